@@ -89,6 +89,49 @@ def test_a_bucket_is_woken_when_rows_leave_an_answer_inside_its_query():
     assert_same(log, reference_log(sql, [replace(source, table=kept[source.name]) for source in sources]))
 
 
+OVER_NOTHING = {
+    "between bursts": "SELECT COUNT(*) AS n, SUM(k) AS t FROM a [RANGE 1 SECOND]",
+    "where nothing is chosen": "SELECT COUNT(*) AS n, MAX(k) AS m FROM a [RANGE 1 SECOND] WHERE k > 99",
+    "of counted rows": "SELECT COUNT(*) AS n FROM a [ROWS 2] WHERE k > 1",
+    "of a join": "SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
+    "again and again": "SELECT RSTREAM COUNT(*) AS n FROM a [RANGE 1 SECOND] WHERE k > 1 EVERY 2 SECONDS",
+    "in a view beside a join": (
+        "SELECT n, b.k FROM (SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND] WHERE k > 1) AS v, b [RANGE 3 SECONDS]"
+    ),
+    "on both sides of a set": (
+        "SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND] UNION ALL SELECT COUNT(*) FROM b [RANGE 1 SECOND]"
+    ),
+    "of first rows": "SELECT COUNT(*) AS n FROM DEDUPLICATE(a, 1 SECOND PARTITION BY k) [RANGE 1 SECOND] AS a WHERE k > 1",
+}
+
+
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("name", OVER_NOTHING)
+def test_an_aggregate_over_nothing_is_there_once_though_its_rows_are_all_forgotten(name, lost, monkeypatch, tmp_path):
+    """Rows come in bursts, further apart than the windows, and after every batch the operator is made anew."""
+
+    def at(*rows: tuple[float, int]) -> pa.Table:
+        times = pa.array([int(second * 1e6) for second, _ in rows], pa.timestamp("us"))
+        return pa.table({"ts": times, "k": pa.array([k for _, k in rows], pa.int64())})
+
+    pieces = {
+        "a": [at((1, 1)), at((9, 1), (9.5, 7)), at((20, 1)), at((30, 2), (20, 5)), at((40, 1))],
+        "b": [at((0.5, 3)), at((10, 7)), at((21, 1)), at((30, 2)), at((40, 9))],
+    }
+    sql = OVER_NOTHING[name]
+    pieces = {stream: parts for stream, parts in pieces.items() if f"{stream} [" in sql or f"({stream}," in sql}
+    sources = [Source(stream, pa.concat_tables(parts), "ts") for stream, parts in pieces.items()]
+    monkeypatch.setenv(hot.HOT_DIR, str(tmp_path))
+    hot._at_hand.clear()
+    run = Simulation(sql, sources, 4, [], between_batches=lost)
+    run.run(pieces)
+    run.batch({}, ended=list(pieces))
+    log = sent(bound_plan(sql, sources), rows_of(run.table()))
+    kept = pieces_in_time(sources, pieces)
+    in_time = [replace(source, table=kept[source.name]) for source in sources]
+    assert_same(log, reference_log(sql, in_time))
+
+
 # ---- on Spark itself ------------------------------------------------------------------------------------------------
 
 QUERIES = {

@@ -221,6 +221,10 @@ class Operator(ABC):
         """Take back rows that were pushed before, and time that had come this far, without answering again. `ends`:
         every `finish` in between, in order."""
 
+    def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
+        """Before a `restore`: rows of these inputs had come before this time, though none of them may be needed now."""
+        return
+
     def pass_end(self, end: End, aliases: Iterable[str]) -> None:
         """Take time to where all input had come to an end, as it was answered by another operator of the same plan."""
         for _ in self.advance(dict.fromkeys(aliases, end.answered_us + 1)):

@@ -148,6 +148,9 @@ class Deduplicate(Operator):
         taken = {alias: self.firsts[alias].again(rows) if alias in self.firsts else rows for alias, rows in log.items()}
         self.inner.restore(taken, complete_until, ends)
 
+    def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
+        self.inner.begun_before(aliases, complete_until)
+
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         needed = self.inner.still_needed(alias, rows, complete_until)
         if alias not in self.firsts:

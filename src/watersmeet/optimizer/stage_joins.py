@@ -24,6 +24,7 @@ from watersmeet.plan.nodes import (
     SetOperation,
     TopK,
     children,
+    nodes_below,
     schema_of,
 )
 from watersmeet.plan.options import Options
@@ -42,9 +43,16 @@ class Staged:
 
 def stage_joins(plan: Plan) -> Staged | None:
     """The plan with its joins taken out, or None if there is none that can be."""
+    if any(map(_begins_with_rows_of_a_join, nodes_below(plan.root, into_subqueries=False))):
+        return None
     staged = Staged(plan)
     root = _without_joins(plan.root, staged)
     return Staged(replace(plan, root=root), staged.joins) if staged.joins else None
+
+
+def _begins_with_rows_of_a_join(node: Node) -> bool:
+    """Aggregates without GROUP BY are a row from the first row of any stream on, which combinations do not tell."""
+    return isinstance(node, GroupBy) and not node.keys and _is_apart(node.child)
 
 
 def _without_joins(node: Node, staged: Staged) -> Node:

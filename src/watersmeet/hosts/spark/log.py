@@ -51,6 +51,7 @@ class Manifest:
     segments: dict[int, list[Segment]] = field(default_factory=dict)
     kept: dict[int, int] = field(default_factory=dict)  # how many rows each log had when it was last written anew
     newest_us: dict[int, int] = field(default_factory=dict)  # per stream, rows of the far future included
+    oldest_us: dict[int, int] = field(default_factory=dict)  # per stream, of the rows that were in time
     saved: Segment | None = None  # the state of an operator that is kept whole
     ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
     ends: list[End] = field(default_factory=list)  # where runs ended that others went on from
@@ -64,13 +65,22 @@ class Manifest:
         read = json.loads(data)
         # JSON has made texts of the numbers of streams.
         read["segments"] = {int(i): [Segment(**entry) for entry in log] for i, log in read["segments"].items()}
-        for by_stream in ("kept", "newest_us", "ended"):
+        for by_stream in ("kept", "newest_us", "oldest_us", "ended"):
             read[by_stream] = {int(i): value for i, value in read.get(by_stream, {}).items()}
         read["ends"] = [End(**end) for end in read.get("ends", [])]
         saved, clock = read["saved"], read["clock"]
         read["saved"] = None if saved is None else Segment(**saved)
         read["clock"] = None if clock is None else Clock.from_json(clock)
         return Manifest(**read)
+
+    def note_oldest(self, stream: int, rows: Rows) -> None:
+        if len(rows):
+            self.oldest_us[stream] = min(rows.first_us, self.oldest_us.get(stream, rows.first_us))
+
+    @property
+    def begun(self) -> list[int]:
+        """The streams of which rows came before the watermark."""
+        return [stream for stream, oldest_us in self.oldest_us.items() if oldest_us < self.complete_until]
 
     def note_ended(self, told: Mapping[int, str], streams: int) -> str | None:
         """Remember which streams have ended; if with that all of them have, in which run. Then they may go on."""

@@ -108,6 +108,7 @@ class BucketProcessor:
             with spent.on("unpack_ns"):
                 # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
                 rows = self._arrived(stream, packets, manifest.complete_until, log, late)
+            manifest.note_oldest(stream, rows)
             arrived.append(rows)
         for found in late_among(self._relations, packets.told(MAYBE_LATE), manifest.complete_until):
             one = next(one for one in self.job.streams if one.relation.name == found.stream.name)
@@ -236,6 +237,8 @@ class BucketProcessor:
             operator.load(Saved.from_bytes(state))
             return operator
         rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
+        begun = [self.job.aliases[stream] for stream in log.manifest.begun]
+        operator.begun_before(begun, log.manifest.complete_until)
         operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
         return operator
 

@@ -214,6 +214,10 @@ class Continuous(Operator):
         self.counters = Counters()
         self._delays = Delays()
 
+    def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
+        for alias in aliases:  # how long before makes no difference to what comes from then on
+            self.leaves[alias].waiting.first_us = complete_until - 1
+
     def pass_end(self, end: End, aliases: Iterable[str]) -> None:
         for alias, leaf in self.leaves.items():
             leaf.waiting.ends.append((end.newest_us.get(alias, BEGINNING_US), end.answered_us))
