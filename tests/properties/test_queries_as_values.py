@@ -14,6 +14,9 @@ from tests.runners import by_duckdb, by_local_engine, by_reference, local_query
 many = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 
+AGGREGATES = ["MAX(b.id)", "MIN(b.j) + 1", "SUM(b.j)", "COUNT(*)", "COUNT(b.j) + 1", "COALESCE(SUM(b.j), -1)"]
+
+
 @st.composite
 def inner_queries(draw: st.DrawFn, selected: str) -> tuple[str, str]:
     """A query over s1 that looks at row a, in our words and in DuckDB's."""
@@ -30,8 +33,11 @@ def inner_queries(draw: st.DrawFn, selected: str) -> tuple[str, str]:
 def value_cases(draw: st.DrawFn) -> OuterCase:
     size = draw(st.integers(0, 4))
     kind = draw(st.sampled_from(["value", "compared", "exists", "not exists", "in"]))
-    aggregate = draw(st.sampled_from(["MAX(b.id)", "MIN(b.j) + 1", "SUM(b.j)"]))
+    aggregate = draw(st.sampled_from(AGGREGATES))
     inner = draw(inner_queries("1" if "exists" in kind else "b.j" if kind == "in" else aggregate))
+    if kind in ("value", "compared"):
+        having = draw(st.sampled_from(["", "", " HAVING COUNT(*) < 2", " HAVING MIN(b.j) > 0"]))
+        inner = (inner[0] + having, inner[1] + having)
     made = []
     for query in inner:
         condition = {
@@ -46,6 +52,32 @@ def value_cases(draw: st.DrawFn) -> OuterCase:
     held = f"a.ts <= moment AND moment <= a.ts + INTERVAL {size} SECONDS"
     theirs = f"SELECT moment, {made[1][0]} FROM instants, s0 AS a WHERE {held} AND {made[1][1]}"
     return OuterCase(ours, theirs, (draw(streams("s0", 6, False)), draw(streams("s1", 6, False))))
+
+
+@st.composite
+def values_beside_aggregates(draw: st.DrawFn) -> OuterCase:
+    """Aggregates without GROUP BY, and values that do not depend on whether there are rows to aggregate."""
+    size, other = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    aggregate = draw(st.sampled_from(AGGREGATES))
+    having = draw(st.sampled_from(["TRUE", "{n} >= {v}", "{n} = 0 OR {v} IS NULL"]))
+    where = draw(st.sampled_from(["TRUE", "a.j > 0", "a.j > 99"]))
+    held = "{0}.ts <= moment AND moment <= {0}.ts + INTERVAL {1} SECONDS"
+    ours = f"(SELECT {aggregate} FROM s1 [RANGE {other} SECONDS] AS b)"
+    theirs = f"(SELECT {aggregate} FROM s1 AS b WHERE {held.format('b', other)})"
+    sql = f"""SELECT COUNT(*) AS n, SUM(a.j) AS t, COUNT(*) + {ours} AS v FROM s0 [RANGE {size} SECONDS] AS a
+              WHERE {where} HAVING {having.format(n="COUNT(*)", v=ours)}"""
+    rows = f"FROM s0 AS a WHERE {held.format('a', size)} AND {where}"
+    each = f"SELECT moment, (SELECT COUNT(*) {rows}) AS n, (SELECT SUM(a.j) {rows}) AS t, {theirs} AS v FROM instants"
+    plain = f"SELECT moment, n, t, n + v FROM ({each} WHERE moment >= (SELECT MIN(ts) FROM s0)) WHERE "
+    plain += having.format(n="n", v="v")
+    return OuterCase(sql, plain, (draw(streams("s0", 6, False)), draw(streams("s1", 6, False))))
+
+
+@many
+@given(values_beside_aggregates(), st.sampled_from([1, 2, None]))
+def test_beside_aggregates_they_are_there_where_no_rows_are(case: OuterCase, rows_per_batch: int | None) -> None:
+    log = local_query(case.sql, case.sources, rows_per_batch).to_arrow()
+    assert at_instants(log) == grouped_by_duckdb(case)
 
 
 @many

@@ -101,7 +101,9 @@ OVER_NOTHING = {
     "on both sides of a set": (
         "SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND] UNION ALL SELECT COUNT(*) FROM b [RANGE 1 SECOND]"
     ),
-    "of first rows": "SELECT COUNT(*) AS n FROM DEDUPLICATE(a, 1 SECOND PARTITION BY k) [RANGE 1 SECOND] AS a WHERE k > 1",
+    "of first rows": (
+        "SELECT COUNT(*) AS n FROM DEDUPLICATE(a, 1 SECOND PARTITION BY k) [RANGE 1 SECOND] AS a WHERE k > 1"
+    ),
 }
 
 

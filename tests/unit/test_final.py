@@ -89,3 +89,63 @@ def test_equal_rows_stand_together_in_an_answer_with_an_order() -> None:
 def test_a_set_operation_is_given_in_the_order_that_stands_around_it() -> None:
     sql = "SELECT k FROM s [UNBOUNDED] UNION ALL SELECT k FROM s [UNBOUNDED] ORDER BY k DESC LIMIT 3"
     assert prices().sql(sql).final()["k"].to_pylist() == ["z", "z", "x"]
+
+
+# ---- over no rows at all --------------------------------------------------------------------------------------------
+
+EMPTY: dict[str, list[dict[str, object]]] = {
+    "SELECT COUNT(*) AS n, COUNT(v) AS m, SUM(v) AS total, MIN(k) AS least FROM s [RANGE 1 SECOND]": [
+        {"n": 0, "m": 0, "total": None, "least": None}
+    ],
+    "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND] HAVING COUNT(*) > 0": [],
+    "SELECT k, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY k": [],
+    "SELECT k, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY ROLLUP (k)": [{"k": None, "n": 0}],
+    "SELECT n + 1 AS m FROM (SELECT COUNT(*) AS n FROM s [ROWS 3]) AS x": [{"m": 1}],
+    "SELECT n, name FROM (SELECT COUNT(*) AS n FROM s [ROWS 3]) AS x, t": [{"n": 0, "name": "a"}],
+    "SELECT COUNT(*) AS n FROM s [UNBOUNDED] UNION ALL SELECT COUNT(*) FROM s [ROWS 1]": [{"n": 0}, {"n": 0}],
+    "SELECT COUNT(*) AS n FROM s [UNBOUNDED] UNION SELECT COUNT(*) FROM s [ROWS 1]": [{"n": 0}],
+    "SELECT COUNT(*) AS n, (SELECT MAX(v) FROM s [UNBOUNDED]) AS m FROM s [UNBOUNDED]": [{"n": 0, "m": None}],
+    "SELECT k FROM s [UNBOUNDED] ORDER BY k LIMIT 1": [],
+}
+
+
+def no_rows(**how: object) -> Session:
+    made = Session()
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
+    if how:
+        made.stream("s", schema=schema, time="ts")
+    else:
+        made.stream("s", schema.empty_table(), time="ts")
+    made.table("t", pa.table({"name": ["a"]}))
+    return made
+
+
+@pytest.mark.parametrize("sql", EMPTY)
+def test_over_no_rows_at_all_it_is_what_sql_gives_and_nothing_has_changed(sql: str) -> None:
+    query = no_rows().sql(sql)
+    assert query.final().to_pylist() == EMPTY[sql]
+    assert query.to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("sql", EMPTY)
+def test_so_is_the_present_answer_of_a_run_until_something_is_certain(sql: str) -> None:
+    with no_rows(pushed=True).sql(sql).start() as run:
+        assert run.answer().to_pylist() == EMPTY[sql]
+        run.push("s", [{"k": "a", "v": 1, "ts": dt.datetime(2026, 1, 1)}])
+        assert run.answer().to_pylist() == EMPTY[sql], "another row of that instant may come"
+        run.advance("s", dt.datetime(2026, 1, 1, 0, 0, 1))
+        assert run.answer().to_pylist() != EMPTY[sql]
+
+
+def test_a_run_that_ends_with_its_first_row_has_answered_for_it() -> None:
+    run = no_rows(pushed=True).sql("SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]").start()
+    run.push("s", [{"k": "a", "v": 1, "ts": dt.datetime(2026, 1, 1)}])
+    run.finish()
+    assert run.answer().to_pylist() == [{"n": 1}]
+
+
+def test_where_rows_came_the_log_is_what_counts() -> None:
+    """A condition that holds over nothing only: at the last event there is something."""
+    sql = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND] HAVING COUNT(*) = 0"
+    assert session().sql(sql).final().num_rows == 0
+    assert no_rows().sql(sql).final().to_pylist() == [{"n": 0}]

@@ -196,6 +196,10 @@ class Operator(ABC):
             yield from self.push(alias, rows)
         yield from self.advance(watermarks)
 
+    def over_nothing(self) -> Results:
+        """Of a fresh operator: the answer where no row has come of any input."""
+        yield from ()
+
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         """Nothing more will come, and nothing newer than this has: answer all that waits. Returns what a `restore` is
         to know of it if more comes after all."""

@@ -202,6 +202,9 @@ class Deduplicate(Operator):
     def delays(self) -> Mapping[str, float] | None:
         return self.inner.delays
 
+    def over_nothing(self) -> Iterator[pa.RecordBatch]:
+        yield from self.inner.over_nothing()
+
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         return (yield from self.inner.finish(newest_us))
 

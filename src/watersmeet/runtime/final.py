@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from watersmeet.errors import UnsupportedError
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.value_order import answer_order
+from watersmeet.operators.contract import Operator
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import AT, OP, Plan, SortKey
+from watersmeet.plan.nodes import AT, OP, GroupBy, Plan, SortKey, nodes_below
 
 
 def check_final(plan: Plan) -> None:
@@ -41,6 +42,16 @@ def final_answer(log: pa.Table, plan: Plan, last_event_us: int) -> pa.Table:
     first = np.sort(first[copies > 0])  # by where a row first came
     answer = rows.take(pa.array(np.repeat(first, copies[ids[first]])))
     return in_order(answer, plan)
+
+
+def answer_over_nothing(plan: Plan, fresh: Callable[[], Operator]) -> pa.Table:
+    """The answer where no row has come at all: aggregates without GROUP BY are a row. fresh: makes the operator, with
+    its static tables."""
+    groups = (node for node in nodes_below(plan.root) if isinstance(node, GroupBy))
+    if plan.kind != "changes" or all(node.keys for node in groups):
+        return plan.schema.empty_table()
+    answer = pa.Table.from_batches(fresh().over_nothing(), schema=plan.output_schema)
+    return in_order(answer.select(plan.schema.names), plan)
 
 
 def in_order(answer: pa.Table, plan: Plan) -> pa.Table:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
-from watersmeet.plan.expressions import Column, Expression, streams_of
-from watersmeet.plan.nodes import Input
+from watersmeet.plan.expressions import (
+    Aggregate,
+    Column,
+    Expression,
+    Literal,
+    columns_of,
+    replaced,
+    streams_of,
+    walk,
+)
+from watersmeet.plan.nodes import GroupBy, Input, Project, View
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.enriching import enriched, looked_up
 from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
@@ -67,7 +76,7 @@ class FromClause:
     @property
     def inputs(self) -> tuple[Input, ...]:
         """Everything that is read, also by queries in conditions and values that were bound so far."""
-        return tuple(one for one in self._whole()[0].everything)
+        return tuple(one for one in self._whole(list(self._values.values()))[0].everything)
 
     @property
     def has_trees(self) -> bool:
@@ -104,7 +113,7 @@ class FromClause:
     @property
     def values(self) -> frozenset[Column]:
         """The columns that stand for queries in the place of values: the same in all rows of an instant."""
-        return frozenset(one.column for one in self._values.values())
+        return frozenset(column for one in self._values.values() for column in one.columns)
 
     @property
     def depends(self) -> list[tuple[Expression, Span]]:
@@ -113,19 +122,49 @@ class FromClause:
 
     def join(self, asked: Sequence[Expression], *, changing: bool) -> Made:
         """The join, for expressions that are asked of it."""
-        if not self.has_trees:
+        return self._joined(asked, list(self._values.values()), changing=changing)
+
+    def _joined(self, asked: Sequence[Expression], values: Sequence[Value], *, changing: bool) -> Made:
+        if self._tree is None and not self._partners and not values:
             return Made(make_join(self.scope, self.found, self.context.boundary, self.places), lambda one: one)
-        tree, after = self._whole()
-        builder = JoinBuilder(self.scope, self.context.boundary, self.places, changing=changing)
-        return builder.whole(tree, after, asked)
+        tree, after = self._whole(values)
+        return self._builder(changing=changing).whole(tree, after, asked)
+
+    def _builder(self, *, changing: bool) -> JoinBuilder:
+        return JoinBuilder(self.scope, self.context.boundary, self.places, changing=changing)
+
+    def has_values_beside(self, expressions: Iterable[Expression]) -> bool:
+        """Whether values of queries stand beside aggregates, not inside of them."""
+        return bool(self._beside(expressions))
+
+    def _beside(self, expressions: Iterable[Expression]) -> list[Value]:
+        seen = {column for expression in expressions for column in columns_of(_without_aggregates(expression))}
+        return [value for value in self._values.values() if seen & set(value.columns)]
+
+    def aggregated(self, columns: Sequence[tuple[str, Expression]], having: Expression | None, span: Span) -> Project:
+        """Aggregates over everything, with values of queries beside them, which are there where there are no rows."""
+        expressions = [*(e for _, e in columns), *([] if having is None else [having])]
+        beside = self._beside(expressions)
+        inside = [value for value in self._values.values() if value not in beside]
+        found = dict.fromkeys(part for e in expressions for part in walk(e) if isinstance(part, Aggregate))
+        made = self._joined(list(found), inside, changing=True)
+        row = Project(GroupBy(made.join, ()), tuple((f"aggregate_{n}", made.over(one)) for n, one in enumerate(found)))
+        name = self._joiner.unlike("aggregates")
+        self.places[name] = span
+        stands = {one: Column(name, f"aggregate_{n}", one.type) for n, one in enumerate(found)}
+        asked = [(column, replaced(e, stands.get)) for column, e in columns]
+        after = Conditions([] if having is None else [replaced(having, stands.get)])
+        tree = _with_values(Group((Leaf(Input(name, View(name, row, row.schema))),)), beside)
+        made = self._builder(changing=True).whole(tree, after, [e for _, e in asked])
+        return Project(made.join, tuple((column, made.over(e)) for column, e in asked))
 
     def _value(self, query: QuerySyntax, span: Span) -> Expression:
         if span not in self._values:
             self._values[span] = self._joiner.value(query, span)
         return self._values[span].expression
 
-    def _whole(self) -> tuple[Group, Conditions]:
-        """The tree with the queries of conditions and values, and what WHERE asks of what comes of it."""
+    def _whole(self, of_queries: Sequence[Value]) -> tuple[Group, Conditions]:
+        """The tree with the queries of conditions and some values, and what WHERE asks of what comes of it."""
         values = {column.stream for column in self.values}
         later = [p for p in self.found.predicates if streams_of(p) & values]
         where = replace(self.found, predicates=[p for p in self.found.predicates if p not in later])
@@ -135,11 +174,20 @@ class FromClause:
             after = where
         else:
             tree, after = with_where(tree, where)
-        for value in self._values.values():
-            tree = Group((Outer("left", tree, value.right, value.found, value.span),))
+        tree = _with_values(tree, of_queries)
         for one in self._partners:
             tree = Group((Outer(one.kind, tree, one.right, one.found, one.span),))
         return tree, replace(after, predicates=[*after.predicates, *later])
+
+
+def _with_values(tree: Group, values: Iterable[Value]) -> Group:
+    for value in values:
+        tree = Group((Outer("left", tree, value.right, value.found, value.span),))
+    return tree
+
+
+def _without_aggregates(expression: Expression) -> Expression:
+    return replaced(expression, lambda part: Literal(None, part.type) if isinstance(part, Aggregate) else None)
 
 
 def _kept_apart_by(select: SelectSyntax) -> tuple[frozenset[str], frozenset[str]]:

@@ -135,6 +135,10 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
     if why is not None:
         _require_windows(why, inputs, scope, source)
         _require_comparable(outputs, context)
+    plain = [(output.name, output.expression) for output in outputs], having
+    # Where everything is one group, values of queries beside it are there without rows, too.
+    beside = grouped and not keys and select.grouping_sets is None and not calls
+    beside = beside and source.has_values_beside([e for _, e in plain[0]] + ([] if having is None else [having]))
     if grouped:
         # The value of a query is the same in all rows of a group, and stands for itself in none.
         outputs = [replace(output, expression=_of_group(output.expression, source.values)) for output in outputs]
@@ -171,7 +175,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         kept = None if having is None else over(having)
         node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
     else:
-        node = Project(below, columns)
+        node = source.aggregated(*plain, select.span) if beside else Project(below, columns)
         around = None if grouped or select.distinct else merged(node)
         if isinstance(around, Changes):
             return Answer(around.child, outputs, True, scope, complete=True)

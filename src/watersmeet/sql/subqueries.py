@@ -1,7 +1,7 @@
 """EXISTS, IN and values from queries: each is a join of FROM with what stands in the parentheses.
 
 A condition of WHERE asks whether a row has a partner: a semi join, or with NOT an anti join. A value is a row that
-there is at most one of: a left join, so that it is NULL where there is none.
+there is at most one of: a left join; where there is none it is what aggregates are over nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Choice
-from watersmeet.plan.expressions import Call, Column, Expression, Literal, conjuncts, replaced, streams_of
-from watersmeet.plan.functions import aggregate_name
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, conjuncts, replaced, streams_of
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.counting import has_aggregates, only_select
@@ -53,20 +52,15 @@ class Partners:
 
 @dataclass(frozen=True)
 class Value:
-    """A query in the place of a value: what is joined, the column, and what of FROM it depends on. Where it has no row
-    the value is NULL, but what only counts is 0 then."""
+    """A query in the place of a value: what is joined, its columns, and what of FROM it depends on. `expression` is the
+    value, also where nothing is found: then it is what the query gives over nothing."""
 
     right: Group
-    column: Column
+    columns: tuple[Column, ...]
+    expression: Expression
     found: Conditions
     span: Span
     depends_on: tuple[Expression, ...] = ()
-    counts: bool = False
-
-    @property
-    def expression(self) -> Expression:
-        kind = self.column.type
-        return Call("coalesce", (self.column, Literal(0, kind)), kind) if self.counts else self.column
 
 
 Pair = tuple[exp.Expr, Expression]  # of a query in the place of a value, and of the streams around it
@@ -134,18 +128,22 @@ class SubqueryJoiner:
                 hint="select one aggregate without GROUP BY, as in (SELECT MAX(x) FROM b [RANGE 1 HOUR])",
                 kind=UnsupportedError,
             )
-        pairs, others = self._compared(query, select)
-        # A HAVING that does not hold leaves no row.
-        counts = select.having is None and _only_counts(select)
-        if not pairs:
-            right, column = self._as_source(query)
-            return Value(right, column, Conditions(), span, counts=counts)
-        return replace(self._by_keys(query, select, pairs, others, span), counts=counts)
+        (item,) = select.items
+        assert isinstance(item, SelectItem)
+        # A HAVING that does not hold leaves no row, which is NULL.
+        asked = (
+            item.expression
+            if select.having is None
+            else exp.Case(ifs=[exp.If(this=select.having, true=item.expression)])
+        )
+        select = replace(select, items=(replace(item, expression=asked),), having=None)
+        inside, pairs, others = self._compared(query, select)
+        return self._joined(query, select, pairs, others, inside, span)
 
     # ---- values that depend on the row ------------------------------------------------------------------------------
 
-    def _compared(self, query: QuerySyntax, select: SelectSyntax) -> tuple[list[Pair], list[exp.Expr]]:
-        """What of WHERE compares the query with the streams around it, and the rest."""
+    def _compared(self, query: QuerySyntax, select: SelectSyntax) -> tuple[Scope, list[Pair], list[exp.Expr]]:
+        """What the query sees; what of WHERE compares it with the streams around it, and the rest."""
         pairs: list[Pair] = []
         others: list[exp.Expr] = []
         inputs, places = bind_sources(select.sources, with_named(query, self.context), self.bind_subquery)
@@ -166,7 +164,7 @@ class SubqueryJoiner:
                 hint=f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]",
                 kind=WindowError,
             )
-        return pairs, others
+        return inside, pairs, others
 
     def _pair(self, part: exp.Expr, binder: ExpressionBinder, own: set[str]) -> Pair:
         part = part.unnest()
@@ -183,28 +181,42 @@ class SubqueryJoiner:
             kind=UnsupportedError,
         )
 
-    def _by_keys(
-        self, query: QuerySyntax, select: SelectSyntax, pairs: list[Pair], others: list[exp.Expr], span: Span
+    def _joined(
+        self,
+        query: QuerySyntax,
+        select: SelectSyntax,
+        pairs: list[Pair],
+        others: list[exp.Expr],
+        inside: Scope,
+        span: Span,
     ) -> Value:
         """As many values as there are of what is compared: the groups, of which a row has one or none."""
-        keys = [SelectItem(mine.copy(), Name(f"key_{n}", span), span) for n, (mine, _) in enumerate(pairs)]
         (item,) = select.items
         assert isinstance(item, SelectItem)
+        nothing = _over_nothing(item.expression, inside)
+        # A count is never NULL, so that it tells itself whether it is there.
+        tells = nothing is None or isinstance(nothing, Literal)
+        there = [] if tells else [SelectItem(exp.true(), Name("there", span), span)]
+        keys = [SelectItem(mine.copy(), Name(f"key_{n}", span), span) for n, (mine, _) in enumerate(pairs)]
+        item = replace(item, alias=Name("value", span)) if pairs else item
         where = reduce(lambda a, b: exp.And(this=a, expression=b), others) if others else None
-        grouped = replace(
-            select,
-            items=(replace(item, alias=Name("value", span)), *keys),
-            where=where,
-            group_by=tuple(mine.copy() for mine, _ in pairs),
-        )
+        by = tuple(mine.copy() for mine, _ in pairs)
+        grouped = replace(select, items=(item, *keys, *there), where=where, group_by=by)
         node = self.bind_subquery(replace(query, body=grouped), replace(self.context, as_view=True))
-        name, schema = self._unlike("subquery"), schema_of(node)
+        name, schema = self.unlike("subquery"), schema_of(node)
         self.names[name] = query.span
         value, *columns = (Column(name, field.name, field.type) for field in schema)
         binder = ExpressionBinder(self.scope, "WHERE")
-        equal = [binder.call("eq", [outer, key], mine) for (mine, outer), key in zip(pairs, columns, strict=True)]
+        equal = [binder.call("eq", [outer, key], mine) for (mine, outer), key in zip(pairs, columns, strict=False)]
         right = Group((Leaf(Input(name, View(name, node, schema))),))
-        return Value(right, value, Conditions(equal), span, tuple(outer for _, outer in pairs))
+        expression: Expression = value
+        if isinstance(nothing, Literal):
+            expression = Call("coalesce", (value, nothing), value.type)
+        elif nothing is not None:
+            missing = binder.call("is_null", [columns[-1]], item.expression)
+            expression = binder.call("case", [missing, nothing, value], item.expression)
+        found = Conditions(equal)
+        return Value(right, (value, *columns[len(keys) :]), expression, found, span, tuple(outer for _, outer in pairs))
 
     # ---- queries that are sources of their own ----------------------------------------------------------------------
 
@@ -218,7 +230,7 @@ class SubqueryJoiner:
                 query.span,
                 hint="select the one that is meant",
             )
-        name = self._unlike("subquery")
+        name = self.unlike("subquery")
         self.names[name] = query.span
         one = Input(name, View(name, node, schema))
         return Group((Leaf(one),)), Column(name, schema.names[0], schema.types[0])
@@ -229,7 +241,7 @@ class SubqueryJoiner:
         """FROM of a query that is not more than that. It sees the streams around it."""
         seen = with_named(asked.query, self.context)
         inputs, places = bind_sources(select.sources, seen, self.bind_subquery)
-        others = {one.alias: self._unlike(one.alias) for one in inputs}
+        others = {one.alias: self.unlike(one.alias) for one in inputs}
         renamed = tuple(replace(one, alias=others[one.alias]) for one in inputs)
         self.names |= {others[alias]: span for alias, span in places.items()}
         inside = Scope(self.context.text, inputs, self.context.zone, outer=self.scope)
@@ -284,7 +296,8 @@ class SubqueryJoiner:
         missing = [binder.call("is_null", [side], written) for side in (value, column)]
         return binder.call("or", [equal, *missing], written)
 
-    def _unlike(self, alias: str) -> str:
+    def unlike(self, alias: str) -> str:
+        """A name that is not in use."""
         taken = {name.lower() for name in self.names}
         name, number = alias, 1
         while name.lower() in taken:
@@ -301,11 +314,19 @@ def _plain_select(query: QuerySyntax) -> SelectSyntax | None:
     return None if has_aggregates(select) else select
 
 
-def _only_counts(select: SelectSyntax) -> bool:
-    (item,) = select.items
-    call = item.expression if isinstance(item, SelectItem) else None
-    call = call.this if isinstance(call, exp.Filter) else call
-    return isinstance(call, exp.Anonymous) and aggregate_name(str(call.name)) == "count"
+def _over_nothing(written: exp.Expr, inside: Scope) -> Expression | None:
+    """What a query with this aggregate gives where it finds no rows: counts are 0 and the rest is NULL. None if that is
+    NULL itself, or another query is asked for it."""
+
+    def emptied(part: Expression) -> Expression | None:
+        if not isinstance(part, Aggregate):
+            return None
+        return Literal(0 if part.function == "count" else None, part.type)
+
+    if written.find(Subquery):
+        return None
+    made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)
+    return None if isinstance(made, Literal) and made.value is None else made
 
 
 def _is_one_row(select: SelectSyntax) -> bool:

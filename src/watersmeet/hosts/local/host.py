@@ -114,7 +114,7 @@ class LocalHost:
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
-        from watersmeet.runtime.final import check_final, final_answer
+        from watersmeet.runtime.final import check_final
 
         check_final(plan)
         run = LocalRun(plan)
@@ -122,7 +122,7 @@ class LocalHost:
         run.metrics = metrics
         answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
         if plan.kind != "rows":
-            answer = final_answer(answer, plan, run.last_event_us)
+            answer = run.final_answer(answer)
             metrics.final_rows = answer.num_rows
         return answer
 

@@ -18,11 +18,13 @@ from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.contract import Operator
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, QueryClock
+from watersmeet.runtime.final import answer_over_nothing, final_answer
 from watersmeet.runtime.floods import Floods
 from watersmeet.runtime.late_rows import LateReports, Tell, warn
 from watersmeet.runtime.metrics import Metrics
@@ -259,6 +261,17 @@ class LocalRun:
                 load.forget()
                 for batch in rows:
                     load(batch)
+
+    def final_answer(self, log: pa.Table) -> pa.Table:
+        """What the log of this run adds up to at its last event."""
+        if self.last_event_us > BEGINNING_US:
+            return final_answer(log, self.plan, self.last_event_us)
+        return answer_over_nothing(self.plan, self._anew)
+
+    def _anew(self) -> Operator:
+        fresh = LocalRun(self.plan)
+        fresh._load_tables().close()
+        return fresh.operator
 
     @property
     def last_event_us(self) -> int:

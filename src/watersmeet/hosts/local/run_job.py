@@ -12,7 +12,7 @@ from watersmeet.hosts.local.watching import showing, telling
 from watersmeet.io.sinks import sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.board import Board
-from watersmeet.runtime.final import check_final, final_answer
+from watersmeet.runtime.final import check_final
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
@@ -44,7 +44,7 @@ def run_job(
             batches = run.batches() if board is None else showing(run, board, run.batches())
             if final and plan.kind == "changes":
                 log = pa.Table.from_batches(batches, schema=plan.output_schema)
-                answer = final_answer(log, plan, run.last_event_us)
+                answer = run.final_answer(log)
                 run.metrics.final_rows = answer.num_rows
                 batches = iter(answer.to_batches())
             for batch in batches:

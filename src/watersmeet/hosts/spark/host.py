@@ -16,7 +16,7 @@ from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import SetupError, UnsupportedError
 from watersmeet.hosts.spark.archive import archived_answer, refuse_archive
 from watersmeet.hosts.spark.bad import goes_beside
-from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, streams_without_end
+from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, make_job, streams_without_end
 from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.inputs import as_dataframe, with_declared_times
@@ -35,7 +35,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
-from watersmeet.runtime.final import by_instant, check_final, final_answer
+from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer
 from watersmeet.runtime.lasting import Lasting
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome
@@ -195,7 +195,12 @@ class SparkHost:
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         check_final(plan)
         answer = pa.Table.from_batches(self.batches(plan, 0, metrics), schema=plan.output_schema)
-        return answer if plan.kind == "rows" else final_answer(answer, plan, _last_event_us(plan))
+        if plan.kind == "rows":
+            return answer
+        last_event_us = _last_event_us(plan)
+        if last_event_us > BEGINNING_US:
+            return final_answer(answer, plan, last_event_us)
+        return answer_over_nothing(plan, lambda: make_job(plan, self.buckets).make_operator())
 
 
 def _last_event_us(plan: Plan) -> int:
