@@ -122,6 +122,13 @@ def test_the_total_of_a_rollup_stays_while_its_groups_go(run):
     assert changes(log) == ["0 +1 1", "0 +None 1", "1.000001 -1 1", "1.000001 -None 1", "1.000001 +None 0"]
 
 
+@pytest.mark.parametrize("grouped", ["GROUP BY ()", "GROUP BY GROUPING SETS (())"])
+def test_all_rows_as_one_group_are_a_row_with_aggregates_or_without(run, grouped):
+    sources = timeline("s: 1@0 1@0")
+    assert changes(run(f"SELECT COUNT(*) AS n FROM s [NOW] {grouped}", sources)) == ["0 +2", "1e-06 -2", "1e-06 +0"]
+    assert changes(run(f"SELECT 7 AS seven FROM s [NOW] {grouped}", sources)) == ["0 +7"]
+
+
 def test_what_enters_and_what_leaves_are_the_rows_of_nothing_too(run):
     for word, expected in (("ISTREAM", [(0, 1), (1.000001, 0), (5, 1), (6.000001, 0)]),
                            ("DSTREAM", [(1.000001, 1), (5, 0), (6.000001, 1)])):  # fmt: skip
@@ -148,3 +155,23 @@ def test_every_pipeline_gives_the_same(pipeline, where):
     expected = local_query(sql, timeline(BURSTS)).to_arrow()
     for rows in (1, None):
         assert local_query(f"{sql} OPTIONS (pipeline = '{pipeline}')", timeline(BURSTS), rows).to_arrow() == expected
+
+
+def test_values_of_queries_are_what_aggregates_give_over_nothing(run):
+    """Also of a group that has no rows, and before the stream of the query has begun."""
+    sql = """SELECT v, (SELECT COUNT(*) + 1 FROM b [RANGE 1 SECOND] WHERE b.v = a.v) AS more,
+                    (SELECT COALESCE(SUM(v), -1) FROM b [RANGE 1 SECOND]) AS total,
+                    (SELECT COUNT(*) FROM b [RANGE 1 SECOND] WHERE b.v = a.v HAVING COUNT(*) < 1) AS none
+             FROM a [RANGE 9 SECONDS]"""
+    assert changes(run(sql, timeline("a: 1@0\nb: 1@3"))) == [
+        "0 +1 1 -1 0", "3 -1 1 -1 0", "3 +1 2 1 None", "4.000001 -1 2 1 None", "4.000001 +1 1 -1 0",
+        "9.000001 -1 1 -1 0",
+    ]  # fmt: skip
+
+
+def test_values_of_queries_beside_an_aggregate_are_there_where_its_rows_are_not(run):
+    sql = """SELECT COUNT(*) AS n, (SELECT MAX(v) FROM b [RANGE 9 SECONDS]) AS most FROM a [RANGE 1 SECOND]
+             HAVING COUNT(*) < (SELECT COUNT(*) FROM b [RANGE 9 SECONDS]) OR COUNT(*) = 1"""
+    assert changes(run(sql, timeline("a: 1@0\nb: 7@2 8@3"))) == [
+        "0 +1 None", "1.000001 -1 None", "2 +0 7", "3 -0 7", "3 +0 8", "12.000001 -0 8",
+    ]  # fmt: skip

@@ -454,7 +454,7 @@ class QueryParser(DeduplicationParser):
         return found
 
     def _group_by(self) -> tuple[tuple[exp.Expr, ...], Sets | None]:
-        """The keys, and by which of them rows are grouped if that is more than one way."""
+        """The keys, and by which of them rows are grouped if that is more than one way, or by none."""
         if not self._match(TokenType.GROUP_BY):
             return (), None
         start = self._curr
@@ -466,7 +466,7 @@ class QueryParser(DeduplicationParser):
         if len(sets) > MOST_SETS:
             self.fail(f"GROUP BY has {len(sets)} groupings; the limit is {MOST_SETS}", self._from(start))
         plain = all(len(one) == 1 for one in elements)
-        return tuple(keys), None if plain else sets
+        return tuple(keys), None if plain and keys else sets
 
     def _grouping(self, keys: list[exp.Expr]) -> Sets:
         """One element of GROUP BY: the ways to group that it stands for."""
@@ -486,6 +486,8 @@ class QueryParser(DeduplicationParser):
                     parts.append(self._key_list(keys))
                 self._close(")")
                 return made(parts)
+        if self._curr.token_type == TokenType.L_PAREN and self._next.token_type == TokenType.R_PAREN:
+            return (self._key_list(keys),)  # all rows as one group
         return ((self._key(keys),),)
 
     def _grouping_set(self, keys: list[exp.Expr]) -> Sets:

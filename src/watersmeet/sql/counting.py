@@ -15,7 +15,7 @@ def counted(query: QuerySyntax, equal: Expression | None = None) -> QuerySyntax 
     """The number of rows that a query has, of those whose only column is equal to a value if one is given; None if it
     is more than FROM and WHERE."""
     select = only_select(query)
-    if select is None or select.group_by or select.having is not None or select.stream_word is not None:
+    if select is None or select.is_grouped or select.having is not None or select.stream_word is not None:
         return None
     if has_aggregates(select):
         return None

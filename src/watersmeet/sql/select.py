@@ -74,7 +74,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             span_of(select.qualify) if select.qualify is not None else select.span,
             hint="conditions on rows go into WHERE, on groups into HAVING",
         )
-    grouped = bool(select.group_by) or any(is_aggregated(output.expression) for output in outputs)
+    grouped = select.is_grouped or any(is_aggregated(output.expression) for output in outputs)
     grouped = grouped or (keep is not None and is_aggregated(keep))
     grouped = grouped or (having is not None and is_aggregated(having))
     if having is not None and not grouped:
@@ -137,7 +137,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
         _require_comparable(outputs, context)
     plain = [(output.name, output.expression) for output in outputs], having
     # Where everything is one group, values of queries beside it are there without rows, too.
-    beside = grouped and not keys and select.grouping_sets is None and not calls
+    beside = grouped and not keys and not calls
     beside = beside and source.has_values_beside([e for _, e in plain[0]] + ([] if having is None else [having]))
     if grouped:
         # The value of a query is the same in all rows of a group, and stands for itself in none.
@@ -170,12 +170,14 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             select.span,
             hint="leave it out",
         )
-    if select.grouping_sets is not None or asks:
+    if beside:
+        node = source.aggregated(*plain, select.span)
+    elif select.grouping_sets is not None or asks:
         sets = select.grouping_sets or (tuple(range(len(keys))),)
         kept = None if having is None else over(having)
         node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
     else:
-        node = source.aggregated(*plain, select.span) if beside else Project(below, columns)
+        node = Project(below, columns)
         around = None if grouped or select.distinct else merged(node)
         if isinstance(around, Changes):
             return Answer(around.child, outputs, True, scope, complete=True)

@@ -121,7 +121,7 @@ class SubqueryJoiner:
     def value(self, query: QuerySyntax, span: Span) -> Value:
         """A query that has a row or none, for each row of FROM."""
         select = only_select(query)
-        if select is None or select.group_by or not _is_one_row(select):
+        if select is None or select.is_grouped or not _is_one_row(select):
             raise self.context.text.error(
                 "a query in the place of a value must have one row, and this may have more",
                 span,
@@ -309,7 +309,7 @@ class SubqueryJoiner:
 def _plain_select(query: QuerySyntax) -> SelectSyntax | None:
     """A query whose rows are those of its FROM: equal ones are as good as one, so DISTINCT says nothing."""
     select = only_select(query)
-    if select is None or select.group_by or select.having is not None or select.stream_word is not None:
+    if select is None or select.is_grouped or select.having is not None or select.stream_word is not None:
         return None
     return None if has_aggregates(select) else select
 

@@ -163,10 +163,15 @@ class SelectSyntax:
     every_us: int | None
     span: Span
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
-    """Where there are several ways to group: by the positions of the keys, each of them."""
+    """Where there are several ways to group, or all rows are one group: by the positions of the keys, each of them."""
     named_windows: tuple[tuple[Name, exp.Window], ...] = ()
     """`WINDOW w AS (…)`."""
     qualify: exp.Expr | None = None
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether it has a GROUP BY."""
+        return bool(self.group_by) or self.grouping_sets is not None
 
     @property
     def sources(self) -> tuple[SourceSyntax, ...]:
