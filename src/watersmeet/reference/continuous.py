@@ -288,9 +288,8 @@ class _History:
                 found = [combination(members) for members in self._matches(join, at_us)]
                 return [tuple(evaluate(expression, one) for _, expression in columns) for one in found]
             case Project(child=GroupBy(child=Join() as join) as grouping, columns=columns):
-                rows = self._in_order(join, at_us)
                 always = not grouping.keys and self._has_begun(join, at_us)
-                return _grouped(grouping, [e for _, e in columns], rows, always=always)
+                return _grouped(grouping, [e for _, e in columns], self._in_order(join, at_us), always=always)
             case Distinct(child=child):
                 return _distinct(self.rows(child, at_us))
             case SetOperation(left=left, right=right):

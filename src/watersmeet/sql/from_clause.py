@@ -151,7 +151,9 @@ class FromClause:
         row = Project(GroupBy(made.join, ()), tuple((f"aggregate_{n}", made.over(one)) for n, one in enumerate(found)))
         name = self._joiner.unlike("aggregates")
         self.places[name] = span
-        stands = {one: Column(name, f"aggregate_{n}", one.type) for n, one in enumerate(found)}
+        stands: dict[Expression, Expression] = {
+            one: Column(name, f"aggregate_{n}", one.type) for n, one in enumerate(found)
+        }
         asked = [(column, replaced(e, stands.get)) for column, e in columns]
         after = Conditions([] if having is None else [replaced(having, stands.get)])
         tree = _with_values(Group((Leaf(Input(name, View(name, row, row.schema))),)), beside)

@@ -81,8 +81,8 @@ class GroupByOperator(Unary):
         return self.child.complete if self.begun_us == BEGINNING_US else max(self.child.complete, self.begun_us + 1)
 
     def take(self, until: int) -> Delta:
-        complete = self.child.complete
-        delta = self._since_beginning(self.child.take(until), complete)
+        given_until = self.child.complete
+        delta = self._since_beginning(self.child.take(until), given_until)
         if len(delta) == 0:
             return no_changes(self.schema)
         groups = self._groups(delta)
@@ -105,13 +105,13 @@ class GroupByOperator(Unary):
         self._forget(cell_groups)
         return answer
 
-    def _since_beginning(self, delta: Delta, complete: int) -> Delta:
-        """With the first event a change of nothing, so that there is a row from then on. `complete`: before which
+    def _since_beginning(self, delta: Delta, given_until: int) -> Delta:
+        """With the first event a change of nothing, so that there is a row from then on. `given_until`: before which
         instant everything was given; only where a state of before is gone on with that is later."""
         firsts = [stream.first_us for stream in self.begins_with if stream.first_us is not None]
         if not firsts or self.begun_us > BEGINNING_US:
             return delta
-        self.begun_us = max(min(firsts), complete)
+        self.begun_us = max(min(firsts), given_until)
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(1, field.type) for field in delta.data.schema], schema=delta.data.schema
         )
