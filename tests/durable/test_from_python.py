@@ -150,6 +150,20 @@ class Ledger:
     def close(self) -> None: ...
 
 
+def test_an_aggregate_over_nothing_goes_on_as_one_row_whichever_life_it_began_in(tmp_path: Path) -> None:
+    """Every row is pushed in a life of its own, when the one before has left its window."""
+    query = pushed("SELECT COUNT(*) AS n, SUM(id) AS t FROM a [RANGE 1 SECOND] WHERE k <> 0")
+    for second in (3, 6, 10, 20, 30, 41, 51):
+        with query.start(checkpoint=tmp_path / "state", sink=tmp_path / "out.parquet") as run:
+            run.push("a", at(second))
+    found = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    log = sorted(((row["_op"], row["_ts"].second, row["n"]) for row in found), key=lambda row: (row[1], row[0] == "+"))
+    assert log == [
+        ("+", 3, 0), ("-", 10, 0), ("+", 10, 1), ("-", 11, 1), ("+", 11, 0), ("-", 20, 0), ("+", 20, 1), ("-", 21, 1),
+        ("+", 21, 0), ("-", 41, 0), ("+", 41, 1), ("-", 42, 1), ("+", 42, 0),
+    ]  # fmt: skip
+
+
 def test_a_sink_of_ones_own_has_every_row_once(tmp_path: Path) -> None:
     kept: dict[str, Any] = {}
     for first in (1, 4, 7):

@@ -145,6 +145,10 @@ QUERIES = {
     "a difference": "SELECT k FROM a [RANGE 4 SECONDS] EXCEPT ALL SELECT k FROM b [RANGE 7 SECONDS]",
     "distinct rows": "SELECT DISTINCT k, v FROM a [RANGE 3 SECONDS]",
     "everything in one group": "SELECT MEDIAN(v) AS middle, COUNT(DISTINCT k) AS ks FROM a [ROWS 5]",
+    "all of a join, often nothing": (
+        "SELECT COUNT(*) AS n, MAX(a.v) AS most FROM a [RANGE 300 MILLISECONDS], b [RANGE 200 MILLISECONDS] "
+        "WHERE a.k = b.k AND a.v > 0"
+    ),
     "the first three": "SELECT k, v FROM a [RANGE 5 SECONDS] ORDER BY v DESC LIMIT 3",
     "a view, counted": (
         "SELECT x.k, COUNT(*) AS n FROM (SELECT k FROM a [RANGE 4 SECONDS] EXCEPT SELECT k FROM b [RANGE 1 SECOND]) x, "
@@ -216,6 +220,14 @@ def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_p
         assert 0 < counted["expired_rows"] <= counted["stored_rows"]
         assert counted["kernel_seconds"] > 0
     assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
+
+
+def test_over_no_rows_at_all_an_aggregate_is_a_row_of_the_final_answer(spark):
+    session = Session(spark, buckets=3)
+    session.stream("a", batch_frame(spark, two_streams(0, 1)[0].table), time="ts")
+    query = session.sql("SELECT COUNT(*) AS n, MAX(v) AS most FROM a [RANGE 5 SECONDS]")
+    assert query.final().to_pylist() == [{"n": 0, "most": None}]
+    assert query.to_arrow().num_rows == 0
 
 
 def test_whole_answers_come_in_the_order_asked_for(spark):
