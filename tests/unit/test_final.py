@@ -109,13 +109,10 @@ EMPTY: dict[str, list[dict[str, object]]] = {
 }
 
 
-def no_rows(**how: object) -> Session:
+def no_rows() -> Session:
     made = Session()
     schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
-    if how:
-        made.stream("s", schema=schema, time="ts")
-    else:
-        made.stream("s", schema.empty_table(), time="ts")
+    made.stream("s", schema.empty_table(), time="ts")
     made.table("t", pa.table({"name": ["a"]}))
     return made
 
@@ -125,23 +122,6 @@ def test_over_no_rows_at_all_it_is_what_sql_gives_and_nothing_has_changed(sql: s
     query = no_rows().sql(sql)
     assert query.final().to_pylist() == EMPTY[sql]
     assert query.to_arrow().num_rows == 0
-
-
-@pytest.mark.parametrize("sql", EMPTY)
-def test_so_is_the_present_answer_of_a_run_until_something_is_certain(sql: str) -> None:
-    with no_rows(pushed=True).sql(sql).start() as run:
-        assert run.answer().to_pylist() == EMPTY[sql]
-        run.push("s", [{"k": "a", "v": 1, "ts": dt.datetime(2026, 1, 1)}])
-        assert run.answer().to_pylist() == EMPTY[sql], "another row of that instant may come"
-        run.advance("s", dt.datetime(2026, 1, 1, 0, 0, 1))
-        assert run.answer().to_pylist() != EMPTY[sql]
-
-
-def test_a_run_that_ends_with_its_first_row_has_answered_for_it() -> None:
-    run = no_rows(pushed=True).sql("SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]").start()
-    run.push("s", [{"k": "a", "v": 1, "ts": dt.datetime(2026, 1, 1)}])
-    run.finish()
-    assert run.answer().to_pylist() == [{"n": 1}]
 
 
 def test_where_rows_came_the_log_is_what_counts() -> None:

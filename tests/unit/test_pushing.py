@@ -284,6 +284,17 @@ def test_a_run_that_was_forgotten_leaves_nothing_behind() -> None:
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
+def test_the_present_answer_begins_with_the_first_instant_as_the_log_does() -> None:
+    """Whoever reads it and listens from then on has every row once."""
+    with session().sql("SELECT COUNT(*) AS n FROM a [RANGE 5 SECONDS]").start() as run:
+        assert run.answer().to_pylist() == []
+        run.push("a", row(1, 0))
+        assert run.answer().to_pylist() == [], "another row of that instant may come"
+        run.push("a", row(1, 9))
+        assert run.answer().to_pylist() == [{"n": 0}]
+        assert run.take()["n"].to_pylist() == [1, 1, 0]
+
+
 def test_the_present_answer_follows_the_watermark_and_ends_with_the_last_event() -> None:
     query = session().sql(COUNT)
     with query.start() as run:
