@@ -20,6 +20,7 @@ from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.model.versions import Versions
 from watersmeet.plan.nodes import Plan
+from watersmeet.plan.user_functions import user_function
 from watersmeet.reference.join import answer
 
 Bag = Counter[tuple[Any, ...]]
@@ -50,6 +51,9 @@ class Source:
         return {} if self.versions is None else {"key": self.versions.key, "op": self.versions.op}
 
 
+# An aggregate of one's own that random queries may ask for.
+PATH = user_function("aggregate", "path", lambda x: ">".join(x.to_pylist()), ["STRING"], "STRING", "")
+
 RowsPerBatch = int | None | Mapping[str, int | None]
 Runner = Callable[[str, Sequence[Source]], Bag]
 
@@ -73,6 +77,7 @@ def bound_plan(sql: str, sources: Sequence[Source]) -> Plan:
     from watersmeet.sql.bind import bind
 
     catalog = Catalog()
+    catalog.functions[PATH.name] = PATH
     for source in sources:
         catalog.add(source.relation())
     return bind(sql, catalog)
@@ -141,6 +146,7 @@ def local_query(sql: str, sources: Sequence[Source], rows_per_batch: RowsPerBatc
     import watersmeet
 
     session = watersmeet.Session()
+    session.catalog.functions[PATH.name] = PATH
     for source in sources:
         size = rows_per_batch.get(source.name) if isinstance(rows_per_batch, Mapping) else rows_per_batch
         if source.time is None:

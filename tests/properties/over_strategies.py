@@ -22,6 +22,14 @@ AGGREGATES = (
     "COUNT(*)", "COUNT(s)", "SUM(j)", "SUM(d)", "AVG(j)", "MIN(j)", "MAX(s)", "MIN(f)", "MAX(w)", "COUNT(DISTINCT k)",
     "SUM(j) FILTER (WHERE k > 0)", "MEDIAN(j)", "BOOL_OR(b)",
 )  # fmt: skip
+# Those of all values in order: DuckDB is told the order, as rows of one time have none of their own in it.
+COLLECTED = {
+    "STRING_AGG(s)": "string_agg(s, ',' ORDER BY {place})", "STRING_AGG(s, '-')": "string_agg(s, '-' ORDER BY {place})",
+    "STRING_AGG(DISTINCT s)": "string_agg(DISTINCT s, ',' ORDER BY s)", "MODE(s)": "mode(s ORDER BY {place})",
+    "MODE(j)": "mode(j ORDER BY {place})", "STRING_AGG(s) FILTER (WHERE k > 0)":
+    "string_agg(s, ',' ORDER BY {place}) FILTER (WHERE k > 0)",
+}  # fmt: skip
+OF_ONES_OWN = {"path(s)": "string_agg(s, '>' ORDER BY {place})"}
 VALUES = ("j", "s", "f", "d", "w", "b", "k")
 
 
@@ -49,14 +57,16 @@ class OverCase:
 
 
 @st.composite
-def calls(draw: st.DrawFn, number: int, *, ahead: bool = True) -> Call:
-    keys = draw(st.sampled_from(PARTITIONS))
+def calls(draw: st.DrawFn, number: int, *, ahead: bool = True, kind: str | None = None) -> Call:
+    """kind: of which functions; any if it is not said. "collected" are those of all values in order, "own" too an
+    aggregate of one's own, which the SQL of checks cannot say."""
+    keys = draw(st.sampled_from(PARTITIONS if kind is None else ((), ("k",))))
     ties = [f"{key}{draw(st.sampled_from(WAYS))}" for key in draw(st.sampled_from(TIES))]
     partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
     by_keys = f"{partition}ORDER BY {', '.join(['ts', *ties])}"
     place = f"row_number() OVER ({by_keys}, arrival) AS place_{number}"
     by_place = f"{partition}ORDER BY place_{number}"
-    kind = draw(st.sampled_from(("rank", "offset", "aggregate", "aggregate", "aggregate", "value")))
+    kind = kind or draw(st.sampled_from(("rank", "offset", "aggregate", "aggregate", "collected", "value")))
     if kind == "rank":
         function = draw(st.sampled_from(("ROW_NUMBER()", "RANK()", "DENSE_RANK()")))
         theirs = by_place if function == "ROW_NUMBER()" else by_keys
@@ -77,6 +87,10 @@ def calls(draw: st.DrawFn, number: int, *, ahead: bool = True) -> Call:
     if kind == "aggregate":
         function = draw(st.sampled_from(AGGREGATES))
         return Call(f"{function} OVER {within}", f"{function} OVER {theirs}", place)
+    if kind in ("collected", "own"):
+        function, said = draw(st.sampled_from([*COLLECTED.items(), *(OF_ONES_OWN.items() if kind == "own" else ())]))
+        said = said.format(place=f"place_{number}")
+        return Call(f"{function} OVER {within}", f"{said} OVER {theirs}", place)
     value, first = draw(st.sampled_from(VALUES)), draw(st.booleans())
     best = f"{'arg_min' if first else 'arg_max'}(struct_pack(v := {value}), place_{number}) OVER {theirs}"
     name = "FIRST_VALUE" if first else "LAST_VALUE"
@@ -84,10 +98,10 @@ def calls(draw: st.DrawFn, number: int, *, ahead: bool = True) -> Call:
 
 
 @st.composite
-def over_cases(draw: st.DrawFn, late: bool = False, *, ahead: bool = True) -> OverCase:
+def over_cases(draw: st.DrawFn, late: bool = False, *, ahead: bool = True, kind: str | None = None) -> OverCase:
     """OVER by event time over a stream, with WHERE, expressions, QUALIFY and a query around it."""
     source = draw(streams("s0", 12, late))
-    drawn = [draw(calls(number, ahead=ahead)) for number in range(draw(st.sampled_from([1, 1, 2, 3])))]
+    drawn = [draw(calls(number, ahead=ahead, kind=kind)) for number in range(draw(st.sampled_from([1, 1, 2, 3])))]
     shown = [one.ours for one in drawn], [one.theirs for one in drawn]
     where = draw(st.sampled_from(["", "", " WHERE k IS NOT NULL", " WHERE j > 0"]))
     ours = ", ".join(f"{text} AS v{n}" for n, text in enumerate(shown[0]))
@@ -127,7 +141,7 @@ def changing_calls(draw: st.DrawFn, partition: str, order: str) -> str:
     """A function over rows that come and go; all of a query have one partition and order."""
     kind = draw(st.sampled_from(("rank", "rank", "offset", "aggregate", "aggregate", "whole", "value")))
     if kind == "whole" or not order:
-        function = draw(st.sampled_from(AGGREGATES))
+        function = draw(st.sampled_from((*AGGREGATES, *COLLECTED)))
         return (
             f"{function} OVER ({partition})"
             if not order
@@ -145,7 +159,7 @@ def changing_calls(draw: st.DrawFn, partition: str, order: str) -> str:
     frames = ("", *ROWS_FRAMES, *(RANGE_FRAMES if by_time else ()))
     frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 3)))
     function = (
-        draw(st.sampled_from(AGGREGATES))
+        draw(st.sampled_from((*AGGREGATES, *COLLECTED)))
         if kind == "aggregate"
         else (f"{draw(st.sampled_from(('FIRST_VALUE', 'LAST_VALUE')))}({value})")
     )

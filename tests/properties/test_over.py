@@ -26,6 +26,16 @@ def test_rows_by_event_time_are_what_plain_sql_gives(case: OverCase, rows_per_ba
 
 
 @few
+@given(over_cases(kind="own"), st.sampled_from([1, 2, 3, None]))
+def test_values_collected_in_order_are_those_of_plain_sql_however_many_partitions_there_are(
+    case: OverCase, rows_per_batch: int | None
+) -> None:
+    expected = case.by_duckdb()
+    assert by_local_engine(case.sql, case.sources, rows_per_batch) == expected
+    assert by_reference(case.sql, case.sources) == expected
+
+
+@few
 @given(over_many_cases(), st.sampled_from([1, 2, None]))
 def test_rows_of_joins_and_queries_are_those_of_the_reference_and_of_duckdb(
     case: OverCase, rows_per_batch: int | None
@@ -76,6 +86,13 @@ def test_answers_that_change_are_those_of_the_reference_and_of_duckdb(
     asked = f"{case.sql} OPTIONS (pipeline = '{pipeline}')"
     assert by_local_engine(asked, case.sources, rows_per_batch) == expected
     assert bag(duckdb_log(bound_plan(case.sql, case.sources), tables_of(case.sources))) == expected
+
+
+@few
+@given(over_cases(kind="own"), st.integers(1, 7))
+def test_states_of_collected_values_are_handed_on(case: OverCase, batches: int) -> None:
+    assume(any(len(source.table) for source in case.sources))
+    goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)
 
 
 @few

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
-from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted, typed
+from watersmeet.checking.duckdb_expressions import Translator, quoted, typed
 from watersmeet.plan.expressions import Aggregate, OverCall
 from watersmeet.plan.nodes import Over, schema_of
-
-_IN_ORDER = ("string_agg", "mode", "arg_min", "arg_max", "first", "last")
 
 
 def over_sql(node: Over, rows: str, order: Sequence[str], shown: str, apart: str | None = None) -> str:
@@ -60,19 +58,17 @@ def _value(call: OverCall, place: str, apart: str | None) -> str:
         best = "arg_min" if call.function == "first_value" else "arg_max"
         # In a struct, as these pass over NULL.
         return f"struct_extract({best}(struct_pack(v := {args[0]}), {place}) OVER {over}, 'v')"
-    if call.function in _IN_ORDER:
-        raise InexpressibleError(f"{call.function.upper()} with OVER")
     value = args[0] if args else "*"
     if call.function == "avg":  # the exact mean is a sum and a count
-        total, number = (_aggregate(call, function, value, over) for function in ("sum", "count"))
+        total, number = (_aggregate(call, function, value, place, over) for function in ("sum", "count"))
         return f"(CAST({total} AS DOUBLE) / nullif({number}, 0))"
-    return _aggregate(call, call.function, value, over)
+    return _aggregate(call, call.function, value, place, over)
 
 
-def _aggregate(call: OverCall, function: str, value: str, over: str) -> str:
+def _aggregate(call: OverCall, function: str, value: str, place: str, over: str) -> str:
     kind = call.args[0].type if function == "sum" and call.function == "avg" else call.type
     aggregate = Aggregate(function, call.args, kind, call.distinct, call.user)
-    return f"{aggregate_sql(aggregate, value, '')} OVER {over}"
+    return f"{aggregate_sql(aggregate, value, place)} OVER {over}"
 
 
 def _frame(call: OverCall) -> str:

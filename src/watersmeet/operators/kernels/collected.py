@@ -21,6 +21,7 @@ FREED, USED, SPARE = range(3)
 ROOM_FIELDS = 3
 
 NOT_THERE = -1
+NOT_AS_LONG = -2
 
 
 @kernel(inline="always")
@@ -74,7 +75,8 @@ def take_out(nodes, lists, g, key):
 @kernel
 def collect(groups, live, ends, first, last, keys, lists, nodes, room, entered, left, out):
     """Enter the changes of cells first to last - 1, additions before removals, and write the nodes of each cell's group
-    after it into `out`, one list behind the other; how many rows left, whose nodes are in `left`, or NOT_THERE.
+    after it into `out`, one list behind the other; how many rows left, whose nodes are in `left`, or NOT_THERE, or
+    NOT_AS_LONG if the lists do not fill `out` exactly.
 
     entered[i] is the node of an added row. Nodes that rows leave are not used again here, as what they hold may still
     have to be read; `nodes` must have room for all that comes.
@@ -93,13 +95,15 @@ def collect(groups, live, ends, first, last, keys, lists, nodes, room, entered, 
                     return NOT_THERE
                 left[gone] = p
                 gone += 1
+        if filled + lists[g, SIZE] > len(out):
+            return NOT_AS_LONG
         p = lists[g, FRONT]
         while p:
             out[filled] = p - 1
             filled += 1
             p = nodes[p - 1, AFTER]
         start = ends[c]
-    return gone
+    return gone if filled == len(out) else NOT_AS_LONG
 
 
 @kernel

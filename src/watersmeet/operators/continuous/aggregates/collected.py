@@ -17,6 +17,7 @@ from watersmeet.operators.kernels.collected import (
     KEY,
     LIST_FIELDS,
     NODE_FIELDS,
+    NOT_AS_LONG,
     NOT_THERE,
     ROOM_FIELDS,
     SIZE,
@@ -58,7 +59,7 @@ class Collected:
         lives = live(changes, values)
         keys = frozen(order) if self._coding is None else self._codes(values, lives)
         sizes = np.empty(len(changes), np.int64)
-        count_changes(changes.groups, lives, changes.ends, np.ascontiguousarray(self._lists[:, SIZE]), sizes)
+        count_changes(changes.groups, lives, changes.ends, self._lists[:, SIZE].copy(), sizes)
         places = frozen(np.arange(lives.size))
         groups, lives, keys, places = in_turn(changes, lives, changes.groups, lives, keys, places)
         made, first = [], 0
@@ -98,6 +99,8 @@ class Collected:
         )  # fmt: skip
         if gone == NOT_THERE:
             raise AssertionError("a row left that had not come")
+        if gone == NOT_AS_LONG:
+            raise AssertionError("groups have other sizes than were counted")
         fresh = np.flatnonzero(entered[start:end] >= 0) + start
         self._values.put(entered[fresh], [values.take(pa.array(places[fresh]))])
         (held,) = self._values.get(out)
