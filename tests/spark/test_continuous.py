@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.effort import EFFORT, PATIENT
 from tests.properties.continuous_strategies import Case, cases
 from tests.properties.test_continuous import Sent, assert_same, sent
+from tests.properties.test_unnest import counted_cases
 from tests.runners import Source, bound_plan, tables_of
 from tests.spark.harness import (
     batch_frame,
@@ -65,6 +66,18 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
         run.run(with_sentinels(case.sources, pieces))
     log = sent(bound_plan(case.sql(), case.sources), rows_of(run.table()))
     assert_same(log, expected(case, pieces))
+
+
+@few
+@given(counted_cases(), st.data())
+def test_rows_are_counted_before_their_lists_are_taken_apart(case, data):
+    pieces = data.draw(splits(case))
+    crash_at, buckets = data.draw(st.lists(st.integers(1, 60), max_size=3)), data.draw(st.sampled_from([1, 2]))
+    run = Simulation(case.sql, case.sources, buckets, crash_at)
+    run.run(with_sentinels(case.sources, pieces))
+    kept = pieces_in_time(case.sources, pieces)
+    let_in = never_late([replace(source, table=kept.get(source.name, source.table)) for source in case.sources])
+    assert_same(log_of(case.sql, list(let_in), run.table()), reference_log(case.sql, list(let_in)))
 
 
 def test_a_bucket_is_woken_when_rows_leave_an_answer_inside_its_query():
@@ -161,6 +174,10 @@ QUERIES = {
     "the whole of a join, again and again": (
         "SELECT RSTREAM b.v > 0 AS up, COUNT(*) AS n FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] "
         "WHERE a.k = b.k AND a.v > b.v + 1 GROUP BY b.v > 0 EVERY 100 MILLISECONDS"
+    ),
+    "entries of the last rows": (
+        "SELECT k, x, COUNT(*) AS n FROM a [PARTITION BY k ROWS 3], UNNEST(CASE WHEN v < -1 THEN NULL WHEN v < 0 THEN "
+        "SPLIT('a b b', ' ') ELSE SPLIT('c', ' ') END) AS t (x) GROUP BY k, x"
     ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }

@@ -351,11 +351,14 @@ class Script:
         """The rows of an input; with `[ROWS n]` also the time of the n-th row after each, when it leaves."""
         assert not isinstance(one.relation, View)
         rows = self.rows_of(one.relation)
+        if one.made:
+            made = ", ".join(f"{Translator().output(e)} AS {quoted(name)}" for name, e in one.made)
+            rows = f"(SELECT *, {made} FROM {rows} AS {named(one.alias)})"
         if isinstance(one.window, Stepped):
             gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
         if isinstance(one.window, Each):
-            return _entries(rows, one.window)
+            return _entries(rows if one.window.within is None else self._counted(one, one.window.within), one.window)
         if isinstance(one.window, Landmark):
             return _since(rows, one.window)
         if isinstance(one.window, Hop):
@@ -370,6 +373,11 @@ class Script:
         partition = f"PARTITION BY {same[:-2]} " if same else ""
         order = f"{partition}ORDER BY {TIME}, {ROW}"
         return f"(SELECT *, lead({TIME}, {one.window.count}) OVER ({order}) AS {GONE} FROM {rows})"
+
+    def _counted(self, one: Input, window: RowsWindow | SteppedRows) -> str:
+        """The rows of a window that counts them, before they are taken apart."""
+        rows = self._with_deaths(replace(one, window=window))
+        return rows if isinstance(window, SteppedRows) else f"(SELECT *, {TIME} AS {SINCE} FROM {rows})"
 
     @staticmethod
     def _in_blocks(rows: str, window: SteppedRows) -> str:
@@ -455,7 +463,12 @@ def _first_rows(rows: str, rule: Deduplication) -> str:
 def _entries(rows: str, window: Each) -> str:
     made = (f"unnest({quoted(window.column)})", f"generate_subscripts({quoted(window.column)}, 1)")
     columns = ", ".join(f"{text} AS {quoted(name)}" for text, name in zip(made, window.names, strict=False))
-    return f"(SELECT *, {columns}, {TIME} AS {SINCE}, {TIME} + 1 AS {GONE} FROM {rows})"
+    if window.within is None:
+        return f"(SELECT *, {columns}, {TIME} AS {SINCE}, {TIME} + 1 AS {GONE} FROM {rows})"
+    # Numbered anew, so that the entries of a row have their order too.
+    numbered = f"row_number() OVER (ORDER BY {ROW}, {PLACE}) AS {ROW}"
+    entries = f"SELECT *, {columns}, {made[1]} AS {PLACE} FROM {rows}"
+    return f"(SELECT * EXCLUDE ({PLACE}) REPLACE ({numbered}) FROM ({entries}))"
 
 
 def _since(rows: str, window: Landmark) -> str:

@@ -186,7 +186,8 @@ def _route(route: Route, strategy: JoinStrategy) -> str:
 def _input(one: Input, explained: ExplainedJoin | None, joins: Joins) -> Told:
     """A stream, a table or a subquery where it flows into what reads it."""
     relation = one.relation
-    window = "" if one.window is None else f"[{window_text(one.window)}]"
+    made = "".join(f"with {to_text(e)} as {name} " for name, e in one.made)
+    window = made + ("" if one.window is None else f"[{window_text(one.window)}]")
     if isinstance(relation, Derived | View):
         told = _node(relation.plan, joins)
         return replace(told, above=f"as {one.alias}", below=window or ("view" if isinstance(relation, View) else ""))

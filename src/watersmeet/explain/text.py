@@ -321,7 +321,8 @@ def _first_rows(inputs: Sequence[Input]) -> Lines:
 
 def _source(one: Input) -> str:
     kind = _KINDS[type(one.relation)]
-    window = "" if one.window is None else f" [{window_text(one.window)}]"
+    made = "".join(f" with {to_text(e)} as {name}" for name, e in one.made)
+    window = made + ("" if one.window is None else f" [{window_text(one.window)}]")
     return f"{kind} {one.relation.name}{window}" + ("" if one.alias == one.relation.name else f" as {one.alias}")
 
 

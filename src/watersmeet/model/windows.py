@@ -127,11 +127,17 @@ class Landmark:
 
 @dataclass(frozen=True)
 class Each:
-    """What UNNEST makes of rows: one for each entry of a list, there at its own time and at no other instant. `names`
-    are those of the entry and, if asked for, of its number."""
+    """What UNNEST makes of rows: one for each entry of a list. `names` are those of the entry and, if asked for, of its
+    number. Entries are there at the time of their row and at no other instant; or while their row is in a window that
+    counts rows, those without entries among them, and not entries."""
 
     column: str
     names: tuple[str, ...]
+    within: RowsWindow | SteppedRows | None = None
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        return () if self.within is None else self.within.partition_by
 
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -153,9 +159,15 @@ class Until:
 Window = Range | RowsWindow | Stepped | SteppedRows | Hop | Session | Landmark | Each | Unbounded | Until
 
 
+def counting(window: Window | None) -> RowsWindow | SteppedRows | None:
+    """The window of so many rows that a stream has, whatever its rows are taken apart into."""
+    window = window.within if isinstance(window, Each) else window
+    return window if isinstance(window, RowsWindow | SteppedRows) else None
+
+
 def is_counted(window: Window | None) -> bool:
     """Whether rows leave because others come, so that nobody can say beforehand when."""
-    return isinstance(window, RowsWindow | SteppedRows)
+    return counting(window) is not None
 
 
 def moves_in_steps(window: Window | None) -> bool:
@@ -165,7 +177,8 @@ def moves_in_steps(window: Window | None) -> bool:
 
 def dies_in_turn(window: Window | None) -> bool:
     """Whether rows leave in the order in which they came."""
-    apart = isinstance(window, RowsWindow | SteppedRows) and bool(window.partition_by)
+    counts = counting(window)
+    apart = counts is not None and bool(counts.partition_by)
     # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
     several = isinstance(window, Hop) and window.at_once and window.slide_us < window.size_us
     growing = isinstance(window, Session) and window.at_once
@@ -385,7 +398,8 @@ def check_retention(
     if len(closed.streams) == 1:
         return
     for u, stream in enumerate(closed.streams):
-        if isinstance(windows.get(stream), RowsWindow | SteppedRows | Hop | Session | Landmark | Unbounded):
+        window = windows.get(stream)
+        if is_counted(window) or isinstance(window, Hop | Session | Landmark | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

@@ -13,7 +13,7 @@ from itertools import count
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import RowsWindow, Session, SteppedRows, Window
+from watersmeet.model.windows import Session, Window, is_counted
 from watersmeet.plan.expressions import Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -156,7 +156,7 @@ def _input_keys(one: Input, places: Iterator[int]) -> dict[str, Places]:
 
 def _counts_apart(window: Window | None, column: str) -> bool:
     """A ROWS window counts over all rows, unless it counts by that very column; sessions are of all rows, too."""
-    return not isinstance(window, RowsWindow | SteppedRows | Session) or column in window.partition_by
+    return not (is_counted(window) or isinstance(window, Session)) or column in getattr(window, "partition_by", ())
 
 
 def _equal_columns(join: Join) -> list[set[tuple[str, str]]]:

@@ -144,7 +144,7 @@ class FromPlanner:
         match one.relation:
             case Stream():
                 leaf = leaf_of(self._name(one.alias), one, join, outputs, around.outer_us)
-                return StreamSourceNode(one.alias, leaf, one.window, join.boundary)
+                return StreamSourceNode(one.alias, leaf, one.window, join.boundary, one.made)
             case View(plan=Project(child=Join() as inside, columns=columns)):
                 inner = self.rows(inside, columns, around.in_from(around.outer_us), numbered=True)
                 return ViewSourceNode(one.alias, inner)

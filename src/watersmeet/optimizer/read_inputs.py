@@ -18,6 +18,7 @@ from watersmeet.model.windows import (
     Unbounded,
     Until,
     Window,
+    counting,
 )
 from watersmeet.physical.nodes import Columns, LeafNode
 from watersmeet.plan.expressions import columns_of
@@ -27,9 +28,10 @@ from watersmeet.plan.nodes import Input, Join
 def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     """The columns of an input that a join and the select list over it read."""
     expressions = (*(e for _, e in outputs), *join.predicates)
-    used = {c.name for e in expressions for c in columns_of(e) if c.stream == one.alias}
+    made = (e for _, e in one.made)
+    used = {c.name for e in (*expressions, *made) for c in columns_of(e) if c.stream == one.alias}
     ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
-    keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session) else ()
+    keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session | Each) else ()
     first = one.relation.first if isinstance(one.relation, Stream) else None
     told_apart = () if first is None else first.keys
     lists = (one.window.column,) if isinstance(one.window, Each) else ()
@@ -48,13 +50,13 @@ def reach_us(window: Window | None, outer_us: int) -> int:
             return min(FOREVER_US, max(size for _, size in ends) + 1 + outer_us)
         case Stepped(size_us=size, slide_us=slide):
             return min(FOREVER_US, size + slide + outer_us)
-        case Each():
+        case Each(within=None):
             return min(FOREVER_US, outer_us + 1)
         case Landmark(every_us=int(every)):
             return min(FOREVER_US, every + 1 + outer_us)
         case Hop(size_us=size):
             return min(FOREVER_US, size + 1 + outer_us)
-        case RowsWindow() | SteppedRows() | Session() | Landmark() | Unbounded():
+        case RowsWindow() | SteppedRows() | Each() | Session() | Landmark() | Unbounded():
             return FOREVER_US
 
 
@@ -64,8 +66,9 @@ def leaf_of(name: str, one: Input, join: Join, outputs: Columns, outer_us: int) 
     # The columns with the windows are made of the rows.
     columns = columns_read(one, join, outputs) & frozenset(one.relation.schema.names)
     # Below nothing that reaches further back, the rows in the window now are all a restart needs.
-    if isinstance(one.window, RowsWindow | SteppedRows) and outer_us == 0:
-        return LeafNode(name, one.relation, columns, 0, one.window)
+    counts = counting(one.window)
+    if counts is not None and outer_us == 0:
+        return LeafNode(name, one.relation, columns, 0, counts)
     if isinstance(one.window, Session):
         return LeafNode(name, one.relation, columns, outer_us, one.window)
     return LeafNode(name, one.relation, columns, reach_us(one.window, outer_us))

@@ -22,6 +22,7 @@ from watersmeet.model.windows import (
     SteppedRows,
     Unbounded,
     Window,
+    counting,
     moves_in_steps,
 )
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
@@ -129,7 +130,7 @@ def _at_their_steps(join: Join) -> dict[str, Any]:
 
 def _widened(bound: Bound, later: Window | None) -> Bound | None:
     """A row enters at its time or later, and by less than a slide; in a window of rows nobody knows by how much."""
-    if isinstance(later, SteppedRows | Session):
+    if isinstance(counting(later), SteppedRows) or isinstance(later, Session):
         return None
     by_us = later.slide_us - 1 if isinstance(later, Stepped) else later.size_us if isinstance(later, Hop) else 0
     return replace(bound, at_most_us=bound.at_most_us + by_us)

@@ -257,6 +257,7 @@ class StreamSourceNode(_Windowed, PhysicalNode):
     leaf: LeafNode
     window: Window | None
     boundary: Boundary
+    made: Columns = ()
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,8 @@ def _bounds(streams: list[str], matrix: Matrix) -> list[str]:
 
 def _input(one: Input) -> Iterator[str]:
     """Of a relation its name and columns count: not what is known of its rows, nor where they come from."""
-    head = f"from {_any_case(one.alias)}{_window(one.window)}:"
+    made = "".join(f" with {_name(name)} = {expression_text(e)}" for name, e in one.made)
+    head = f"from {_any_case(one.alias)}{made}{_window(one.window)}:"
     match one.relation:
         case Stream(name=name, schema=schema, time=time, by_arrival=by_arrival, first=first):
             how = f"{_name(time)}, the moment of arrival" if by_arrival else _name(time)
@@ -198,8 +199,8 @@ def _window(window: Window | None) -> str:
         case Session(gap_us=gap_us, partition_by=keys, at_once=at_once):
             by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
             return f" [session {gap_us}{by}{' at once' * at_once}]"
-        case Each(column=column, names=names):
-            return f" [each of {_name(column)} as {', '.join(map(_name, names))}]"
+        case Each(column=column, names=names, within=within):
+            return f"{_window(within)} [each of {_name(column)} as {', '.join(map(_name, names))}]"
         case Landmark(since_us=since_us, every_us=every_us):
             return f" [since {since_us}{'' if every_us is None else f' every {every_us}'}]"
         case Unbounded():

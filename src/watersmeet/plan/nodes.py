@@ -45,11 +45,13 @@ MAX_INPUTS = 8
 
 @dataclass(frozen=True)
 class Input:
-    """One entry of FROM: a stream, a static table, a derived stream or a view, under its alias, with its window."""
+    """One entry of FROM: a stream, a static table, a derived stream or a view, under its alias, with its window. `made`
+    are columns that rows of a stream get as they come, before anything else is done with them."""
 
     alias: str
     relation: Stream | Table | Derived | View
     window: Window | None = None
+    made: tuple[tuple[str, Expression], ...] = ()
 
     def __post_init__(self) -> None:
         # Only a ROWS window has such columns.
@@ -60,8 +62,9 @@ class Input:
     @property
     def schema(self) -> pa.Schema:
         if isinstance(self.window, Each):
-            kinds = (self.relation.schema.field(self.window.column).type.value_type, pa.int64())
-            return pa.schema([*self.relation.schema, *map(pa.field, self.window.names, kinds)])
+            rows = pa.schema([*self.relation.schema, *(pa.field(name, e.type) for name, e in self.made)])
+            kinds = (rows.field(self.window.column).type.value_type, pa.int64())
+            return pa.schema([*rows, *map(pa.field, self.window.names, kinds)])
         if not isinstance(self.window, Hop | Session):
             return self.relation.schema
         kind = pa.timestamp("us", self.window.zone)
@@ -184,9 +187,9 @@ class Join:
 
     @staticmethod
     def _check_window(one: Input) -> None:
-        match one.window:
-            case Stepped() | SteppedRows():
-                _check_steps(one.alias, one.window)
+        match one.window.within if isinstance(one.window, Each) else one.window:
+            case Stepped() | SteppedRows() as stepped:
+                _check_steps(one.alias, stepped)
             case Landmark(every_us=int(every)) if every < 1:
                 raise WindowError(
                     f"{one.alias} [LANDMARK … EVERY {format_interval(every)}] would begin anew all the time; the "

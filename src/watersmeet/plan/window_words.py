@@ -44,8 +44,8 @@ def window_text(window: Window | None) -> str:
         case Session(gap_us=gap, partition_by=keys):
             by = f" PARTITION BY {', '.join(keys)}" if keys else ""
             return f"SESSION {format_interval(gap)}{by}"
-        case Each(column=column):
-            return f"each of {column}"
+        case Each(column=column, within=within):
+            return f"each of {column}{'' if within is None else f', {window_text(within)}'}"
         case Landmark(since_us=since, every_us=every):
             return f"LANDMARK '{format_instant(since)}'{'' if every is None else f' EVERY {format_interval(every)}'}"
         case Unbounded():

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
@@ -149,6 +150,7 @@ class _History:
             return rows
         known = self._stepped.get(id(one))
         if known is None:
+            rows = [_with_made(row, one) for row in rows] if one.made else rows
             known = self._stepped[id(one)] = entering(rows, one.window)
         return known
 
@@ -160,6 +162,15 @@ class _History:
             return [Member(dict(zip(names, row, strict=True)), None, i) for i, row in enumerate(rows)]
         rows_ever, now_ns = self._entering(one), at_us * NS_PER_US
         match one.window:
+            case Each(within=RowsWindow() | SteppedRows() as window):
+                # Rows are counted, those without entries too, and entries are there with theirs.
+                counted = self.members(one.relation)
+                if isinstance(window, RowsWindow):
+                    inside = latest(counted, window, now_ns)
+                else:
+                    inside = held(entering(counted, window), window, at_us)
+                there = {row.arrival for row in inside}
+                return [entry for entry in rows_ever if entry.arrival in there]
             case Stepped() | SteppedRows() | Hop() | Session() | Landmark() | Each() as window:
                 return held(rows_ever, window, at_us)
             case Range(size_us=size_us):
@@ -400,3 +411,8 @@ def _left_out(moment_us: int, streams: Sequence[str], end: End) -> bool:
     newest, answered_us = end
     ended = [newest[name] for name in streams if name in newest]
     return (not ended or max(ended) < moment_us) and moment_us <= answered_us
+
+
+def _with_made(row: Member, one: Input) -> Member:
+    made = {name: evaluate(e, Combination({one.alias: row.values})) for name, e in one.made}
+    return replace(row, values={**row.values, **made})

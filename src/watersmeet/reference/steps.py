@@ -17,6 +17,7 @@ def entering(rows: Sequence[Member], window: InSteps) -> list[Member]:
     if isinstance(window, Hop):
         return [_in_window(row, end_us, window) for row in rows for end_us in _ends(row.at_ns // NS_PER_US, window)]
     if isinstance(window, Each):
+        rows = entering(rows, window.within) if isinstance(window.within, SteppedRows) else rows
         return [entry for row in rows for entry in _entries(row, window)]
     if isinstance(window, Landmark):
         return [row for row in rows if row.at_ns >= window.since_us * NS_PER_US]

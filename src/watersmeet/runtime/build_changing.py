@@ -171,7 +171,7 @@ class AnswerBuilder:
     def _source(self, node: SourceNode) -> LivesSource:
         match node:
             case StreamSourceNode(leaf=leaf):
-                source = StreamSource(node.window, node.boundary)
+                source = StreamSource(node.window, node.boundary, node.made)
                 self._leaves[leaf.name] = _entered(leaf, source.waiting, source)
                 return source
             case ViewSourceNode():

@@ -22,6 +22,7 @@ from watersmeet.model.windows import (
     WINDOW_COLUMNS,
     Bound,
     Boundary,
+    Each,
     Hop,
     Landmark,
     Range,
@@ -30,6 +31,7 @@ from watersmeet.model.windows import (
     Stepped,
     SteppedRows,
     Unbounded,
+    counting,
     is_counted,
     moves_in_steps,
 )
@@ -210,6 +212,13 @@ class JoinBuilder:
                 "take the rows as they come: FROM (SELECT ISTREAM … JOIN …) [RANGE 1 HOUR] AS j",
             )
         window = leaf.input.window
+        if isinstance(window, Each):
+            raise self._refused_asof(
+                outer,
+                f"looks for partners before rows are counted, and those of {leaf.input.alias} are counted before their "
+                "lists are taken apart",
+                "take them apart afterwards: FROM (SELECT … ASOF JOIN …) [ROWS 10] AS j, UNNEST(j.items) AS t (item)",
+            )
         windows = WINDOW_COLUMNS if isinstance(window, Hop | Session) else ()
         of_window = {_column(leaf.input, name): name for name in windows}
         counted_by = {_column(leaf.input, name) for name in getattr(window, "partition_by", ())}
@@ -505,7 +514,7 @@ class JoinBuilder:
     def _check_windows(self, outer: Outer) -> None:
         passed_over = looked_up(outer.left) | looked_up(outer.right)
         for one in (*outer.left.everything, *outer.right.everything):
-            if moves_in_steps(one.window):
+            if moves_in_steps(one.window) and not isinstance(counting(one.window), RowsWindow):
                 raise self.scope.text.error(
                     f"the window of {one.alias} moves in steps, and rows without a partner come and go with them",
                     self.places.get(one.alias, outer.span),
@@ -513,7 +522,7 @@ class JoinBuilder:
                     "SELECT … FROM (SELECT … LEFT JOIN …) AS j",
                     kind=WindowError,
                 )
-            if isinstance(one.window, RowsWindow):
+            if is_counted(one.window):
                 raise self.scope.text.error(
                     f"{one.alias} counts rows, and whether a row will have a partner in it is never certain",
                     self.places.get(one.alias, outer.span),

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import Hop, Landmark, Session, moves_in_steps
+from watersmeet.model.windows import Each, Hop, Landmark, Session, moves_in_steps
 from watersmeet.plan.expressions import (
     Aggregate,
     Call,
@@ -129,7 +129,7 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
             keep = None if keep is None else with_growing_end(keep, session, scope, select.span)
             keys = tuple(key for key in keys if key != end_of(session))
     # Before the join is made, which would only say that rows could never be forgotten.
-    if why is None and any(moves_in_steps(one.window) for one in inputs):
+    if why is None and any(moves_in_steps(one.window) and not isinstance(one.window, Each) for one in inputs):
         word = "LANDMARK" if any(isinstance(one.window, Landmark) for one in inputs) else "SLIDE"
         _require_windows(f"a join with {word}", inputs, scope, source)
     if why is not None:

@@ -8,8 +8,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import SqlError, UnsupportedError, WindowError
+from watersmeet.model.catalog import Stream
 from watersmeet.model.types import sql_type
-from watersmeet.model.windows import Each
+from watersmeet.model.windows import Each, counting
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Derived, Input, Join, Project
 from watersmeet.sql.context import Context
@@ -18,6 +19,7 @@ from watersmeet.sql.scope import Scope, Text, field_index
 from watersmeet.sql.syntax import (
     FromSyntax,
     JoinSyntax,
+    JoinWord,
     Name,
     SelectSyntax,
     SourceSyntax,
@@ -42,14 +44,13 @@ class TakenApart:
 def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
     if all(source.unnest is None for source in select.sources):
         return TakenApart(select.tree, {})
-    found: list[SourceSyntax] = []
+    found: list[tuple[str, SourceSyntax]] = []
     tree = _without(select.tree, text, found)
     plain = {_name(source).lower(): source for source in sources_in(tree)}
     apart: dict[str, UnnestSyntax] = {}
     names: dict[str, str] = {}
-    for source in found:
+    for owner, source in found:
         assert source.unnest is not None
-        owner = _owner(source.unnest, list(plain), text)
         if owner in apart:
             raise _refused("one list of a stream is taken apart at a time", source.span, text)
         apart[owner] = source.unnest if source.alias is None else _named(source.unnest, source.alias)
@@ -58,7 +59,8 @@ def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
     return TakenApart(_told(tree, apart), names)
 
 
-def _without(tree: FromSyntax, text: Text, found: list[SourceSyntax]) -> FromSyntax:
+def _without(tree: FromSyntax, text: Text, found: list[tuple[str, SourceSyntax]]) -> FromSyntax:
+    """FROM without UNNEST; found: the name of each stream whose lists are taken apart, and by what."""
     if isinstance(tree, SourceSyntax):
         if tree.unnest is not None:
             raise _refused("UNNEST takes apart the lists of a stream that stands before it", tree.span, text)
@@ -69,8 +71,23 @@ def _without(tree: FromSyntax, text: Text, found: list[SourceSyntax]) -> FromSyn
     always = tree.condition is None or (isinstance(tree.condition, exp.Boolean) and tree.condition.this)
     if tree.kind != "inner" or not always or tree.using:
         raise _refused("UNNEST stands after a comma or CROSS JOIN", tree.right.span, text)
-    found.append(tree.right)
-    return left
+    owner = _owner(tree.right.unnest, [_name(source).lower() for source in sources_in(left)], text)
+    found.append((owner, tree.right))
+    return _with_lists(left, owner)
+
+
+# A row that is given without its partner has no list of it, and so no entries: what a join is to whom it belongs to.
+_OF_LEFT: dict[JoinWord, JoinWord] = {"right": "inner", "full": "left"}
+_OF_RIGHT: dict[JoinWord, JoinWord] = {"left": "inner", "full": "right", "asof_left": "asof"}
+
+
+def _with_lists(tree: FromSyntax, owner: str) -> FromSyntax:
+    """The combinations in which a stream has a row."""
+    if isinstance(tree, SourceSyntax):
+        return tree
+    if owner in (_name(source).lower() for source in sources_in(tree.left)):
+        return replace(tree, kind=_OF_LEFT.get(tree.kind, tree.kind), left=_with_lists(tree.left, owner))
+    return replace(tree, kind=_OF_RIGHT.get(tree.kind, tree.kind), right=_with_lists(tree.right, owner))
 
 
 def _owner(unnest: UnnestSyntax, plain: list[str], text: Text) -> str:
@@ -121,11 +138,18 @@ def bind_unnest(one: Input, unnest: UnnestSyntax, context: Context) -> Input:
             f"UNNEST takes a list, but this is {sql_type(values.type)}", span_of(unnest.values) or unnest.span
         )
     column = values.name if isinstance(values, Column) else LISTS
+    each = Each(column, _columns(one, unnest, context))
+    if (counts := counting(one.window)) is not None and (isinstance(one.relation, Stream) or column != LISTS):
+        # Rows are counted as they come, before they are taken apart.
+        made = () if column != LISTS else ((LISTS, values),)
+        return replace(bare, window=replace(each, within=counts), made=made)
     if not isinstance(values, Column):
         listed = (*((field.name, Column(one.alias, field.name, field.type)) for field in bare.schema), (LISTS, values))
         project = Project(Join((bare,), boundary=context.boundary), listed)
         bare = Input(one.alias, Derived(one.alias, project, project.schema, one.time))
-    inside = replace(bare, window=Each(column, _columns(one, unnest, context)))
+    if counts is not None:
+        return replace(bare, window=replace(each, within=counts))
+    inside = replace(bare, window=each)
     shown = [field for field in inside.schema if field.name != LISTS]
     columns = tuple((field.name, Column(one.alias, field.name, field.type)) for field in shown)
     project = Project(Join((inside,), boundary=context.boundary), columns)

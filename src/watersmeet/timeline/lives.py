@@ -11,7 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US, Times
-from watersmeet.model.windows import Each, Hop, Landmark, Range, RowsWindow, Session, Stepped, SteppedRows, Unbounded
+from watersmeet.model.windows import (
+    Each,
+    Hop,
+    Landmark,
+    Range,
+    RowsWindow,
+    Session,
+    Stepped,
+    SteppedRows,
+    Unbounded,
+    counting,
+)
 from watersmeet.plan.nodes import Input, Join
 
 Marks = npt.NDArray[np.bool_]
@@ -33,7 +44,7 @@ def lives_of(join: Join, one: Input, rows: pa.Table, times: Times, counts: Marks
     them. None where nothing holds rows."""
     since, until = times.copy(), np.full(times.size, FOREVER_US, np.int64)
     never = ~counts
-    window = one.window
+    window = counting(one.window) or one.window
     closed = join.boundary != "half_open"
     match window:
         case Stepped():

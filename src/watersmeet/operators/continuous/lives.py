@@ -9,6 +9,7 @@ import numpy as np
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.model.windows import (
     Boundary,
+    Each,
     Range,
     RowsWindow,
     Session,
@@ -19,7 +20,7 @@ from watersmeet.model.windows import (
     moves_in_steps,
 )
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.continuous.stepping import Blocks, Entrance, GrowingSessions, Sessions, Steps
+from watersmeet.operators.continuous.stepping import Blocks, Entrance, GrowingSessions, Sessions, Steps, taken_apart
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.row_windows import RowWindow
 
@@ -40,6 +41,12 @@ class Lives:
     serials: Int64s
     killed: Int64s = field(default_factory=lambda: NOTHING)
     killed_at: Int64s = field(default_factory=lambda: NOTHING)
+
+
+def lifetimes_of(window: Window | None, boundary: Boundary) -> Lifetimes | EntryLifetimes:
+    if isinstance(window, Each) and window.within is not None:
+        return EntryLifetimes(window, window.within, boundary)
+    return Lifetimes(window, boundary)
 
 
 class Lifetimes:
@@ -119,6 +126,61 @@ class Lifetimes:
         ]
         first: Int64s = np.minimum.reduce(ends)
         return first
+
+
+class EntryLifetimes:
+    """Rows live in a window that counts them, and so do the entries that each is taken apart into."""
+
+    STATE = ("_rows", "_next_serial", "_living", "_first", "_size")
+
+    announced = property(lambda self: self._rows.announced)
+    in_turn = property(lambda self: self._rows.in_turn)
+    held_rows = property(lambda self: self._rows.held_rows)
+
+    def __init__(self, window: Each, within: Window, boundary: Boundary) -> None:
+        self._each = window
+        self._next_serial = 0
+        self._rows = Lifetimes(within, boundary)
+        # Of the rows that live and have entries: their serials, ascending, that of the first entry, and how many.
+        self._living: Int64s = NOTHING
+        self._first: Int64s = NOTHING
+        self._size: Int64s = NOTHING
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + 3 * self._living.nbytes
+
+    def next_birth(self) -> int:
+        return self._rows.next_birth()
+
+    def of(self, rows: Rows | None, until: int) -> Lives | None:
+        lives = self._rows.of(rows, until)
+        if lives is None:
+            return None
+        entries, which = taken_apart(lives.rows, self._each)
+        serials = np.arange(self._next_serial, self._next_serial + which.size)
+        self._next_serial += which.size
+        killed, killed_at = self._entries_of(lives.killed, lives.killed_at)
+        sizes = np.bincount(which, minlength=len(lives.rows))
+        first = self._next_serial - which.size + np.cumsum(sizes) - sizes
+        stays = np.flatnonzero((lives.deaths == FOREVER_US) & (sizes > 0))
+        self._living = np.concatenate([self._living, lives.serials[stays]])
+        self._first = np.concatenate([self._first, first[stays]])
+        self._size = np.concatenate([self._size, sizes[stays]])
+        return Lives(entries, lives.deaths[which], serials, killed, killed_at)
+
+    def _entries_of(self, rows: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
+        """The entries of rows that die, and when; the rows are forgotten."""
+        places = np.searchsorted(self._living, rows)
+        known = np.flatnonzero(np.isin(rows, self._living))  # others have no entries
+        places, at = places[known], at[known]
+        sizes = self._size[places]
+        nth = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        entries = np.repeat(self._first[places], sizes) + nth
+        stays = np.ones(self._living.size, np.bool_)
+        stays[places] = False
+        self._living, self._first, self._size = self._living[stays], self._first[stays], self._size[stays]
+        return entries, np.repeat(at, sizes)
 
 
 def death_times(times: Int64s, window: Window | None, extra_us: int) -> Int64s:

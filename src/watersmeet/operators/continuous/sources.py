@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -12,11 +12,13 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_colum
 from watersmeet.model.windows import Boundary, Window
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.departures import Departures
-from watersmeet.operators.continuous.lives import NOTHING, Lifetimes, Lives
+from watersmeet.operators.continuous.lives import NOTHING, EntryLifetimes, Lifetimes, Lives, lifetimes_of
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.value_order import sortable, value_order
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.waiting import Waiting
+from watersmeet.plan.expressions import Expression
 
 
 class LivesSource(Protocol):
@@ -57,7 +59,7 @@ class LivesSource(Protocol):
 class _Windowed:
     """What a source has whose rows live by a window."""
 
-    lifetimes: Lifetimes
+    lifetimes: Lifetimes | EntryLifetimes
 
     announced = property(lambda self: self.lifetimes.announced)
     in_turn = property(lambda self: self.lifetimes.in_turn)
@@ -73,20 +75,29 @@ class StreamSource(_Windowed):
 
     STATE = ("waiting", "lifetimes", "complete", "_departures")
 
-    def __init__(self, window: Window | None, boundary: Boundary) -> None:
+    def __init__(self, window: Window | None, boundary: Boundary, made: Sequence[tuple[str, Expression]] = ()) -> None:
+        """made: columns that rows get as they come."""
+        self.made = made
         self.waiting = Waiting()
-        self.lifetimes = Lifetimes(window, boundary)
+        self.lifetimes = lifetimes_of(window, boundary)
         self.complete = BEGINNING_US
         self._departures = Departures(announced=self.lifetimes.announced, in_turn=self.lifetimes.in_turn)
 
     def take(self, until: int) -> Lives | None:
         self.complete = until
         rows = self.waiting.release(until)
-        lives = self.lifetimes.of(rows, until)
+        lives = self.lifetimes.of(rows if rows is None else self._with_made(rows), until)
         if lives is not None:
             self._departures.add(lives)
         self._departures.count(until)
         return lives
+
+    def _with_made(self, rows: Rows) -> Rows:
+        data = rows.data
+        for name, expression in self.made:
+            values = evaluate(expression, lambda column: rows.data.column(column.name), len(rows))
+            data = data.append_column(pa.field(name, expression.type), values)
+        return Rows(data, rows.times) if self.made else rows
 
     @property
     def expired_rows(self) -> int:
@@ -113,7 +124,7 @@ class ChangesSource(_Windowed):
         self.node = node
         self.diff = -1 if kind == "dstream" else 1
         self.time = time
-        self.lifetimes = Lifetimes(window, boundary)
+        self.lifetimes = lifetimes_of(window, boundary)
         # Of windows that are complete: rows come just before the end of the window, which is their time and a column.
         self._ended = Waiting() if kind == "complete" else None
         if self._ended is not None:
@@ -179,7 +190,7 @@ class JoinSource(_Windowed):
         self.operator = operator
         self.time = time
         self.streams = {alias: Waiting() for alias in aliases}
-        self.lifetimes = Lifetimes(window, boundary)
+        self.lifetimes = lifetimes_of(window, boundary)
         self.complete = BEGINNING_US
 
     def take(self, until: int) -> Lives | None:

@@ -94,7 +94,8 @@ class Steps:
         return _dying(_in_windows(data, ends - window.size_us, ends, window.zone), births, ends)
 
 
-def _entries(rows: Rows, window: Each) -> Rows:
+def taken_apart(rows: Rows, window: Each) -> tuple[Rows, Int64s]:
+    """A row for each entry, in order, and of which row it is."""
     lists = rows.data.column(window.column)
     which: Int64s = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     data = rows.data.take(pa.array(which))
@@ -102,8 +103,12 @@ def _entries(rows: Rows, window: Each) -> Rows:
     made = [pc.list_flatten(lists), pa.array(np.arange(which.size) - first + 1)]
     for name, values in zip(window.names, made, strict=False):
         data = data.append_column(name, values)
-    times = rows.times[which]
-    return _dying(data, times, times + 1)
+    return Rows(data, rows.times[which]), which
+
+
+def _entries(rows: Rows, window: Each) -> Rows:
+    entries, _ = taken_apart(rows, window)
+    return _dying(entries.data, entries.times, entries.times + 1)
 
 
 class Sessions:

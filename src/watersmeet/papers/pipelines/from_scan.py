@@ -15,7 +15,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne
-from watersmeet.operators.continuous.lives import death_times
+from watersmeet.operators.continuous.lives import Lifetimes, death_times
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.node import Node, next_event_below
 from watersmeet.operators.continuous.sources import StreamSource
@@ -185,6 +185,7 @@ def lasting(node: FromOne | FromMany) -> Int64s:
     if isinstance(node, FromMany):
         return np.concatenate([death_times(one, each.window, node.extra_us) for each in node.ranged])
     assert isinstance(node.source, StreamSource)
+    assert isinstance(node.source.lifetimes, Lifetimes)
     return death_times(one, node.source.lifetimes.window, node.source.lifetimes.extra_us)
 
 

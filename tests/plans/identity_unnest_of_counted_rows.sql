@@ -1,0 +1,1 @@
+SELECT word, COUNT(*) AS n FROM a [PARTITION BY k ROWS 10] CROSS JOIN UNNEST(SPLIT(a.s, ' ')) AS t (word) GROUP BY word
