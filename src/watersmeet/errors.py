@@ -153,6 +153,10 @@ class OldTableWarning(UserWarning):
     """A static table could not be loaded again; the rows of the load before are joined meanwhile."""
 
 
+class DamagedCheckpointWarning(UserWarning):
+    """A file of a checkpoint is damaged or gone that a run can do without; nothing is lost by it."""
+
+
 class FutureRowsWarning(UserWarning):
     """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
 

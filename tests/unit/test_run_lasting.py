@@ -184,7 +184,7 @@ def test_programs_hear_how_far_each_of_several_queries_is(folder: Path) -> None:
 def test_a_run_that_is_stopped_before_its_first_batch_says_so(folder: Path) -> None:
     process = started(folder)
     until = time.monotonic() + 90
-    while not (folder / "state" / "streams.json").exists() and time.monotonic() < until:
+    while not (folder / "state" / "reached").exists() and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     told = " ".join(process.communicate(timeout=60)[1].split())

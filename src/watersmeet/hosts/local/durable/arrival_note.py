@@ -3,25 +3,24 @@ what was read of one kind of source says nothing of another."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.files import replace_file
+from watersmeet.hosts.local.durable.files import FROM_A_COPY
+from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.io.connectors.contract import Reader
 from watersmeet.io.connectors.readers import kind_of
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import format_interval
 
-_FILE = "streams.json"
 _WORDS = {"lateness_us": "lateness", "idle_us": "idle", "max_future_us": "max_future", "on_null": "on_null"}
 
 
 class ArrivalNote:
     def __init__(self, folder: Path, streams: Iterable[Stream], readers: Mapping[str, Reader]) -> None:
-        self._path = folder / _FILE
+        self._folder = folder
         self._now = {
             one.name: {
                 "lateness_us": one.lateness_us,
@@ -32,14 +31,20 @@ class ArrivalNote:
             }
             for one in streams
         }
-        self._held: dict[str, dict[str, Any]] | None = None
-        if self._path.exists():
-            self._held = json.loads(self._path.read_text(encoding="utf-8"))
+        told = noted(folder).get("streams", {"of": {}, "since": 0})
+        self._held: dict[str, dict[str, Any]] = told["of"]
+        self._since = int(told["since"])  # the first batch that was answered so
 
-    def check(self) -> None:
-        """Refuse to repeat batches that were answered with other settings."""
+    def check(self, number: int) -> None:
+        """Refuse to repeat a batch that was answered with other settings."""
+        if number < self._since:
+            raise RunError(
+                f"batch {number:,} has to be repeated, but the lateness, idle, max_future or on_null of a stream has "
+                f"changed with batch {self._since:,}",
+                hint=FROM_A_COPY,
+            )
         for name, now in self._now.items():
-            before = (self._held or {}).get(name, now)
+            before = self._held.get(name, now)
             for word, shown in _WORDS.items():
                 if before[word] != now[word]:
                     raise _changed(name, shown, _shown(before[word]), _shown(now[word]))
@@ -48,7 +53,7 @@ class ArrivalNote:
         """Refuse to go on in one kind of source where another was read. Rows that are pushed may follow on
         any."""
         for name, now in self._now.items():
-            before = (self._held or {}).get(name, {}).get("source")
+            before = self._held.get(name, {}).get("source")
             if None not in (before, now["source"]) and before != now["source"]:
                 raise RunError(
                     f"stream {name!r} was read from {before} by this run, and is to be read from {now['source']} now",
@@ -56,10 +61,10 @@ class ArrivalNote:
                 )
             now["source"] = now["source"] or before
 
-    def write(self) -> None:
-        """From here on batches are answered as the streams say now."""
+    def write(self, number: int) -> None:
+        """From this batch on they are answered as the streams say now."""
         if self._held != self._now:
-            replace_file(self._path, json.dumps(self._now).encode())
+            note(self._folder, streams={"of": self._now, "since": number})
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
+from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
 from watersmeet.io.too_many_files import tried_again
+
+FROM_A_COPY = "restore the checkpoint from a copy, or start anew with a new one"
 
 
 @contextmanager
@@ -36,6 +39,38 @@ def replace_file(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
     if not path.name.startswith("."):  # else it does not count yet
         mirror.put(path)
+
+
+def write_sealed(path: Path, data: bytes, run: str = "") -> None:
+    """The same with a sum over its bytes, its name and the run: it cannot take the place of another."""
+    replace_file(path, sealed_as(path, data, run))
+
+
+def sealed_as(path: Path, data: bytes, run: str = "") -> bytes:
+    return sealed(f"{run}/{path.name}", data)
+
+
+def read_sealed(path: Path, run: str = "") -> memoryview:
+    """What was written so; one that is damaged or not there is named."""
+    with readable(path):
+        return unsealed(f"{run}/{path.name}", path.read_bytes())
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file of the checkpoint becomes one sentence that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise damaged(path, "it is not there") from None
+    except OSError as error:
+        raise damaged(path, f"it cannot be read: {error.strerror or error}") from None
+    except BrokenSealError as error:
+        raise damaged(path, str(error)) from None
+
+
+def damaged(path: Path, how: str) -> RunError:
+    return RunError(f"{mirror.shown(path)} is damaged: {how}", hint=FROM_A_COPY)
 
 
 def remove_file(path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,14 +11,13 @@ from uuid import uuid4
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import replace_file, written
+from watersmeet.hosts.local.durable.files import damaged, written
+from watersmeet.hosts.local.durable.noted import FILE, note, noted
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan
-from watersmeet.version import VERSION
 
-LAYOUT = 1  # to be raised when what lies here can no longer be read by the code that reads it now
-_IDENTITY = "query.json"
+_OF_BATCHES = ("journal-*.log", "snapshot-*.json", "blocks-*")
 MAY_CHANGE = ("order", "boundary", "timezone", "emit")
 
 
@@ -31,8 +29,6 @@ class Identity:
     query: str
     pipeline: str  # which was chosen at first: state of another does not fit
     options: dict[str, str]  # how the query was asked to run: they decide what its state is, and when answers come
-    layout: int = LAYOUT
-    version: str = VERSION
 
 
 class CheckpointFolder:
@@ -78,21 +74,13 @@ class CheckpointFolder:
             ) from None
 
     def _identity(self, plan: Plan) -> Identity:
-        path, query = self.path / _IDENTITY, sum_of(identity_of(plan))
-        if not path.exists():
+        told, query = noted(self.path), sum_of(identity_of(plan))
+        if not told:
+            self._refuse_nameless()
             made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
-            replace_file(path, json.dumps(made.__dict__).encode())
+            note(self.path, **made.__dict__)
             return made
-        try:
-            held = Identity(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise RunError(f"{path} cannot be read: {error}", hint="give another checkpoint") from None
-        if held.layout != LAYOUT:
-            raise RunError(
-                f"the checkpoint {self._name} has layout {held.layout}, which watersmeet {held.version} wrote; "
-                f"watersmeet {VERSION} reads layout {LAYOUT}",
-                hint=f"go on with watersmeet {held.version}, or start anew with a new checkpoint",
-            )
+        held = Identity(**{one.name: told[one.name] for one in fields(Identity)})
         if held.query != query:
             raise RunError(
                 f"the checkpoint {self._name} belongs to another query, or to the same one with other columns",
@@ -100,6 +88,16 @@ class CheckpointFolder:
             )
         self._check_options(held.options, _options_of(plan))
         return held
+
+    def _refuse_nameless(self) -> None:
+        """Batches of a run that has no name any more."""
+        if self.has_begun:
+            raise damaged(self.path / FILE, "it is not there, and says whose checkpoint this is")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there are batches, or what they left."""
+        return any(True for pattern in _OF_BATCHES for _ in self.path.glob(pattern))
 
     def _check_options(self, before: dict[str, str], now: dict[str, str]) -> None:
         for name in sorted({*before, *now}):

@@ -1,9 +1,11 @@
 """What every batch brought, in the order of batches, written down before it is answered.
 
 A journal is a folder of files, each named after the first batch in it. A record is its head (a magic word, a sum, the
-number of the batch, how long it is) and its bytes. Only the end of the last file can be torn, by a crash in the middle
-of a write: what was not brought onto the disk was never acknowledged, and is cut off. Of several such records the disk
-may have some without those before them: their magic word says so. Anything else that is damaged is an error.
+number of the batch, how long it is) and its bytes; the sum is also over the name of the file and the run. Only the end
+of the last file can be torn, by a crash in the middle of a write: what was not brought onto the disk was never
+acknowledged, and is cut off. Up to which batch all was is noted elsewhere (`reached.py`): if one of those is not there,
+that is an error. Of several records that were not on the disk it may have some without those before them: their magic
+word says so.
 
 Behind the last record a file is filled with zeros for a while. So to bring a small record onto the disk is to write its
 bytes and nothing else: a file that grows has the file system write down its new length as well, and wait for whatever
@@ -13,6 +15,7 @@ other processes have it write at that moment.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,25 +27,30 @@ from zlib import crc32
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import remove_file, sync_folder, written
+from watersmeet.hosts.local.durable.files import damaged, readable, remove_file, sync_folder, written
+from watersmeet.hosts.local.durable.reached import Reached
 from watersmeet.io.too_many_files import tried_again
 
 _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
 _FOLLOWS = b"wmj+"  # of a record that was written when the one before it was not on the disk yet
-_PREFIX, _SUFFIX = "journal-", ".log"
+_NAME = re.compile(r"journal-(\d{15,})\.log")
 _SMALL = 1 << 16
 _ROOM = 1 << 20
 
 
 class Journal:
-    def __init__(self, folder: Path, *, sync: bool = True) -> None:
-        """sync: a record counts as written when it is on the disk, not only in the system's memory."""
+    def __init__(self, folder: Path, run: str = "", *, sync: bool = True, reached: Reached | None = None) -> None:
+        """sync: a record counts as written when it is on the disk, not only in the system's memory. reached: is told
+        then, and knows what earlier lives have told it."""
         self._folder = folder
+        self._run = run
         self._sync = sync
+        self._reached = reached or Reached(folder, run)
         self._is_mirrored = mirror.is_mirrored(folder)
         self._file: int | None = None
         self._path = folder  # of the open file
+        self._seed = 0  # of its sums
         self._end = 0  # of its last record
         self._filled = 0  # up to there it is filled with zeros
         self.is_torn = False  # whether an end was cut off
@@ -51,46 +59,70 @@ class Journal:
 
     # ---- after a restart --------------------------------------------------------------------------------------------
 
+    @property
+    def first(self) -> int | None:
+        """The first batch that is here; None if there is none."""
+        return next((_first_of(path) for path in self._paths()), None)
+
     def records(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """Every record behind a batch, in order. A torn end is cut off."""
+        """Every record behind a batch, in order; none is missing. A torn end is cut off."""
         paths = self._paths()
-        expected = None
+        expected = after + 1
         for place, path in enumerate(paths):
             if place + 1 < len(paths) and _first_of(paths[place + 1]) <= after + 1:
                 continue
-            for number, payload in self._read(path, is_last=place + 1 == len(paths)):
-                if expected is not None and number != expected:
-                    raise self._damaged(path, f"batch {number:,} follows batch {expected - 1:,}")
-                expected = number + 1
-                if number > after:
+            if _first_of(path) > expected:
+                raise self._lacks(expected, _first_of(path) - 1, paths[:place])
+            for number, payload in self._read(path, after, is_last=place + 1 == len(paths)):
+                if number >= expected:
+                    expected = number + 1
+                    self._appended = self._synced = number
                     yield number, payload
+        if expected <= self._reached.logged:
+            raise self._lacks(expected, self._reached.logged, paths)
 
-    def _read(self, path: Path, *, is_last: bool) -> Iterator[tuple[int, bytes]]:
-        size, at = path.stat().st_size, 0
-        with path.open("rb") as file:
+    def _read(self, path: Path, after: int, *, is_last: bool) -> Iterator[tuple[int, bytes]]:
+        at, expected, seed = 0, _first_of(path), self._seed_of(path)
+        with readable(path), path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if is_last and self._sync:  # a process that died may have left it to the system
+                os.fsync(file.fileno())
             while at < size:
                 head = file.read(_HEAD.size)
                 payload, whole = b"", len(head) == _HEAD.size
                 if whole:
                     magic, total, number, length = _HEAD.unpack(head)
-                    whole = magic in (_MAGIC, _FOLLOWS) and at + _HEAD.size + length <= size
+                    whole = magic in (_MAGIC, _FOLLOWS) and number == expected and at + _HEAD.size + length <= size
                 if whole:
                     payload = file.read(length)
-                    whole = crc32(payload, crc32(head[8:])) == total
+                    whole = _sum_of(seed, head, payload) == total
                 if not whole:
-                    if not _is_zero(file, at) and (not is_last or _has_more(file, at)):
-                        raise self._damaged(path, f"what stands at byte {at:,} is no record")
-                    if is_last:
+                    self._check_end(path, file, at, max(expected, after + 1), is_last=is_last)
+                    if is_last and expected > after:
                         os.truncate(path, at)
                         self.is_torn = True
                     return
                 yield number, payload
-                at += _HEAD.size + length
+                at, expected = at + _HEAD.size + length, expected + 1
 
-    def _damaged(self, path: Path, how: str) -> RunError:
-        return RunError(
-            f"{path} is damaged: {how}", hint="restore the checkpoint from a copy, or start anew with a new one"
-        )
+    def _check_end(self, path: Path, file: Any, at: int, needed: int, *, is_last: bool) -> None:
+        """A file ends where it has no record any more, unless one was there: of a batch that is `needed`, or later."""
+        if _is_zero(file, at):
+            return
+        if not is_last or needed <= self._reached.logged or _has_more(file, at, needed, self._seed_of(path)):
+            raise damaged(path, f"what stands at byte {at:,} is no record")
+        self._reached.check_known()
+
+    def _lacks(self, first: int, last: int, before: Sequence[Path]) -> RunError:
+        """Batches are gone: a file of theirs, or the end of the one before them."""
+        cut = f", unless it is the end of {before[-1].name} that is" if before else ""
+        return damaged(self._named(first), f"the journal lacks the batches {first:,} to {last:,}; it is gone{cut}")
+
+    def _named(self, number: int) -> Path:
+        return self._folder / f"journal-{number:015d}.log"
+
+    def _seed_of(self, path: Path) -> int:
+        return crc32(f"{self._run}/{path.name}".encode())
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -103,12 +135,9 @@ class Journal:
         length = sum(view.nbytes for view in views)
         if length < _SMALL:  # one piece is handled faster than many
             views = [memoryview(b"".join(views))]
-        rest = struct.pack("<qQ", number, length)
-        total = crc32(rest)
-        for view in views:
-            total = crc32(view, total)
         magic = _MAGIC if self._synced >= self._appended else _FOLLOWS
-        head = memoryview(struct.pack("<4sI", magic, total) + rest)
+        total = _sum_of(self._seed, _HEAD.pack(magic, 0, number, length), *views)
+        head = memoryview(_HEAD.pack(magic, total, number, length))
         with written(self._path):
             if self._sync and length < _SMALL and self._end + _HEAD.size + length > self._filled:
                 self._fill()
@@ -120,6 +149,7 @@ class Journal:
         if self._is_mirrored:  # where nothing grows: a record is a file of its own
             self.close()
             mirror.put(self._path)
+            self._reached.log(number)
 
     def sync(self, until: int) -> None:
         """Return when all records up to a batch are on the disk. For any thread. What comes after it, such as a commit
@@ -135,6 +165,8 @@ class Journal:
         if self._sync and self._file is not None:
             with written(self._path):
                 os.fdatasync(self._file)
+            if not self._is_mirrored:  # else it is in the store only later
+                self._reached.log(appended)
         self._synced = appended
 
     def _fill(self) -> None:
@@ -144,7 +176,8 @@ class Journal:
         self._filled = start + _ROOM
 
     def _open(self, number: int) -> None:
-        self._path = self._folder / f"{_PREFIX}{number:015d}{_SUFFIX}"
+        self._path = self._named(number)
+        self._seed = self._seed_of(self._path)
         with written(self._path):
             path, flags = self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             self._file = tried_again(lambda: os.open(path, flags, 0o600))
@@ -181,25 +214,35 @@ class Journal:
         return sum(path.stat().st_size for path in self._paths())
 
     def _paths(self) -> list[Path]:
-        return sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"))
+        return sorted(path for path in self._folder.glob("journal-*.log") if _NAME.fullmatch(path.name))
 
 
 def _first_of(path: Path) -> int:
-    return int(path.name[len(_PREFIX) : -len(_SUFFIX)])
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
 
 
-def _has_more(file: Any, at: int) -> bool:
-    """Whether a record stands behind a place that has none, and all before it was on the disk when it was written: then
-    the end is not torn, the middle is damaged."""
+def _sum_of(seed: int, head: bytes, *data: Any) -> int:
+    """Over all but the sum itself."""
+    total = crc32(head[8:], crc32(head[:4], seed))
+    for one in data:
+        total = crc32(one, total)
+    return total
+
+
+def _has_more(file: Any, at: int, least: int, seed: int) -> bool:
+    """Whether a record that is needed stands behind a place that has none, and all before it was on the disk when it
+    was written: then the end is not torn, the middle is damaged."""
     file.seek(at + 1)
     rest = file.read()
     found = rest.find(_MAGIC)
     while found >= 0:
         head = rest[found : found + _HEAD.size]
         if len(head) == _HEAD.size:
-            _, total, _, length = _HEAD.unpack(head)
+            _, total, number, length = _HEAD.unpack(head)
             payload = rest[found + _HEAD.size : found + _HEAD.size + length]
-            if len(payload) == length and crc32(payload, crc32(head[8:])) == total:
+            if number >= least and len(payload) == length and _sum_of(seed, head, payload) == total:
                 return True
         found = rest.find(_MAGIC, found + 1)
     return False

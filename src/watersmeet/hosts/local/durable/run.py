@@ -3,8 +3,8 @@
 The order decides that nothing is lost and nothing comes twice. A batch is in the journal before it is answered, and
 that is on the disk before whoever pushed it is told so, and before an answer is seen or committed. Answers carry the
 number of their batch into the sink, which takes each number once. A snapshot counts when the sink has all answers up to
-it; only then is the journal before it forgotten. After a crash the last snapshot is loaded, the batches
-behind it are repeated as they were, and of their answers those go to the sink that it does not have.
+it; only then is the journal before the snapshot before it forgotten. After a crash the last snapshot is loaded, the
+batches behind it are repeated as they were, and of their answers those go to the sink that it does not have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import FloodWarning, RunError, SkippedRowsWarning, WatersmeetError
+from watersmeet.errors import DamagedCheckpointWarning, FloodWarning, RunError, SkippedRowsWarning, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import (
     BatchRecord,
@@ -36,14 +36,17 @@ from watersmeet.hosts.local.durable.batches import (
 from watersmeet.hosts.local.durable.beginnings import begin_readers
 from watersmeet.hosts.local.durable.beside import Beside
 from watersmeet.hosts.local.durable.copies import Copies
+from watersmeet.hosts.local.durable.files import damaged
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake, rows_in
 from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle, cut
+from watersmeet.hosts.local.durable.reached import Reached
 from watersmeet.hosts.local.durable.side_flows import SideFlows
-from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots
+from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots, snapshot_name
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
@@ -102,6 +105,7 @@ class DurableRun:
         self.settings = settings or Settings()
         self.on_answers: OnAnswers | None = None
         self.on_batch: Callable[[Metrics], None] | None = None
+        self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self.wall = BatchClock()
         self._tell = tell
         self._readers = dict(readers)
@@ -125,25 +129,28 @@ class DurableRun:
             chosen = replace(plan.options, pipeline=self._folder.identity.pipeline)
             sourced = frozenset(readers)
             kept = kept_tables(self._folder.path, plan)
+            name = self._folder.identity.run
             asked = replace(plan, options=chosen)
             self.fed = FedQuery(asked, wall=self.wall, tell=tell, sourced=sourced, kept=kept)
             self.fed.on_block = self._between
-            self._journal = Journal(self._folder.path, sync=self.settings.sync)
-            self._snapshots = Snapshots(self._folder.path)
-            self._loads = TableLoads(self._folder.path, self.fed, tell, kept)
-            self._sink = make_sink(self._folder.identity.run)
-            self._sides = SideFlows(self.fed.clock.side, self._folder.identity.run, self._folder.path, tell)
+            self._reached = Reached(self._folder.path, name, has_begun=self._folder.has_begun)
+            self._journal = Journal(self._folder.path, name, sync=self.settings.sync, reached=self._reached)
+            self._snapshots = Snapshots(self._folder.path, name)
+            self._loads = TableLoads(self._folder.path, name, self.fed, tell, kept)
+            self._sink = make_sink(name)
+            self._sides = SideFlows(self.fed.clock.side, name, self._folder.path, tell)
         except BaseException:
             self._folder.close()
             raise
         self.folder = self._folder.path
-        self.name = self._folder.identity.run  # new for a new checkpoint, the same in all lives
+        self.name = name  # new for a new checkpoint, the same in all lives
         self.notes = Notes()
         self.repeated_batches = 0
         self.first_number = 0  # of the first batch of this life
         self.rows_before = 0  # that came before it
         self.snapshot_number = -1
         self.given_number = -1  # the last batch whose answers, if any, were handed on
+        self.given_before = -1  # the last of those that were taken by who gets them in a life before
         self.answered_number = -1  # the last batch that gave answers
         self.answered_before = -1  # the last of those that no life repeats any more
         self.snapshot_pause_s = 0.0  # the longest
@@ -349,6 +356,7 @@ class DurableRun:
     def _recover(self) -> None:
         self._snapshots.drop_drafts()
         snapshot = self._snapshots.latest()
+        self._check_snapshot(-1 if snapshot is None else snapshot.number)
         streams = (clock.stream for clock in self.fed.clock.clocks.values())
         arriving = ArrivalNote(self.folder, streams, self._readers)
         arriving.check_sources()
@@ -370,17 +378,36 @@ class DurableRun:
         written = self._journal.records(self._number)
         self._records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
         while (record := self._next_record()) is not None:
-            arriving.check()
+            arriving.check(record.number)
             self._written = record.number
             self._repeat_or_fail(record)
             if self._stop.is_set():
                 raise LeftInTheMiddle
         self._check_end()
-        arriving.write()
+        if not self._reached.is_known:
+            self._tell(DamagedCheckpointWarning(f"{self._reached.damage().message}; all is there"))
+        arriving.write(self._written + 1)
+        self._reached.begin(self._written if self.settings.sync else -1, self.given_before, self.snapshot_number)
         self._loads.begin()
         self.wall.restarted()
         self.first_number = self._written + 1
         self.rows_before = self.fed.report().rows_in
+
+    def _check_snapshot(self, number: int) -> None:
+        """An older state does as well, if the journal goes back to it: that costs time, and is told."""
+        newest, lost = self._reached.saved, list(self._snapshots.damaged)
+        self.given_before = max(self._reached.given, number)
+        if not lost and newest <= number:
+            return
+        if not lost:
+            lost = [damaged(self._folder.path / snapshot_name(newest), "it is not there")]
+        first = self._journal.first
+        if not self._reached.is_known or first is None or first > number + 1:
+            raise lost[0]
+        where = "the beginning" if number < 0 else f"the state of batch {number:,}"
+        self._tell(
+            DamagedCheckpointWarning(f"{lost[0].message}; the run goes on from {where}, with all that came since")
+        )
 
     def _check_end(self) -> None:
         """What was cut off at the end of the journal was never committed; if it was, the disk has lost it since. Nor is
@@ -420,7 +447,9 @@ class DurableRun:
         self.wall.put(record.now_s, record.today_us)
         steps = [self._read_again(step) for step in record.steps]
         self._note(steps, record.number)
-        if record.number in self.settings.skipped:
+        before = set(noted(self.folder).get("skipped", []))
+        if record.number in self.settings.skipped | before:
+            note(self.folder, skipped=sorted(before | {record.number}))
             rows = sum(rows_in(step.rows) for step in steps)
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
@@ -440,6 +469,12 @@ class DurableRun:
         if step.kind != "read":
             return step
         self._ranges[step.stream] = step.range
+        if step.stream not in self._readers:
+            raise RunError(
+                f"stream {step.stream!r} was read by this run, and has to be read again for the batches that are "
+                "repeated, but now it is pushed",
+                hint="start it once more as it was, stop it, then change it",
+            )
         piece = as_piece(self._readers[step.stream].again(step.range), step.range)
         return replace(step, rows=piece.rows, bad=piece.bad, left_out=piece.left_out)
 
@@ -621,8 +656,8 @@ class DurableRun:
 
     def _note(self, steps: Sequence[Step], number: int) -> None:
         for step in steps:
-            for note, rows in step.notes:
-                self.notes.add(step.stream, note, number, rows)
+            for one, rows in step.notes:
+                self.notes.add(step.stream, one, number, rows)
 
     def _apply(self, number: int, steps: Sequence[Ready]) -> list[Answer]:
         self._in_hand, self._found = number, []
@@ -700,7 +735,7 @@ class DurableRun:
 
     def _give(self, answers: list[Answer]) -> None:
         assert self._outflow is not None
-        is_there = self._number <= self._sink.last_number  # it was committed before a crash
+        is_there = self._number <= max(self._sink.last_number, self.given_before)  # committed before a crash
         self._outflow.put(self._number, [] if is_there else answers)
         self._sides.put(self._number)
         if any(one.num_rows for one in answers):
@@ -758,9 +793,13 @@ class DurableRun:
         draft = tried_again(lambda: self._snapshots.write(snapshot))
         self._outflow.flush(snapshot.number)
         self._sides.flush(snapshot.number)
+        self._reached.give(snapshot.number)
         self._snapshots.publish(draft)
-        self._journal.forget(snapshot.number)
-        self._loads.forget(snapshot.notes["tables"])
+        self._reached.save(snapshot.number)
+        oldest = self._snapshots.oldest
+        if oldest is not None:
+            self._journal.forget(oldest.number)
+            self._loads.forget(oldest.notes["tables"])
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
@@ -777,6 +816,8 @@ class DurableRun:
     def _close(self, *, commit: bool) -> None:
         reason = self._error or RunError("the run has ended, so no more rows can be pushed")
         _tell_all(self._intake.close(reason), error=reason)
+        if not commit and self.on_abandoned is not None:
+            self.on_abandoned()
         try:
             try:
                 if self._outflow is not None:
@@ -789,6 +830,7 @@ class DurableRun:
             self._saver.shutdown()
             self._loads.close()
             self._journal.close()
+            self._reached.close()
             self.fed.report()
             self.fed.close()
             self._folder.close()

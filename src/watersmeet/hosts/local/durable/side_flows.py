@@ -6,13 +6,11 @@ be of one kind and in one place. What a batch brings here is the same whenever i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.files import replace_file
+from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink
@@ -20,8 +18,6 @@ from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.side_output import SideOutput
-
-_FILE = "sides.json"
 
 
 class SideFlows:
@@ -31,7 +27,7 @@ class SideFlows:
         self.taken = dict(taken_by(folder).sides)  # the last batch that brought something, by sink
         self._sinks: dict[str, NumberedSink] = {}
         self._flows: dict[str, Outflow] = {}
-        had = _noted(folder / _FILE)
+        had = set(noted(folder).get("sides", []))
         try:
             for name, sink in output.sinks.items():
                 options = _options(sink, is_new=name not in had)
@@ -43,8 +39,8 @@ class SideFlows:
                     taken=self.taken.get(name, -1),
                     tell=tell,
                 )
-            if not had >= set(self._sinks):
-                replace_file(folder / _FILE, json.dumps(sorted({*had, *self._sinks})).encode())
+            if self._sinks:
+                note(folder, sides=sorted({*had, *self._sinks}))
         except BaseException:
             self.close(commit=False)
             raise
@@ -98,13 +94,6 @@ def run_beside(run: str, sink: str) -> str:
     (12, False)
     """
     return sha256(f"{run} {sink}".encode()).hexdigest()[:12]
-
-
-def _noted(path: Path) -> set[str]:
-    try:
-        return set(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else set()
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}", hint="give another checkpoint") from None
 
 
 def _options(sink: SideSink, *, is_new: bool) -> dict[str, str]:

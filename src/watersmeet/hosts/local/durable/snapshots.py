@@ -1,14 +1,15 @@
 """The state of a query as of a batch, on disk. Of a large state mostly little has changed, and only that is written.
 
 Arrays are cut into blocks, which are known by the sum of their bytes and stored once, in files of blocks; a snapshot is
-a small file that names the blocks of every array. It appears under its name when all its blocks are on the disk. Files
-of which less than half is in use are given up: what is in use of them is written once more.
+a small file that names the blocks of every array, with a sum over it. It appears under its name when all its blocks are
+on the disk. Files of which less than half is in use are given up: what is in use of them is written once more.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -20,15 +21,25 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import remove_file, replace_file, sync_folder, written
+from watersmeet.hosts.local.durable.files import (
+    damaged,
+    read_sealed,
+    readable,
+    remove_file,
+    replace_file,
+    sealed_as,
+    sync_folder,
+    written,
+)
 from watersmeet.operators.saving import FORMAT as STATE_FORMAT
 from watersmeet.operators.saving import Saved, check_format
 from watersmeet.version import VERSION
 
 BLOCK = 1 << 18
 SYNCED = 1 << 22  # so many bytes are brought onto the disk at a time: the journal waits for the disk, too
-KEPT = 2  # so many snapshots are kept: the last one, and the one before in case the disk has lost it
-_PREFIX, _SUFFIX, _BLOCKS = "snapshot-", ".json", "blocks-"
+KEPT = 2  # so many snapshots are kept, and the journal behind them: the last one, and the one before in case it is lost
+_BLOCKS = "blocks-"
+_NAME = re.compile(r"snapshot-(\d{15,})\.json")
 
 
 @dataclass(frozen=True)
@@ -52,48 +63,43 @@ class Snapshot:
 @dataclass
 class _Manifest:
     number: int
+    notes: Mapping[str, Any]
     places: dict[str, Place] = field(default_factory=dict)
 
 
 class Snapshots:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: str = "") -> None:
         self._folder = folder
-        self._known: dict[str, Place] = {}  # the blocks of the snapshots that are kept, by their sums
+        self._run = run
         self._kept: list[_Manifest] = []
+        self.damaged: list[RunError] = []  # what is wrong with those that are newer than the latest
         self.written_bytes = 0
 
     # ---- after a restart --------------------------------------------------------------------------------------------
 
     def latest(self) -> Snapshot | None:
         """The last one that is whole; None if there is none."""
-        damage: RunError | None = None
         for path in manifests(self._folder):
             try:
-                snapshot = self._load(path)
+                return self._load(path)
             except RunError as error:
-                damage = damage or error
-                continue
-            return snapshot
-        if damage is not None:
-            raise damage
+                self.damaged.append(error)
         return None
 
     def _load(self, path: Path) -> Snapshot:
-        try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            places = {name: Place(*place) for name, place in told["blocks"].items()}
-            check_format(told["format"], told["version"])
-            reader = _BlockReader(self._folder, places)
-            values = {name: _read(value, reader) for name, value in told["values"].items()}
-            notes = _with_long_positions(told["notes"], reader)
-        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-            raise RunError(
-                f"{path} cannot be read: {error}",
-                hint="restore the checkpoint from a copy, or start anew with a new one",
-            ) from error
-        self._kept = [_Manifest(told["number"], places)]
-        self._known = dict(places)
+        told = read_manifest(path, self._run)
+        check_format(told["format"], told["version"])
+        places = {name: Place(*place) for name, place in told["blocks"].items()}
+        reader = _BlockReader(self._folder, places)
+        values = {name: _read(value, reader) for name, value in told["values"].items()}
+        notes = _with_long_positions(told["notes"], reader)
+        self._kept = [_Manifest(told["number"], notes, places)]
         return Snapshot(told["number"], Saved(values, told["format"], told["version"]), notes)
+
+    @property
+    def oldest(self) -> _Manifest | None:
+        """The oldest that a restart may begin with, if there are as many as are kept."""
+        return self._kept[0] if len(self._kept) >= KEPT else None
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -112,9 +118,11 @@ class Snapshots:
             "values": values,
             "blocks": {name: [place.file, place.at, place.size] for name, place in blocks.used.items()},
         }
-        draft = self._folder / f".{_PREFIX}{snapshot.number:015d}{_SUFFIX}"
-        replace_file(draft, json.dumps(told, separators=(",", ":")).encode())
-        self._kept.append(_Manifest(snapshot.number, blocks.used))
+        path = self._folder / snapshot_name(snapshot.number)
+        draft = path.with_name(f".{path.name}")
+        data = json.dumps(told, separators=(",", ":")).encode()
+        replace_file(draft, sealed_as(path, data, self._run))
+        self._kept.append(_Manifest(snapshot.number, snapshot.notes, blocks.used))
         return draft
 
     def publish(self, draft: Path) -> None:
@@ -124,19 +132,19 @@ class Snapshots:
             sync_folder(self._folder)
         mirror.put(self._folder / draft.name[1:])
         self._kept = self._kept[-KEPT:]
-        self._known = {name: place for one in self._kept for name, place in one.places.items()}
         numbers = {one.number for one in self._kept}
-        for path in self._folder.glob(f"{_PREFIX}*{_SUFFIX}"):
-            if int(path.name[len(_PREFIX) : -len(_SUFFIX)]) not in numbers:
+        for path in manifests(self._folder):
+            if _number_of(path) not in numbers:
                 remove_file(path)
-        used = {place.file for place in self._known.values()}
+        # One block may lie in two files: for each snapshot in its own.
+        used = {place.file for one in self._kept for place in one.places.values()}
         for path in self._folder.glob(f"{_BLOCKS}*"):
             if path.name not in used:
                 remove_file(path)
 
     def drop_drafts(self) -> None:
         """Remove what a crash has left of a snapshot that never counted."""
-        for path in self._folder.glob(f".{_PREFIX}*"):
+        for path in self._folder.glob(".snapshot-*"):
             path.unlink(missing_ok=True)
 
     def _usable(self) -> dict[str, Place]:
@@ -151,7 +159,22 @@ class Snapshots:
 
 def manifests(folder: Path) -> list[Path]:
     """What names the parts of each snapshot that counts, the last one first."""
-    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
+    return sorted((one for one in folder.glob("snapshot-*.json") if _NAME.fullmatch(one.name)), reverse=True)
+
+
+def read_manifest(path: Path, run: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(bytes(read_sealed(path, run)))
+    return told
+
+
+def snapshot_name(number: int) -> str:
+    return f"snapshot-{number:015d}.json"
+
+
+def _number_of(path: Path) -> int:
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
 
 
 def _size_of(path: Path) -> int:
@@ -218,11 +241,12 @@ class _BlockReader:
 
     def _block(self, name: str) -> bytes:
         place = self._places[name]
-        with (self._folder / place.file).open("rb") as file:
+        path = self._folder / place.file
+        with readable(path), path.open("rb") as file:
             file.seek(place.at)
             data = file.read(place.size)
         if _sum_of(memoryview(data)) != name:
-            raise ValueError(f"the bytes at {place.at:,} of {place.file} are not those that were written")
+            raise damaged(path, f"the bytes at {place.at:,} are not those that were written")
         return data
 
 

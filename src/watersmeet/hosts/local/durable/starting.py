@@ -47,9 +47,10 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     run.fed.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
-        run.on_answers = kept.add
+        run.on_answers = _behind(run, kept.add)
+        run.on_abandoned = kept.end
     elif on_answer is not None:
-        run.on_answers = _each(on_answer)
+        run.on_answers = _behind(run, _each(on_answer))
     run.start()
     if kept is not None:
         kept.bound()
@@ -70,6 +71,16 @@ def _stop_all() -> None:
     for run in list(_running):
         with suppress(Exception):
             run.wait(MOST_S_AT_EXIT)
+
+
+def _behind(run: DurableRun, give: OnAnswers) -> OnAnswers:
+    """What was given for good in a life before is not given again, also if its batch has to be repeated."""
+
+    def given(number: int, batches: Sequence[pa.RecordBatch]) -> None:
+        if number > run.given_before:
+            give(number, batches)
+
+    return given
 
 
 def _each(on_answer: OnAnswer) -> OnAnswers:

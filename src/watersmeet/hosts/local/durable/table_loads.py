@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from watersmeet.errors import OldTableWarning, RunError, WatersmeetError
+from watersmeet.errors import OldTableWarning, WatersmeetError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.files import remove_file, replace_file
+from watersmeet.hosts.local.durable.files import read_sealed, remove_file, write_sealed
+from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
@@ -26,9 +27,10 @@ from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 
 
 class TableLoads:
-    def __init__(self, folder: Path, fed: FedQuery, tell: Tell, kept: Mapping[str, Load | None]) -> None:
-        """kept: what `kept_tables` has given."""
+    def __init__(self, folder: Path, run: str, fed: FedQuery, tell: Tell, kept: Mapping[str, Load | None]) -> None:
+        """run: the name of the run. kept: what `kept_tables` has given."""
         self._folder = folder / "tables"
+        self._run = run
         self._kept = kept
         self._tell = tell
         self._tables = {one.name: one for one in relations_below(fed.plan.root) if isinstance(one, Table)}
@@ -38,26 +40,21 @@ class TableLoads:
 
     def recover(self, numbers: Mapping[str, int]) -> None:
         """Join what was joined when the state was saved, or at first; what has been loaded for this life comes next."""
+        had = _had(self._folder.parent)
         for name, load in self._kept.items():
             if load is None:
                 self._write(name, 0, self._fed.table_now(name))
             else:
                 self._tell_if_changed(name, load)
         for name in self._fed.reloaded:
-            fresh, number = self._fed.table_now(name), numbers.get(name, 0)
-            self.numbers[name] = number
-            if self._path(name, number).exists():
-                self._use(name, number)
-                # As the batches that are repeated now change it, it is offered against the last of them, by `begin`.
-                self._reloads.offer(name, fresh)
-            elif name in numbers:
-                raise RunError(
-                    f"the checkpoint lacks the rows of table {name!r} that its batches have joined: "
-                    f"{self._path(name, number)} is not there",
-                    hint="bring it back, or start anew with another checkpoint",
-                )
-            else:
-                self._write(name, number, fresh)
+            fresh, self.numbers[name] = self._fed.table_now(name), numbers.get(name, 0)
+            if name not in had:
+                self._write(name, 0, fresh)
+                continue
+            self._use(name, self.numbers[name])
+            # As the batches that are repeated now change it, it is offered against the last of them, by `begin`.
+            self._reloads.offer(name, fresh)
+        note(self._folder.parent, tables=sorted({*had, *self._kept, *self._fed.reloaded}))
 
     def _tell_if_changed(self, name: str, kept: Load) -> None:
         with suppress(WatersmeetError):  # it is not needed, so it need not be there
@@ -99,7 +96,7 @@ class TableLoads:
         self._reloads.close()
 
     def _use(self, name: str, number: int) -> None:
-        self._fed.replace_table(name, _read(self._path(name, number)))
+        self._fed.replace_table(name, self._read(name, number))
         self.numbers[name] = number
 
     def _write(self, name: str, number: int, load: Load) -> None:
@@ -108,10 +105,10 @@ class TableLoads:
         with pa.ipc.new_file(data, self._tables[name].schema) as writer:
             for batch in load:
                 writer.write_batch(batch)
-        replace_file(self._path(name, number), data.getvalue())
+        write_sealed(_path_of(self._folder, name, number), data.getvalue(), self._run)
 
-    def _path(self, name: str, number: int) -> Path:
-        return _path_of(self._folder, name, number)
+    def _read(self, name: str, number: int) -> Load:
+        return _read(_path_of(self._folder, name, number), self._run)
 
 
 def kept_tables(folder: Path, plan: Plan) -> dict[str, Load | None]:
@@ -119,15 +116,19 @@ def kept_tables(folder: Path, plan: Plan) -> dict[str, Load | None]:
     if plan.kind == "rows":
         return {}  # what has met is given for good
     names = {one.name for one in relations_below(plan.root) if isinstance(one, Table)}
-    paths = {name: _path_of(folder / "tables", name, 0) for name in names}
-    return {name: _read(path) if path.exists() else None for name, path in paths.items()}
+    run, had = noted(folder).get("run", ""), _had(folder)
+    return {name: _read(_path_of(folder / "tables", name, 0), run) if name in had else None for name in names}
+
+
+def _had(folder: Path) -> set[str]:
+    """The tables whose first load is in the checkpoint."""
+    return set(noted(folder).get("tables", []))
 
 
 def _path_of(folder: Path, name: str, number: int) -> Path:
     return folder / f"{quote(name, safe='')}-{number:012d}.arrow"
 
 
-def _read(path: Path) -> Load:
-    with pa.OSFile(str(path)) as file:
-        reader = pa.ipc.open_file(file)
-        return [reader.get_batch(i) for i in range(reader.num_record_batches)]
+def _read(path: Path, run: str) -> Load:
+    reader = pa.ipc.open_file(pa.py_buffer(read_sealed(path, run)))
+    return [reader.get_batch(i) for i in range(reader.num_record_batches)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from watersmeet.hosts.local.durable.snapshots import manifests
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.noted import noted
+from watersmeet.hosts.local.durable.snapshots import manifests, read_manifest
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,9 @@ class Taken:
 
 
 def taken_by(folder: Path) -> Taken:
+    run = noted(folder).get("run", "")
     for path in manifests(folder):
-        # One that is damaged is told of by those who need all of it.
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            notes = json.loads(path.read_text(encoding="utf-8"))["notes"]
-            return Taken(int(notes["answered"]), dict(notes.get("sides", {})))
+        with suppress(RunError):  # one that is damaged is told of by those who need all of it
+            notes = read_manifest(path, run)["notes"]
+            return Taken(int(notes["answered"]), dict(notes["sides"]))
     return Taken()
