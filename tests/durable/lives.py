@@ -180,7 +180,7 @@ def die_at(point: str, after: int) -> None:
         if when == "torn":
             number, parts = arguments
             data = b"".join(bytes(memoryview(part)) for part in parts)
-            method(self, number, [data])
+            method(self, number, [data], soon=True)  # it never came to be acknowledged
             size = self._path.stat().st_size
             os.truncate(self._path, self._end - max(len(data) // 2, 1))
             os.truncate(self._path, size)  # zeros stand where nothing was written
