@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,29 @@ def test_an_older_state_is_refused_if_streams_have_arrived_in_another_way_since(
     max(tmp_path.glob("snapshot-*.json")).unlink()
     with pytest.raises(wm.RunError, match="has changed with batch 3"):
         start("4 s")
+
+
+def test_a_batch_that_was_left_out_stays_so_in_an_older_state(tmp_path: Path) -> None:
+    def start(*skipped: int) -> wm.LastingRun:
+        session = wm.Session()
+        session.stream("a", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+        query = session.sql("SELECT COUNT(*) AS n FROM a [UNBOUNDED]")
+        return query.start(checkpoint=state, on_answer=lambda rows: None, skip_batches=list(skipped))
+
+    state = tmp_path / "state"
+    with start() as run:
+        run.push("a", [{"id": 0, "ts": "2026-01-01 12:00:00"}])
+    with start() as run:
+        run.push("a", [{"id": 1, "ts": "2026-01-01 12:00:01"}])
+        shutil.copytree(state, tmp_path / "killed")
+    state = tmp_path / "killed"
+    with pytest.warns(wm.SkippedRowsWarning):
+        run = start(1)
+    assert run.taken("a") == 1
+    run.push("a", [{"id": 2, "ts": "2026-01-01 12:00:02"}])
+    run.stop()
+    max(state.glob("snapshot-*.json")).unlink()
+    with pytest.warns(wm.DamagedCheckpointWarning, match="batch 0"), pytest.warns(wm.SkippedRowsWarning):
+        run = start()
+    assert run.taken("a") == 2
+    run.stop()

@@ -119,6 +119,7 @@ class DurableRun:
         self._found: list[Answer] = []  # its answers that were not handed on yet
         self._records: Iterator[BatchRecord] = iter(())  # what is still to be repeated
         self._written = -1  # the last batch in the journal
+        self._skipped: set[int] = set()  # batches that a life has left out, and so do later ones that repeat them
         self._can_write = True
         self.failed_number: int | None = None  # the batch that could not be answered
         self._taken_before: dict[str, int] = {}  # the batch in hand, by stream; kept where it may fail
@@ -355,6 +356,7 @@ class DurableRun:
 
     def _recover(self) -> None:
         self._snapshots.drop_drafts()
+        self._skipped = set(noted(self.folder).get("skipped", []))
         snapshot = self._snapshots.latest()
         self._check_snapshot(-1 if snapshot is None else snapshot.number)
         streams = (clock.stream for clock in self.fed.clock.clocks.values())
@@ -447,9 +449,9 @@ class DurableRun:
         self.wall.put(record.now_s, record.today_us)
         steps = [self._read_again(step) for step in record.steps]
         self._note(steps, record.number)
-        before = set(noted(self.folder).get("skipped", []))
-        if record.number in self.settings.skipped | before:
-            note(self.folder, skipped=sorted(before | {record.number}))
+        if record.number in self.settings.skipped | self._skipped:
+            self._skipped.add(record.number)
+            note(self.folder, skipped=sorted(self._skipped))
             rows = sum(rows_in(step.rows) for step in steps)
             self._tell(SkippedRowsWarning(f"batch {record.number:,} with its {rows:,} rows was left out, as asked for"))
             steps = []
