@@ -135,6 +135,12 @@ def test_nothing_is_said_where_what_leaves_and_what_enters_are_equal(run):
     assert changes(log) == ["0 +1", "0 +1", "5 -1", "5 -1", "5 +2", "5 +2"]
 
 
+def test_nothing_is_said_where_one_group_takes_the_place_of_an_equal_row_of_another(run):
+    query = "SELECT COUNT(*) AS n FROM s [ROWS 1] GROUP BY v"
+    assert changes(run(query, timeline("s: 1@0 2@3 3@5"))) == ["0 +1"]
+    assert [row[1:] for row in run(query.replace("SELECT", "SELECT ISTREAM"), timeline("s: 1@0 2@3 3@5"))] == [(1,)]
+
+
 def test_rows_of_one_instant_beyond_the_count_are_never_in(run):
     log = run("SELECT DISTINCT id FROM s [ROWS 2]", timeline("s: 1@0 1@0 1@0"))
     assert changes(log) == ["0 +s2", "0 +s3"]

@@ -29,8 +29,6 @@ class GroupByOperator(Unary):
     STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next", "begun_us")
     GROWS = True  # at first a group without rows was in no answer
 
-    netted = True
-
     def __init__(
         self,
         child: Node,
@@ -53,6 +51,9 @@ class GroupByOperator(Unary):
         self.begun_us = BEGINNING_US  # the first instant at which the one group was there
         self.having = having
         self.columns = list(columns)
+        # Rows of two groups may be equal where not all keys are among the columns: then one leaves as the other enters.
+        shown = {e.name for _, e in columns if isinstance(e, Column)}
+        self.netted = all(f"key_{i}" in shown for i in range(keys))
         self.arguments = [argument for _, argument in aggregates]
         self.aggregators = [make_aggregator(aggregate, fifo=fifo) for aggregate, _ in aggregates]
         self.key_fields = [child.schema.field(i) for i in range(keys)]
