@@ -179,7 +179,7 @@ def test_self_joins_under_two_aliases_are_ordinary() -> None:
         ("TIMESTAMP '2024-01-01'", pa.timestamp("us")),
         ("DATE '2024-01-01'", pa.date32()),
         ("INTERVAL 5 SECONDS", pa.duration("us")),
-        ("ROUND(d, 1)", pa.decimal128(10, 2)),
+        ("ROUND(d, 1)", pa.decimal128(11, 2)),
     ],
 )
 def test_expressions_are_typed(expression: str, kind: pa.DataType) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.model.time import UNITS_US
-from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
+from watersmeet.model.types import is_bytes, is_instant, is_number, is_text, sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall
 from watersmeet.plan.time_functions import PARTS
 
@@ -33,6 +33,8 @@ _SAME_NAME = frozenset(
      "json_extract_string", "json_array_length", "json_valid", "list_contains",
      "list_sum", "list_min", "list_max")
 )  # fmt: skip
+_SHORT_DIGITS = 18  # of decimals that are 64 bits in DuckDB
+_YEAR_1_US = -62_135_596_800_000_000
 _WITHIN_AN_HOUR = ("microsecond", "millisecond", "second", "minute", "hour")
 
 
@@ -147,6 +149,8 @@ def _literal(value: Any, kind: pa.DataType) -> str:
 
 def _call(call: Call, args: Sequence[str]) -> str:
     function = call.function
+    if any(pa.types.is_floating(arg.type) for arg in call.args):
+        args = [_beside_doubles(text, arg.type) for text, arg in zip(args, call.args, strict=True)]
     if any(pa.types.is_nested(arg.type) and _holds_times(arg.type) for arg in call.args):
         raise InexpressibleError(f"times inside a value of type {sql_type(call.args[0].type)}")
     if function in _INFIX:
@@ -160,7 +164,8 @@ def _call(call: Call, args: Sequence[str]) -> str:
     match function:
         case "divide":
             # Always a double, and NULL where the divisor is zero.
-            return f"(CAST({args[0]} AS DOUBLE) / nullif(CAST({args[1]} AS DOUBLE), 0))"
+            left, right = (_beside_doubles(text, arg.type) for text, arg in zip(args, call.args, strict=True))
+            return f"(CAST({left} AS DOUBLE) / nullif(CAST({right} AS DOUBLE), 0))"
         case "modulo":
             return f"({args[0]} % nullif({args[1]}, 0))"
         case "not":
@@ -202,8 +207,8 @@ def _call(call: Call, args: Sequence[str]) -> str:
         case "slice":
             first, last = ("" if text == "NULL" else text for text in args[1:])
             return f"({args[0]})[{first}:{last}]"
-        case "cast":
-            return _cast(args[0], call.args[0].type, call.type)
+        case "cast" | "try_cast":
+            return _cast(args[0], call.args[0].type, call.type, function.upper())
     raise InexpressibleError(f"the function {function.upper()}")
 
 
@@ -299,21 +304,47 @@ def _cast_instant(text: str, source: pa.DataType, target: pa.DataType) -> str:
     return day if pa.types.is_date(target) else shown
 
 
-def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
-    exact = pa.types.is_integer(source) or pa.types.is_decimal(source) or pa.types.is_boolean(source)
+def _cast(text: str, source: pa.DataType, target: pa.DataType, word: str = "CAST") -> str:
+    """By DuckDB's own casts, where they mean the same; what it refuses is asked of another oracle."""
     if source == target:
         return text
-    if is_instant(source) and is_instant(target):
+    if is_instant(source) and is_instant(target) and word == "CAST":
         return _cast_instant(text, source, target)
-    # DuckDB rounds when it casts to integers; ours cuts off.
-    if pa.types.is_integer(target) and (exact or pa.types.is_floating(source)):
-        return (
-            f"CAST(trunc({text}) AS {sql_type(target)})" if not pa.types.is_boolean(source) else f"CAST({text} AS INT)"
-        )
-    if exact and (pa.types.is_decimal(target) or pa.types.is_floating(target)):
-        return f"CAST({text} AS {sql_type(target)})"
-    if is_text(target) and (pa.types.is_integer(source) or pa.types.is_boolean(source)):
-        return f"CAST({text} AS VARCHAR)"
-    if pa.types.is_floating(source) and pa.types.is_floating(target):
-        return f"CAST({text} AS {sql_type(target)})"
+    if is_text(target) and not is_text(source):
+        return _written(text, source)
+    if not (is_number(target) or pa.types.is_boolean(target)):
+        raise InexpressibleError(f"a cast from {sql_type(source)} to {sql_type(target)}")
+    if is_text(source) and word == "CAST":
+        return f"CAST(trim({text}) AS {sql_type(target)})"
+    if is_number(source) or pa.types.is_boolean(source):
+        given = text if pa.types.is_integer(source) else typed(text, source)
+        if _is_huge(source) and pa.types.is_floating(target):
+            given = f"CAST({given} AS VARCHAR)"
+        return f"{word}({given} AS {sql_type(target)})"
     raise InexpressibleError(f"a cast from {sql_type(source)} to {sql_type(target)}")
+
+
+def _is_huge(kind: pa.DataType) -> bool:
+    """Whether DuckDB gives the nearest double of such a number only if it reads it."""
+    return bool(pa.types.is_decimal(kind) and kind.scale == 0 and kind.precision > _SHORT_DIGITS)
+
+
+def _beside_doubles(text: str, kind: pa.DataType) -> str:
+    return f"CAST(CAST({text} AS VARCHAR) AS DOUBLE)" if _is_huge(kind) else text
+
+
+def _written(text: str, source: pa.DataType) -> str:
+    if pa.types.is_integer(source) or pa.types.is_boolean(source):
+        return f"CAST({text} AS VARCHAR)"
+    if pa.types.is_floating(source):
+        # Columns are doubles here; and a NaN has a sign in DuckDB.
+        return f"CASE WHEN isnan({text}) THEN 'nan' ELSE CAST({typed(text, source)} AS VARCHAR) END"
+    if pa.types.is_decimal(source) and source.scale < source.precision:  # else there is no digit before the point
+        return f"CAST({typed(text, source)} AS VARCHAR)"
+    if pa.types.is_duration(source):
+        return f"CAST(to_microseconds({text}) AS VARCHAR)"
+    if is_instant(source) and getattr(source, "tz", None) is None:
+        # Years before the first are written otherwise.
+        later = f"CASE WHEN {text} < {_YEAR_1_US} THEN error('a year before the first') ELSE make_timestamp({text}) END"
+        return f"CAST(CAST({later} AS {sql_type(source)}) AS VARCHAR)"
+    raise InexpressibleError(f"a cast from {sql_type(source)} to STRING")

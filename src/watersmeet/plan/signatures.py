@@ -83,4 +83,6 @@ def rounding(function: str, args: Types) -> pa.DataType:
     if pa.types.is_decimal(result) and len(args) == 1:
         # One digit more before the point, as 9.9 becomes 10.
         return pa.decimal128(min(38, result.precision - result.scale + 1), 0)
+    if pa.types.is_decimal(result) and function == "round":
+        return pa.decimal128(min(38, result.precision + 1), result.scale)
     return result

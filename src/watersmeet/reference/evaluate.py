@@ -14,7 +14,8 @@ from watersmeet.model.types import common_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.reference import nested_functions, time_functions
-from watersmeet.reference.functions import FUNCTIONS, cast, date_trunc, zone_of
+from watersmeet.reference.casts import cast, zone_of
+from watersmeet.reference.functions import FUNCTIONS, date_trunc
 from watersmeet.reference.values import Value, coerce, plain, present
 from watersmeet.reference.zones import shown
 

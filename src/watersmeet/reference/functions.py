@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.model.time import UNITS_US
-from watersmeet.model.types import is_instant, is_text, sql_type
+from watersmeet.model.types import sql_type
 from watersmeet.reference import number_functions, text_functions
-from watersmeet.reference.values import Value, coerce, tick_ns
-from watersmeet.reference.zones import first_past, first_shown, moment, nanoseconds, offset_text, shown
+from watersmeet.reference.values import Value, coerce
+from watersmeet.reference.zones import first_past, moment, nanoseconds, shown
 
 _EXACT = Context(prec=100)
 _US = 1_000  # nanoseconds
@@ -38,6 +38,8 @@ def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
     # The digits that people see: 2.675 rounds up, though the double behind it is a little less.
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
+    if pa.types.is_decimal(kind) and abs(result) >= 10 ** (kind.precision - kind.scale):
+        raise DataError(f"{result} does not fit in {sql_type(kind)}")
     return int(result) if isinstance(value, int) else coerce(result, kind)
 
 
@@ -70,68 +72,6 @@ def _start(unit: str, instant_ns: int) -> int:
     at = moment(instant_ns)
     month = {"month": at.month, "quarter": (at.month - 1) // 3 * 3 + 1, "year": 1}[unit]
     return nanoseconds(datetime(at.year, month, 1, tzinfo=UTC))
-
-
-def cast(value: Value, source: pa.DataType, target: pa.DataType) -> Value:
-    """CAST: towards integers cuts the fraction off, towards decimals rounds, dates forget the time of day."""
-    try:
-        if is_text(target):
-            return as_text(value, source)
-        if is_text(source):
-            return _parse(value, target)
-        if is_instant(source) and is_instant(target):
-            value = _between_zones(value, source, target)
-        return _convert(value // _US if pa.types.is_duration(source) else value, target)
-    except (ValueError, KeyError, InvalidOperation, OverflowError):
-        raise DataError(f"{value!r} cannot be cast to {sql_type(target)}") from None
-
-
-def zone_of(kind: pa.DataType) -> str | None:
-    return getattr(kind, "tz", None)
-
-
-def _between_zones(value: int, source: pa.DataType, target: pa.DataType) -> int:
-    """An instant becomes what clocks show, a date the instant at which they show its midnight; a timestamp is UTC."""
-    if zone_of(target) is None:
-        return shown(value, zone_of(source))
-    return first_shown(value, zone_of(target)) if pa.types.is_date(source) else value
-
-
-def as_text(value: Value, source: pa.DataType) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if pa.types.is_date(source):
-        return moment(value).date().isoformat()
-    if is_instant(source):
-        zone = zone_of(source)
-        text = moment(shown(value, zone)).replace(tzinfo=None).isoformat(sep=" ")
-        return (text.rstrip("0") if "." in text else text) + (offset_text(value, zone) if zone else "")
-    return str(value)
-
-
-def _parse(text: str, target: pa.DataType) -> Value:
-    text = text.strip()
-    if pa.types.is_boolean(target):
-        return {"true": True, "false": False, "t": True, "f": False, "1": True, "0": False}[text.lower()]
-    if pa.types.is_date(target):
-        return nanoseconds(datetime.combine(date.fromisoformat(text), datetime.min.time()))
-    if is_instant(target):
-        read = datetime.fromisoformat(text)
-        return nanoseconds(read) if read.tzinfo else first_shown(nanoseconds(read), zone_of(target))
-    return _convert(float(text) if pa.types.is_floating(target) else Decimal(text), target)
-
-
-def _convert(value: Value, target: pa.DataType) -> Value:
-    if pa.types.is_boolean(target):
-        return value != 0
-    if pa.types.is_integer(target):
-        return int(value if isinstance(value, int) else Decimal(value).to_integral_value(ROUND_DOWN))
-    if pa.types.is_decimal(target):
-        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        return exact.quantize(Decimal(1).scaleb(-target.scale), rounding=ROUND_HALF_UP, context=_EXACT)
-    if tick := tick_ns(target):
-        return value // tick * tick
-    return coerce(value, target)
 
 
 FUNCTIONS: dict[str, Rule] = {

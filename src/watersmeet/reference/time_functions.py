@@ -10,8 +10,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from watersmeet.errors import DataError
 from watersmeet.model.time import UNITS_US
 from watersmeet.plan.expressions import Call
-from watersmeet.reference.functions import cast, date_trunc, zone_of
-from watersmeet.reference.values import Value, fits
+from watersmeet.reference.casts import cast, zone_of
+from watersmeet.reference.functions import date_trunc
+from watersmeet.reference.values import Value
 from watersmeet.reference.zones import moment, nanoseconds, shown
 
 Rule = Callable[[list[Value], Call], Value]
@@ -140,10 +141,9 @@ def _try_strptime(values: list[Value], call: Call) -> Value:
 
 def _try_cast(values: list[Value], call: Call) -> Value:
     try:
-        made = cast(values[0], call.args[0].type, call.type)
+        return cast(values[0], call.args[0].type, call.type)
     except DataError:
         return None
-    return made if fits(made, call.type) else None
 
 
 def _rounded_ms(us: int) -> int:

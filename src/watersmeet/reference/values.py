@@ -67,12 +67,3 @@ def coerce(value: Value, target: pa.DataType) -> Value:
     if pa.types.is_decimal(target):
         return value if isinstance(value, Decimal) else Decimal(value)
     return value
-
-
-def fits(value: Value, target: pa.DataType) -> bool:
-    """Whether a type has room for a value."""
-    try:
-        pa.scalar(present(value, target), target)
-    except (pa.ArrowInvalid, OverflowError, ValueError):
-        return False
-    return True

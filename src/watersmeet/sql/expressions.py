@@ -202,8 +202,10 @@ class ExpressionBinder:
         return self.scope.column(None, names[0]), names[1:]
 
     def _negation(self, node: exp.Neg) -> Expression:
-        inner = self.bind(node.this)
-        if isinstance(inner, Literal) and isinstance(inner.value, int | float) and not isinstance(inner.value, bool):
+        return self._negated(self.bind(node.this), node)
+
+    def _negated(self, inner: Expression, node: exp.Expr) -> Expression:
+        if isinstance(inner, Literal) and is_number(inner.type):
             return literals.negated(inner)
         return self.call("negate", [inner], node)
 
@@ -410,7 +412,7 @@ class ExpressionBinder:
         return [*nodes[:-1], order.this]
 
     def _cast(self, node: exp.Cast) -> Expression:
-        value = self.bind(node.this)
+        value = self._written(node.this)
         sql = self.scope.text.piece(span_of(node.args["to"]))
         target = arrow_type(sql)
         if target is None:
@@ -420,12 +422,22 @@ class ExpressionBinder:
             return self._tried(value, target, node)
         return self._converted(value, target, node)
 
+    def _written(self, node: exp.Expr) -> Expression:
+        """What is cast; a number in it is the one that is written."""
+        match node:
+            case exp.Paren():
+                return self._written(node.this)
+            case exp.Literal(is_string=False):
+                return literals.written(node.this)
+            case exp.Neg():
+                return self._negated(self._written(node.this), node)
+        return self.bind(node)
+
     def _converted(self, value: Expression, target: pa.DataType, node: exp.Expr) -> Expression:
         try:
-            # How an instant reads as text is left to the operators, so that constants and columns read alike.
-            if isinstance(value, Literal) and not (is_instant(value.type) and is_text(target)):
-                return literals.cast(value, target)
             check_cast(value.type, target)
+            if isinstance(value, Literal):
+                return literals.cast(value, target)
         except (TypeError, ValueError) as error:
             raise self.error(str(error), node) from None
         return Call("cast", (value,), target)

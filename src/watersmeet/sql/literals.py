@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from watersmeet.model import casts
+from watersmeet.model.casts.reading import moment as read_moment
 from watersmeet.model.time import parse_interval
 from watersmeet.model.types import common_type, comparable, is_instant, is_text, sql_type
 from watersmeet.model.zones import instant_of, moved
@@ -25,6 +26,14 @@ def number(text: str) -> Literal:
     if text.isdecimal() and len(text) <= 38:
         return Literal(Decimal(text), pa.decimal128(len(text), 0))
     return Literal(float(text), pa.float64())
+
+
+def written(text: str) -> Literal:
+    """A number as it stands in a CAST: with a point it is the decimal that is written, not the double nearest to it."""
+    digits, behind = len(text) - text.count("."), len(text.partition(".")[2])
+    if "." in text and text.replace(".", "").isdecimal() and digits <= 38:
+        return Literal(Decimal(text), pa.decimal128(digits, behind))
+    return number(text)
 
 
 def interval(us: int) -> Literal:
@@ -71,10 +80,9 @@ def fitted(literal: Literal, target: pa.DataType) -> Literal:
 def instant(text: str, target: pa.DataType) -> Literal:
     """A timestamp or date constant. Text without a zone is as written beside a TIMESTAMP, and in the query's zone,
     which the target carries, beside an instant. Raises ValueError if it cannot be read, or is skipped."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError(f"{text!r} is not a {sql_type(target)}; write for example '2024-05-01 12:30:00'") from None
+    moment = read_moment(text.strip())
+    if moment is None:
+        raise ValueError(f"{text!r} is not a {sql_type(target)}; write for example '2024-05-01 12:30:00'")
     # A text with a time of day is no date, also beside one: it stays a time, and the date becomes its midnight.
     if pa.types.is_date(target) and (moment.time() == datetime.min.time() and moment.tzinfo is None):
         return Literal(date(moment.year, moment.month, moment.day), pa.date32())
@@ -99,34 +107,14 @@ def _decimal(value: float) -> Literal | None:
 
 
 def cast(literal: Literal, target: pa.DataType) -> Literal:
-    """A constant cast now rather than for every row. Raises ValueError if its text does not fit."""
-    if literal.value is None:
-        return Literal(None, target)
-    if is_text(literal.type) and is_instant(target):
-        made = instant(literal.value, target)
-        # CAST('2024-05-01 12:30' AS DATE) has been read as a time and is now cut to its day.
-        return made if made.type == target else cast(made, target)
-    if is_instant(literal.type) and is_instant(target):
-        return Literal(_as_instant(literal, target), target)
-    return Literal(_converted(literal, target), target)
-
-
-def _as_instant(literal: Literal, target: pa.DataType) -> Any:
-    """A date or time in another type, as casts of columns do it (operators.scalar.casts)."""
-    value, zone = literal.value, getattr(target, "tz", None)
-    if not isinstance(value, datetime):
-        midnight = datetime(value.year, value.month, value.day)
-        return value if pa.types.is_date(target) else instant_of(midnight, zone) if zone else midnight
-    if zone:
-        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    reading = moved(value, literal.type.tz).replace(tzinfo=None) if value.tzinfo is not None else value
-    return reading.date() if pa.types.is_date(target) else reading
-
-
-def _converted(literal: Literal, target: pa.DataType) -> Any:
+    """A constant cast now rather than for every row, as columns are cast. Raises ValueError if it does not fit."""
     try:
-        return pc.cast(pa.scalar(literal.value, literal.type), target).as_py()
-    except pa.ArrowInvalid:
-        raise ValueError(f"{literal.value!r} cannot be read as {sql_type(target)}") from None
-    except pa.ArrowNotImplementedError:
-        raise ValueError(f"{sql_type(literal.type)} cannot be cast to {sql_type(target)}") from None
+        made = casts.cast(pa.scalar(literal.value, literal.type), target)
+        return Literal(_value(made), target)
+    except pa.ArrowInvalid as error:
+        raise ValueError(str(error)) from None
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    # Intervals are numbers of microseconds.
+    return scalar.value if pa.types.is_duration(scalar.type) else scalar.as_py()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.operators.scalar.values import Function, Value, convert, null_where, per_constant, rescale
+from watersmeet.model.casts.decimals import AWAY, DOWN, INTEGER_DIGITS, UP, from_unscaled, rounded, unscaled
+from watersmeet.model.casts.outcome import Outcome, misfit
+from watersmeet.operators.scalar.values import Function, Value, convert, null_where, numpy_of, over_rows, per_constant
 from watersmeet.plan.expressions import Call
 
 _FACTOR_DIGITS = 37  # two such factors and a carry fill decimal256
@@ -33,7 +34,7 @@ def _operands(args: Sequence[Value], result: pa.DataType) -> list[Value]:
 
 
 def _widened(value: Value) -> Value:
-    exact = value if pa.types.is_decimal(value.type) else convert(value, pa.decimal128(20, 0))
+    exact = value if pa.types.is_decimal(value.type) else convert(value, INTEGER_DIGITS)
     return pc.cast(exact, pa.decimal256(min(_FACTOR_DIGITS, exact.type.precision), exact.type.scale))
 
 
@@ -91,38 +92,46 @@ def _floats(value: Value) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 def _decimal_remainder(args: Sequence[Value], result: pa.DataType) -> Value:
     """At a shared scale decimals are whole numbers of the last digit, so their remainder is an integer's."""
-    left, right = (_last_digits(convert(arg, result), result.scale) for arg in args)
-    # 19 digits hold every int64.
-    remainder = pc.cast(_integer_remainder(left, _nonzero(right)), pa.decimal256(19, 0))
-    return rescale(pc.multiply(remainder, _power_of_ten(-result.scale)), result)
+    left, right = (over_rows(convert(arg, result), _last_digits) for arg in args)
+    remainder = _integer_remainder(left, _nonzero(right))
+    return over_rows(remainder, lambda rows: null_where(rows.is_null(), from_unscaled(numpy_of(rows, 0), result)))
 
 
-def _last_digits(value: Value, scale: int) -> Value:
-    wide = pc.cast(value, pa.decimal256(38, scale))
-    return pc.cast(pc.multiply(wide, _power_of_ten(scale)), pa.int64())
-
-
-def _power_of_ten(exponent: int) -> pa.Scalar:
-    scale = max(0, -exponent)
-    return pa.scalar(Decimal(10) ** exponent, pa.decimal256(abs(exponent) + 1, scale))
+def _last_digits(rows: pa.Array) -> pa.Array:
+    return null_where(rows.is_null(), pa.array(unscaled(rows)))
 
 
 def _unary(kernel: Callable[[Value], Value]) -> Function:
     return lambda args, call: kernel(convert(args[0], call.type))
 
 
-def _rounding(kernel: Callable[[Value], Value]) -> Function:
+def _rounding(kernel: Callable[[Value], Value], mode: str) -> Function:
     """FLOOR or CEIL: integers are whole already."""
-    return lambda args, call: args[0] if pa.types.is_integer(args[0].type) else kernel(args[0])
+
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        if pa.types.is_decimal(args[0].type):
+            return _rounded(args[0], 0, call.type, mode)
+        return args[0] if pa.types.is_integer(args[0].type) else kernel(args[0])
+
+    return apply
 
 
-def round_digits(args: Sequence[Value], call: Call) -> Value:
-    """ROUND(x, digits): halves away from zero."""
-    digits = args[1].as_py() if len(args) > 1 else 0
-    if digits is None:
-        return pa.scalar(None, call.type)
-    value = args[0] if pa.types.is_decimal(args[0].type) else convert(args[0], call.type)
-    return pc.round(value, digits, "half_towards_infinity")
+def _rounded(value: Value, digits: int, result: pa.DataType, mode: str) -> Value:
+    return over_rows(value, lambda rows: Outcome(*rounded(rows, digits, result, mode), misfit(result)).checked(rows))
+
+
+def rounding_to(mode: str) -> Function:
+    """ROUND(x, digits) or TRUNC(x, digits), by Arrow's name of what is done."""
+
+    def apply(args: Sequence[Value], call: Call) -> Value:
+        digits = args[1].as_py() if len(args) > 1 else 0
+        if digits is None:
+            return pa.scalar(None, call.type)
+        if pa.types.is_decimal(args[0].type):
+            return _rounded(args[0], digits, call.type, mode)
+        return pc.round(convert(args[0], call.type), digits, mode)
+
+    return apply
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -133,7 +142,7 @@ FUNCTIONS: dict[str, Function] = {
     "modulo": modulo,
     "negate": _unary(pc.negate_checked),
     "abs": _unary(pc.abs_checked),
-    "floor": _rounding(pc.floor),
-    "ceil": _rounding(pc.ceil),
-    "round": per_constant(1, round_digits),
+    "floor": _rounding(pc.floor, DOWN),
+    "ceil": _rounding(pc.ceil, UP),
+    "round": per_constant(1, rounding_to(AWAY)),
 }

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.model.casts import cast
 from watersmeet.model.types import is_number, is_text
-from watersmeet.operators.scalar.casts import cast
 from watersmeet.operators.scalar.values import Function, Value, as_text, over_unique, per_constant
 from watersmeet.plan.expressions import Call
 
@@ -94,7 +94,7 @@ def _formatted(parts: Callable[[str], Iterator[Part]]) -> Function:
 def _written(value: Value, how: str, unsigned: bool) -> Value:
     kind = how[-1:] if how[-1:].isalpha() else ""
     if not how or kind == "s" or (is_text(value.type) and not kind):
-        text = as_text(value) if is_text(value.type) else cast([value], Call("cast", (), pa.string()))
+        text = as_text(value) if is_text(value.type) else cast(value, pa.string())
         if kind == "s" and not is_text(value.type):
             raise pa.ArrowInvalid(f"%s and {{:s}} write text, not {value.type}; cast it, or write {{}}")
         return text if not how or how == "s" else over_unique(text, lambda one: format(one, how), pa.string())

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.model.casts.decimals import CUT
+from watersmeet.operators.scalar.arithmetic import rounding_to
 from watersmeet.operators.scalar.values import (
     Function,
     Value,
@@ -76,15 +78,6 @@ def area_tangent(value: Value) -> Value:
 
 def _by_numpy(ufunc: Callable[..., np.ndarray[tuple[int, ...], np.dtype[np.float64]]]) -> Callable[[Value], Value]:
     return lambda value: from_numpy(np.asarray(ufunc(numpy_of(value, 0.0))), [value], _DOUBLE)
-
-
-def truncate(args: Sequence[Value], call: Call) -> Value:
-    """TRUNC(x, digits): digits are cut off."""
-    digits = args[1].as_py() if len(args) > 1 else 0
-    if digits is None:
-        return pa.scalar(None, call.type)
-    value = args[0] if pa.types.is_decimal(args[0].type) else convert(args[0], call.type)
-    return pc.round(value, digits, "towards_zero")
 
 
 def sign(args: Sequence[Value], call: Call) -> Value:
@@ -190,7 +183,7 @@ FUNCTIONS: dict[str, Function] = {
     "degrees": _doubles(_by_numpy(np.degrees)),
     "radians": _doubles(_by_numpy(np.radians)),
     "pi": lambda args, call: pa.scalar(math.pi),
-    "trunc": per_constant(1, truncate),
+    "trunc": per_constant(1, rounding_to(CUT)),
     "sign": sign,
     "isnan": _test(pc.is_nan),
     "isinf": _test(pc.is_inf),

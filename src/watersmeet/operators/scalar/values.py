@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.model.casts import cast
+from watersmeet.model.types import is_number
 from watersmeet.plan.expressions import Call
 
 # A column, or a constant that stands for a column of equal values.
 Value: TypeAlias = "pa.Array | pa.Scalar"
 Function = Callable[[Sequence[Value], Call], Value]
-
-INTEGER_DIGITS = pa.decimal128(20, 0)  # holds every integer type
 
 
 def as_array(value: Value, length: int) -> pa.Array:
@@ -28,16 +28,13 @@ def as_array(value: Value, length: int) -> pa.Array:
 
 
 def convert(value: Value, target: pa.DataType) -> Value:
-    """A value in a type that may hold it: exact, except that integers become the nearest double, and instants
-    and intervals lose digits finer than their new unit."""
+    """A value in a type that may hold it: exact, except that numbers become the nearest double, decimals may lose
+    digits behind the point, and instants and intervals those finer than their new unit."""
     source = value.type
     if source == target:
         return value
-    if pa.types.is_decimal(target) and pa.types.is_integer(source):
-        # Arrow casts integers only to decimals that hold all values of their type, small as these may be.
-        return pc.cast(pc.cast(value, INTEGER_DIGITS), target)
-    if pa.types.is_decimal(target) and pa.types.is_decimal(source):
-        return rescale(value, target)
+    if is_number(source) and is_number(target) and (pa.types.is_decimal(source) or pa.types.is_decimal(target)):
+        return cast(value, target)
     return pc.cast(value, target, safe=not _rounds(source, target))
 
 
@@ -49,12 +46,11 @@ def _rounds(source: pa.DataType, target: pa.DataType) -> bool:
     return bool(pa.types.is_duration(target) and pa.types.is_duration(source))
 
 
-def rescale(value: Value, target: pa.DataType) -> Value:
-    """A decimal with another number of digits, halves away from zero."""
-    if value.type.scale > target.scale:
-        # Arrow's name for halves away from zero.
-        value = pc.round(value, target.scale, "half_towards_infinity")
-    return pc.cast(value, target)
+def over_rows(value: Value, function: Callable[[pa.Array], pa.Array]) -> Value:
+    """A function of columns, also of a constant."""
+    if isinstance(value, pa.Scalar):
+        return function(as_array(value, 1))[0]
+    return function(value)
 
 
 def as_text(value: Value) -> Value:
