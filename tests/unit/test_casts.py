@@ -4,23 +4,29 @@ the same for the same value, or all refuse it. What is different on purpose stan
 from __future__ import annotations
 
 import math
+import random
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from watersmeet.errors import DataError
+import watersmeet as wm
+from watersmeet.errors import BindError, DataError
+from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.types import arrow_type, sql_type
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.plan.expressions import Call, Column, Literal
 from watersmeet.plan.functions import check_cast
+from watersmeet.reference.casts import single
 from watersmeet.reference.evaluate import Combination
 from watersmeet.reference.evaluate import evaluate as evaluate_row
 from watersmeet.reference.values import plain, present
 from watersmeet.sql import literals
+from watersmeet.sql.bind import bind
 
 REFUSED = "refused"
 BEYOND = "a time that Python does not know"
@@ -194,3 +200,149 @@ def test_everyone_casts_alike(source_name: str, target_name: str) -> None:
     if not refused(source, target):
         tried = by_column([*values, None], source, target, "try_cast")
         assert all(map(same, tried, [*(None if one == REFUSED else one for one in ours), None]))
+
+
+# -- decimals -------------------------------------------------------------------------------------------------------
+
+
+def evaluated(sql: str, **columns: pa.Array) -> list[Any]:
+    """What an expression of columns gives."""
+    catalog = Catalog()
+    times = pa.array([0] * max(map(len, columns.values()), default=1), pa.timestamp("us"))
+    table = pa.table({**columns, "ts": times})
+    catalog.add(Stream("a", table.schema, "ts"))
+    ((_, expression),) = bind(f"SELECT {sql} AS v FROM a", catalog).root.columns
+    made = evaluate(expression, lambda column: table[column.name].combine_chunks(), len(table))
+    made.validate(full=True)
+    return list(made.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("ROUND(d)", "100 -100 0"), ("CEIL(d)", "100 -99 1"), ("FLOOR(d)", "99 -100 0"), ("TRUNC(d)", "99 -99 0"),
+        ("ROUND(d, 1)", "100.00 -100.00 0.00"), ("ROUND(d, -1)", "100.00 -100.00 0.00"), ("ROUND(d, -5)", "0 0 0"),
+        ("ROUND(d, 50)", "99.99 -99.99 0.01"), ("CAST(d AS DECIMAL(5, 1))", "100.0 -100.0 0.0"),
+        ("CAST(d AS INT)", "100 -100 0"), ("CAST(d AS DOUBLE)", "99.99 -99.99 0.01"),
+        ("d % CAST(0.5 AS DECIMAL(2, 1))", "0.49 -0.49 0.01"),
+    ],
+)  # fmt: skip
+def test_rounding_has_room_for_one_digit_more_whatever_else_is_in_the_batch(sql: str, expected: str) -> None:
+    digits = [Decimal("99.99"), Decimal("-99.99"), Decimal("0.01")]
+    wanted = [Decimal(one) for one in expected.split()]
+    for chosen in ([0], [1], [2], [2, 0], [0, 1, 2]):
+        column = pa.array([digits[place] for place in chosen], pa.decimal128(4, 2))
+        found = [Decimal(str(one)) for one in evaluated(sql, d=column)]
+        assert found == [wanted[place] for place in chosen]
+
+
+def test_a_decimal_that_has_no_room_after_rounding_is_told_whatever_else_is_in_the_batch() -> None:
+    for others in ([], ["0.01"], ["0.01", "99.99"]):
+        column = pa.array([Decimal(one) for one in ["99.99", *others]], pa.decimal128(4, 2))
+        with pytest.raises(DataError, match=r"99\.99 does not fit in DECIMAL\(3, 1\)"):
+            evaluated("CAST(d AS DECIMAL(3, 1))", d=column)
+        assert evaluated("TRY_CAST(d AS DECIMAL(3, 1))", d=column)[0] is None
+
+
+def odd_digits(most: int, count: int = 2_000) -> list[int]:
+    """Numbers whose bits are long runs of ones or zeros, with zeros behind them: what long division gets wrong."""
+    chosen = random.Random(5)
+    found: list[int] = []
+    while len(found) < count:
+        number = ((1 << chosen.randrange(1, 128)) - chosen.randrange(3)) * 10 ** chosen.randrange(38)
+        if number < 10**most:
+            found.append(number * chosen.choice((1, -1)))
+    return found
+
+
+@pytest.mark.parametrize("scale", [1, 9, 10, 15, 18, 19, 25, 38])
+def test_no_digit_is_lost_on_the_way_to_fewer_of_them(scale: int) -> None:
+    exact = Context(prec=100)
+    given = [Decimal(one).scaleb(-scale, exact) for one in odd_digits(38)]
+    column = pa.array(given, pa.decimal128(38, scale))
+    for digits in (0, scale // 2):
+        wanted = [one.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, exact) for one in given]
+        fitting = [abs(one) < 10 ** (38 - scale) for one in wanted]
+        made = evaluated(f"TRY_CAST(d AS DECIMAL(38, {digits}))", d=column)
+        assert made == wanted
+        rounded = pa.array([one for one, fits in zip(given, fitting, strict=True) if fits], column.type)
+        kept = [one for one, fits in zip(wanted, fitting, strict=True) if fits]
+        assert evaluated(f"ROUND(d, {digits})", d=rounded) == kept
+    assert evaluated("CAST(CAST(d AS STRING) AS DECIMAL(38, 0))", d=column) == evaluated(
+        "CAST(d AS DECIMAL(38, 0))", d=column
+    )
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(4, 2), (15, 3), (18, 15), (20, 2), (38, 0), (38, 10), (38, 38)])
+def test_a_decimal_becomes_the_nearest_floating_number(precision: int, scale: int) -> None:
+    chosen, exact = random.Random(3), Context(prec=100)
+    most = 10**precision - 1
+    numbers = [most, -most, *(chosen.randint(-most, most) // 10 ** chosen.randrange(precision) for _ in range(2_000))]
+    given = [Decimal(one).scaleb(-scale, exact) for one in (*numbers, *odd_digits(precision, 500))]
+    column = pa.array([*given, None], pa.decimal128(precision, scale))
+    assert evaluated("CAST(d AS DOUBLE)", d=column) == [*(float(Fraction(one)) for one in given), None]
+    assert evaluated("CAST(d AS FLOAT)", d=column) == [*map(single, given), None]
+
+
+def test_a_decimal_equals_the_double_that_is_written_like_it() -> None:
+    chosen = random.Random(1)
+    digits = [Decimal(chosen.randrange(10**9)).scaleb(-3) for _ in range(10_000)]
+    start = datetime(2026, 1, 1)
+    rows = pa.table(
+        {
+            "ts": [start + timedelta(seconds=place) for place in range(len(digits))],
+            "d": pa.array(digits, pa.decimal128(12, 3)),
+            "f": [float(one) for one in digits],
+        }
+    )
+    session = wm.Session()
+    session.stream("a", rows, time="ts")
+    session.stream("b", rows, time="ts")
+    assert session.sql("SELECT ts FROM a WHERE d = f").to_arrow().num_rows == len(digits)
+    assert session.sql("SELECT a.ts FROM a, b WHERE a.d = b.f WINDOW = 0 SECONDS").to_arrow().num_rows == len(digits)
+    between = session.sql("SELECT a.ts FROM a, b WHERE a.d <= b.f AND a.d >= b.f WINDOW = 0 SECONDS")
+    assert between.to_arrow().num_rows == len(digits)
+
+
+# -- constants ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        # With a point a constant is the decimal that is written; as a DOUBLE halves are rounded to even.
+        ("CAST(2.5 AS INT)", 3), ("CAST(-2.5 AS INT)", -3), ("CAST((2.5) AS INT)", 3), ("TRY_CAST(2.5 AS INT)", 3),
+        ("CAST(CAST(2.5 AS DOUBLE) AS INT)", 2), ("CAST(25e-1 AS INT)", 2), ("CAST('2.5' AS INT)", 3),
+        ("CAST(1.005 AS DECIMAL(5, 2))", Decimal("1.01")), ("CAST(1.50 AS STRING)", "1.50"), ("2.5::INT", 3),
+        ("CAST(1e16 AS STRING)", "1e+16"), ("CAST(true AS STRING)", "true"),
+        ("CAST(DATE '2024-02-29' AS STRING)", "2024-02-29"),
+        ("CAST(INTERVAL 90 MINUTES AS STRING)", "01:30:00"), ("CAST('2024-2-9 1:02' AS DATE)", date(2024, 2, 9)),
+        ("CAST(99999999999999999999 AS STRING)", "99999999999999999999"), ("CAST(-0.0 AS DOUBLE)", 0.0),
+        ("TRY_CAST('x' AS INT)", None), ("TRY_CAST(128 AS TINYINT)", None),
+    ],
+)  # fmt: skip
+def test_constants_are_cast_as_columns_are(sql: str, expected: Any) -> None:
+    (found,) = evaluated(sql)
+    assert same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("CAST(9223372036854775807 AS TIMESTAMP)", "BIGINT cannot be cast to TIMESTAMP"),
+        ("CAST(5 AS DATE)", "BIGINT cannot be cast to DATE"),
+        ("CAST(true AS TIMESTAMP)", "BOOLEAN cannot be cast to TIMESTAMP"),
+        ("CAST(INTERVAL 5 SECONDS AS BIGINT)", "INTERVAL cannot be cast to BIGINT"),
+        ("CAST('abc' AS BIGINT)", "'abc' is not a BIGINT"),
+        ("CAST(128 AS TINYINT)", "128 does not fit in TINYINT"),
+        ("CAST(99.995 AS DECIMAL(4, 2))", "99.995 does not fit in DECIMAL(4, 2)"),
+        ("CAST(1e400 AS DECIMAL(38, 0))", "inf does not fit in DECIMAL(38, 0)"),
+        ("CAST('2023-02-29' AS DATE)", "'2023-02-29' is not a DATE"),
+        ("CAST(99999999999999999999 AS BIGINT)", "99999999999999999999 does not fit in BIGINT"),
+        ("CAST('5 minutes' AS INTERVAL)", "INTERVAL is not a type that CAST knows"),
+    ],
+)
+def test_a_constant_that_does_not_fit_is_told_when_the_query_is_read(sql: str, words: str) -> None:
+    with pytest.raises(BindError) as caught:
+        evaluated(sql)
+    assert words in str(caught.value)

@@ -99,3 +99,29 @@ def test_errors_of_a_script_point_into_the_script() -> None:
     start, end = caught.value.span or (0, 0)
     assert script[start:end] == "BIGNT"
     assert "line 2:" in str(caught.value)
+
+
+LONG = "9" * 20
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        (f"SELECT k FROM a [RANGE 1 HOUR] ORDER BY k LIMIT {LONG}", "beyond what this system can count"),
+        (f"SELECT k FROM a [ROWS {LONG}]", "beyond what this system can count"),
+        (f"SELECT k FROM a [PARTITION BY k ROWS {LONG}]", "beyond what this system can count"),
+        (f"SELECT COUNT(*) AS n FROM a [ROWS 5 SLIDE {LONG}]", "beyond what this system can count"),
+        (f"SELECT k FROM a [RANGE {LONG} SECONDS]", "longer than the system can count"),
+        (f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = {LONG} SECONDS", "longer than the system can count"),
+        (f"SELECT k + {'9' * 5000} AS x FROM a", "a number of 5000 digits"),
+        (f"SELECT k FROM a [ROWS {'9' * 5000}]", "a number of 5000 digits"),
+        (
+            f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 HOUR OPTIONS (memory = '{'9' * 400} MB')",
+            "is more than this system can count",
+        ),
+    ],
+)
+def test_a_number_that_cannot_be_counted_is_told(sql: str, words: str) -> None:
+    with pytest.raises(WatersmeetError) as caught:
+        bind(sql, CATALOG)
+    assert words in str(caught.value)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import watersmeet as wm
 from tests.runners import bag_of
+from watersmeet.io.read_times import _from_digits
 from watersmeet.io.time_ordered_files import _Reader
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time_format import time_format
@@ -403,3 +405,13 @@ def test_a_frame_with_missing_numbers_has_doubles_which_are_read_as_well() -> No
     frame = pd.DataFrame({"k": [1, 2], "ts": [MS[0], None]})
     with pytest.warns(wm.SkippedRowsWarning):
         assert times(frame, time_unit="ms", on_null="skip") == [FIRST]
+
+
+def test_seconds_with_digits_that_long_division_gets_wrong_are_read() -> None:
+    # Arrow's own floor of 2**63 / 10**12 seconds, and of numbers like it, is off by some.
+    digits = [((1 << bits) - less) * 10**zeros for bits in range(1, 60) for less in (0, 1, 2) for zeros in range(12)]
+    given = [Decimal(one).scaleb(-12) for one in digits if one < 10**21]
+    column = pa.array(given, pa.decimal128(30, 12))
+    read = _from_digits(column, "s")
+    assert not read.wrong.any()
+    assert read.times.tolist() == [int(one * 1_000_000 // 1) for one in given]

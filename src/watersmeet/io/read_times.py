@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import DataError, TimeUnitWarning
 from watersmeet.io.csv_errors import NULL_WORDS
 from watersmeet.io.formats import Format
+from watersmeet.model.casts.decimals import DOWN, rounded, to_integers, unscaled
 from watersmeet.model.telling import warn
 from watersmeet.model.time import FOREVER_US, ROUND_DOWN, UNIT_NAMES, Times
 from watersmeet.model.time_reading import MOST_DIGITS, PER_SECOND, TIMESTAMP, TimeReading, day_of, likely_unit, year_of
@@ -200,16 +201,15 @@ def _from_digits(column: pa.Array, unit: str) -> Read:
     else:
         ok = np.ones(len(column), np.bool_)
         zero = pa.scalar(0, column.type)
-        number = pc.cast(pc.if_else(pa.array(_too_long(column, 10**_WHOLE)), zero, pc.fill_null(column, zero)), _EXACT)
-    floor = pc.floor(number)
-    too_long = _too_long(floor, 2**63)
-    behind_point = pc.cast(pc.subtract(number, floor), pa.decimal128(_DIGITS + 1, _DIGITS))
-    rest = pc.multiply(behind_point, pa.scalar(10**_DIGITS, pa.decimal128(_DIGITS + 1, 0)))
-    rests = pc.cast(rest, pa.int64()).to_numpy(zero_copy_only=False)
-    whole = pc.cast(pc.if_else(pa.array(too_long), pa.scalar(0, floor.type), floor), pa.int64())
-    far = _beyond(whole, unit) | too_long
+        number = pc.cast(pc.if_else(pa.array(_too_long(column)), zero, pc.fill_null(column, zero)), _EXACT)
+    floor, _ = rounded(number, 0, pa.decimal128(_WHOLE + 1, 0), DOWN)
+    rests = unscaled(pc.cast(pc.subtract(number, floor), pa.decimal128(_DIGITS + 1, _DIGITS)))
+    whole, too_long = to_integers(floor, pa.int64())
+    far = _beyond(whole, unit)
+    if too_long is not None:
+        far |= too_long
     if pa.types.is_decimal(column.type):
-        far |= _too_long(column, 10**_WHOLE)
+        far |= _too_long(column)
     read = _whole(np.where(far, 0, whole.to_numpy(zero_copy_only=False)), unit, far, column)
     if unit == "ns":
         times, finer = read.times, read.finer | (rests != 0)
@@ -237,12 +237,11 @@ def _whole_numbers(text: pa.Array) -> pa.Array | None:
         return None
 
 
-def _too_long(column: pa.Array, bound: int) -> Mask:
-    """Which decimals are not within a bound, which is no more than 19 digits long."""
-    if column.type.precision - column.type.scale < _WHOLE:
+def _too_long(column: pa.Array) -> Mask:
+    """Which decimals have more digits before the point than any time."""
+    if column.type.precision - column.type.scale <= _WHOLE:
         return np.zeros(len(column), np.bool_)
-    if bound == 10**_WHOLE and column.type.precision - column.type.scale == _WHOLE:
-        return np.zeros(len(column), np.bool_)
+    bound = 10**_WHOLE
     beyond = pc.greater_equal(column, pa.scalar(bound, column.type))
     return _mask(pc.or_(beyond, pc.less_equal(column, pa.scalar(-bound, column.type))))
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.kernels.hashing import hash_bytes
+from watersmeet.operators.scalar.values import convert
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
 
@@ -61,7 +62,7 @@ def _widened_floats(
     """`x + d` moved outwards by more than any rounding error of `x - y <= d`, so that no match is missed."""
     match expression:
         case Call(function="wide_add" | "wide_subtract" as function, args=(inner, Literal(value=by))):
-            values = evaluate(inner, columns, length).cast(pa.float64())
+            values = convert(evaluate(inner, columns, length), _DOUBLE)
             valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
             x = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
             sign = 1.0 if function == "wide_add" else -1.0

@@ -18,6 +18,7 @@ _UNITS = {
     "mib": 2**20,
     "gib": 2**30,
 }
+_MOST = 2**62
 _MEMORY = re.compile(r"(?P<number>\d[\d_,]*(?:\.\d+)?)\s*(?P<unit>[a-z]+)?", re.IGNORECASE)
 
 
@@ -38,10 +39,13 @@ class Memory:
         found = _MEMORY.fullmatch(text.strip())
         number = float(re.sub("[_,]", "", found["number"])) if found else 0.0
         unit = (found["unit"] or "").lower() if found else ""
+        most = number * _UNITS.get(unit, 1)
+        if found and most >= _MOST:
+            raise OptionError(f"option memory = {text!r} is more than this system can count", option="memory")
         if unit in ("rows", "row") and number.is_integer():
             return cls(rows=int(number), written=text)
         if unit in _UNITS:
-            return cls(size=int(number * _UNITS[unit]), written=text)
+            return cls(size=int(most), written=text)
         raise OptionError(
             f"option memory = {text!r} is neither a number of rows nor of bytes",
             hint="write memory = '100000 rows', or memory = '64 MB'",

@@ -20,7 +20,8 @@ NULL = Literal(None, pa.null())
 
 def number(text: str) -> Literal:
     """`3` is an integer, `3.5` and `3e2` are doubles."""
-    if text.isdecimal() and int(text) < 2**63:
+    # Python refuses to read a whole number of thousands of digits.
+    if text.isdecimal() and len(text) <= 38 and int(text) < 2**63:
         return Literal(int(text), pa.int64())
     # Beyond int64 a decimal is exact, a double is not.
     if text.isdecimal() and len(text) <= 38:

@@ -14,6 +14,7 @@ from watersmeet.sql.statements import StatementParser
 from watersmeet.sql.syntax import CreateSink, Explain, QuerySyntax, Span, Statement, span_of
 
 __all__ = ["parse_query", "parse_question", "parse_script", "single_question", "span_of"]
+_LONGEST_NUMBER = 1_000
 
 
 def parse_script(text: str, parameters: Parameters | None = None) -> list[Statement]:
@@ -97,6 +98,12 @@ def _tokens(text: str) -> list[Token]:
         problem, hint = _token_problem(error, text)
         raise ParseError(problem, sql=text, span=_last_quote(text), hint=hint) from None
     for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _LONGEST_NUMBER:
+            raise ParseError(
+                f"a number of {len(token.text)} digits is longer than any type holds",
+                sql=text,
+                span=(token.start, token.end + 1),
+            )
         # sqlglot has no use for ` in this dialect and hands it over as a token of its own.
         if token.text == "`" and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
             raise ParseError(

@@ -10,6 +10,8 @@ from watersmeet.model.windows import Landmark, Range, RowsWindow, Stepped, Stepp
 from watersmeet.sql.dialect import ExpressionParser
 from watersmeet.sql.syntax import Name, WindowClause
 
+_MOST_DIGITS = 18  # so that a sum of a few such numbers is still an int64
+
 
 class WindowParser(ExpressionParser):
     def _window(self) -> WindowClause | None:
@@ -97,5 +99,7 @@ class WindowParser(ExpressionParser):
         text = self._curr.text if self._curr else ""
         if self._curr.token_type != TokenType.NUMBER or not text.isdecimal():
             self.fail(f"expected {what}, found {self._found()}", hint="write a whole number")
+        if len(text.lstrip("0")) > _MOST_DIGITS:
+            self.fail(f"{text} is {what} beyond what this system can count", hint=f"{_MOST_DIGITS} digits are the most")
         self._advance()
         return int(text)

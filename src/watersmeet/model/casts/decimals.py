@@ -33,7 +33,7 @@ _WORD = 2.0**64
 
 def rounded(values: pa.Array, digits: int, target: pa.DataType, mode: str = AWAY) -> Made:
     """Decimals at so many digits behind the point, or before it if negative, in a type of at least as many."""
-    kept = min(digits, values.type.scale)
+    kept = max(min(digits, values.type.scale), values.type.scale - _LONGEST)
     dropped, added = values.type.scale - kept, target.scale - kept
     if values.type.precision + added <= _SHORT and dropped <= _SHORT and target.bit_width == 128:
         return _rounded_words(values, dropped, added, target, mode)

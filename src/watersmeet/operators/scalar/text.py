@@ -14,6 +14,8 @@ from watersmeet.operators.scalar.values import Function, Value, as_text, null_wh
 from watersmeet.plan.expressions import Call
 from watersmeet.plan.nested_functions import is_list
 
+_LAST = 2**63 - 1
+
 
 def _plain(kernel: Callable[[Value], Value]) -> Function:
     return lambda args, call: kernel(as_text(args[0]))
@@ -89,7 +91,7 @@ def substring(args: Sequence[Value], call: Call) -> Value:
         raise pa.ArrowInvalid(f"the length {count} is negative")
     # Places before the first count as well: SUBSTRING('abc', 0, 2) is 'a'.
     first = start if start < 0 else start - 1
-    stop = None if count is None else first + count
+    stop = None if count is None else min(first + count, _LAST)
     if start < 0:
         return pc.utf8_slice_codeunits(as_text(args[0]), start, None if stop is None or stop >= 0 else stop)
     return pc.utf8_slice_codeunits(as_text(args[0]), max(0, first), None if stop is None else max(0, stop))
