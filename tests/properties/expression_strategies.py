@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 KINDS = ("int", "small", "text", "float", "near", "decimal", "time", "date", "bool", "bytes", "list", "texts")
 TEXTS = [
     None, "", "a", "ab", "abcabc", "a,b,,c", " x ", "héllo wörld", "日本", "🙂a", "A b-C", "a\nb", "a\\b%_", "12",
-    "-1.5",
+    "-1.5", "2.5", "1e3", "+7", "1_000", "0x1F", "99.995", "9223372036854775808", "yes", "2024/1/5 7:05", " true ",
     "2024-02-29", "2024-02-30 10:00:00", "1999-12-31 23:59:59.5", "deadbeef", "YWJj", "xyzzy" * 5,
 ]  # fmt: skip
 FLOATS = [
-    None, 0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.5, -2.5, 100.0, 1e18, -1e300, float("inf"), float("-inf"), float("nan"),
+    None, 0.0, -0.0, 0.5, -0.5, 0.57, 1.0, -1.0, 2.5, -2.5, 100.0, 1e18, -1e300,
+    float("inf"), float("-inf"), float("nan"),
 ]  # fmt: skip
 TIMES = [
     None, datetime(1970, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(2024, 2, 29, 12, 30, 1, 500_000),
     datetime(2023, 1, 1), datetime(2000, 12, 31, 23, 0, 59), datetime(1900, 3, 1, 0, 0, 0, 1), datetime(2101, 7, 9, 3),
     datetime(2024, 3, 1), datetime(1969, 7, 20, 20, 17, 40),
 ]  # fmt: skip
+WIDE = ("0", "0.5", "-1.5", "2.5", "127.5", "0.0000000001", "9007199254740992.9999999999", "1844674407370955161.5")
 JSON = [
     None, "{}", '{"a": {"b": [1, 2.5]}, "s": "é\\n"}', "[1, 2, 3]", '"x"', "null", '{"a": null, "b": true}',
     '{"a.b": 1}',
@@ -39,6 +41,14 @@ COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "f": ("float", pa.float64(), FLOATS),
     "g": ("float", pa.float64(), FLOATS[::-1]),
     "d": ("decimal", pa.decimal128(6, 2), [None, Decimal("0.00"), Decimal("1.25"), Decimal("-1.25"), Decimal("99.99")]),
+    "e": (
+        "decimal",
+        pa.decimal128(4, 2),
+        [None, *map(Decimal, ("99.99", "-99.99", "99.50", "0.05", "-0.50", "0.57"))],
+    ),
+    "v": ("wide", pa.decimal128(38, 10), [None, *map(Decimal, WIDE)]),
+    "u": ("wide", pa.decimal128(38, 0), [None, *map(Decimal, ("0", "-3", "9007199254740993", "18446744073709551616"))]),
+    "r": ("single", pa.float32(), [None, 0.0, 0.1, -2.5, 3.5, 16777216.0, 1e10, 3e-5, float("inf"), float("nan")]),
     "ts": ("time", pa.timestamp("us"), TIMES),
     "us": ("time", pa.timestamp("us"), TIMES[::-1]),
     "day": ("date", pa.date32(), [None, date(1970, 1, 1), date(2024, 2, 29), date(1999, 12, 31), date(1901, 1, 6)]),
@@ -69,6 +79,10 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "sign({int})", "sign({float})", "sign({decimal})", "trunc({int})", "factorial({small})", "epoch_ms({time})",
         "epoch_us({date})", "unix_millis({time})", "epoch_ns({time})",
         "octet_length({text})", "octet_length({bytes})", "unicode({text})",
+        "CAST({float} AS BIGINT)", "CAST({decimal} AS BIGINT)", "CAST({wide} AS BIGINT)", "CAST({text} AS BIGINT)",
+        "CAST({bool} AS BIGINT)", "CAST(CAST({int} AS INT) AS BIGINT)", "CAST(CAST({decimal} AS TINYINT) AS BIGINT)",
+        "CAST(TRY_CAST({wide} AS UTINYINT) AS BIGINT)", "TRY_CAST({float} AS BIGINT)", "TRY_CAST({text} AS BIGINT)",
+        "CAST({single} AS BIGINT)",
         "date_diff('{unit}', {time}, {time})", "date_diff('{unit}', {date}, {time})", "json_array_length({json})",
     ),
     "small": (
@@ -91,26 +105,46 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "array_to_string({list}, ', ')", "array_to_string({texts}, '/')", "{texts}[{small}]",
         "json_extract({json}, '$.a')", "({json} -> '$.a.b[0]')", "({json} ->> 's')", 
         "json_extract_string({json}, '$.a.b')",
+        "CAST({int} AS STRING)", "CAST({float} AS STRING)", "CAST({single} AS STRING)", "CAST({decimal} AS STRING)",
+        "CAST({wide} AS STRING)", "CAST({time} AS STRING)", "CAST({date} AS STRING)", "CAST({bool} AS STRING)",
+        "CAST({time} - {time} AS STRING)", "CAST(CAST({decimal} AS DOUBLE) AS STRING)", "TRY_CAST({bytes} AS STRING)",
+        "CAST(CAST({float} AS FLOAT) AS STRING)", "CAST(CAST({wide} AS FLOAT) AS STRING)",
         "({json} ->> '$[-1]')", "CASE WHEN {bool} THEN {text} ELSE {text} END", "coalesce({text}, {text})",
     ),
     "near": (*(f"{name}({{float}})" for name in _ANGLES), *(f"{name}({{decimal}})" for name in _ANGLES[:12]),
              "power({float}, {small})", "atan2({float}, {float})", "log({float}, {float})", "pi()", "epoch({time})",
              "({small} ** {small})", "cot({float})"),
-    "float": ("trunc({float})", "least({float}, {float})"),
-    "decimal": ("trunc({decimal}, 1)", "greatest({decimal}, {decimal})"),
+    "float": (
+        "trunc({float})", "least({float}, {float})", "CAST({decimal} AS DOUBLE)", "CAST({wide} AS DOUBLE)",
+        "CAST({int} AS DOUBLE)", "CAST({text} AS DOUBLE)", "CAST({single} AS DOUBLE)", "greatest({decimal}, {float})",
+        "({decimal} / {decimal})", "({wide} / {small})", "({decimal} + {float})",
+    ),
+    "decimal": (
+        "trunc({decimal}, 1)", "greatest({decimal}, {decimal})", "round({decimal})", "round({decimal}, 1)",
+        "ceil({decimal})", "floor({decimal})", "CAST({float} AS DECIMAL(12, 3))", "CAST({text} AS DECIMAL(8, 2))",
+        "CAST({decimal} AS DECIMAL(3, 1))", "TRY_CAST({decimal} AS DECIMAL(3, 1))", "CAST({int} AS DECIMAL(18, 2))",
+        "({decimal} % {decimal})", "CAST({bool} AS DECIMAL(4, 2))", "TRY_CAST({wide} AS DECIMAL(20, 1))",
+    ),
+    "wide": ("CAST({int} AS DECIMAL(38, 10))", "CAST({decimal} AS DECIMAL(38, 10))", "CAST({text} AS DECIMAL(38, 0))"),
+    "single": ("CAST({float} AS FLOAT)", "CAST({decimal} AS FLOAT)", "CAST({wide} AS FLOAT)", 
+               "TRY_CAST({text} AS FLOAT)"),
     "time": (
         "time_bucket(INTERVAL 5 MINUTES, {time})", "time_bucket(INTERVAL 7 DAYS, {time})", "make_timestamp({small})",
         "time_bucket(INTERVAL 3 HOURS, {time}, {time})", "date_trunc('{unit}', {time})",
+        "CAST({date} AS TIMESTAMP)", "TRY_CAST({text} AS TIMESTAMP)",
         "try_strptime({text}, '%Y-%m-%d')", "try_strptime({text}, '%Y-%m-%d %H:%M:%S.%f')",
         "make_timestamp(2000 + {small}, 1 + abs({small}) % 12, 1 + abs({small}) % 28, 0, 59, {small} % 60)",
     ),
-    "date": ("last_day({time})", "last_day({date})", "date_add({date}, {small})", "date_sub({date}, {small})",
+    "date": ("CAST({time} AS DATE)", "TRY_CAST({text} AS DATE)",
+             "last_day({time})", "last_day({date})", "date_add({date}, {small})", "date_sub({date}, {small})",
              "make_date(2024, {small}, {small})"),
     "bool": (
         "regexp_matches({text}, {pattern})", "regexp_matches({text}, {pattern}, 'i')", "({text} RLIKE {pattern})",
         "regexp_full_match({text}, {pattern})", "ends_with({text}, {text})", "starts_with({text}, {text})",
         "contains({text}, {text})", "isnan({float})", "isinf({float})", "isfinite({float})", "json_valid({text})",
-        "list_contains({list}, {small})",
+        "list_contains({list}, {small})", "({decimal} = {float})", "({decimal} < {float})", "({wide} = {float})",
+        "({wide} >= {decimal})", "({decimal} IN ({float}, {decimal}, 0.05))", "CAST({text} AS BOOLEAN)",
+        "CAST({decimal} AS BOOLEAN)", "CAST({float} AS BOOLEAN)", "({decimal} <> {int})",
     ),
     "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
     "list": ("{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]"),

@@ -26,8 +26,8 @@ DOMAINS: dict[str, list[Any]] = {
     "k": [1, 1, 1, 2, 0, 3, -1, None],
     "j": [1, 1, 2, 0, None],
     "s": ["a", "a", "ab", "b", "", None],
-    "d": [Decimal("0.00"), Decimal("0.50"), Decimal("1.00"), Decimal("-1.25"), None],
-    "f": [0.0, -0.0, 0.5, 1.0, -1.5, float("nan"), None],
+    "d": [Decimal("0.00"), Decimal("0.50"), Decimal("1.00"), Decimal("-1.25"), Decimal("0.57"), None],
+    "f": [0.0, -0.0, 0.5, 1.0, -1.5, 0.57, float("nan"), None],
     "w": [EPOCH, EPOCH + timedelta(seconds=3), EPOCH + timedelta(seconds=6), None],
     "day": [date(2024, 1, 1), date(2024, 1, 2), None],
     "b": [True, True, False, None],
@@ -285,6 +285,7 @@ def theta_predicates(u: str, v: str) -> list[str]:
         f"{u}.k < {v}.k", f"{u}.k <> {v}.j", f"{u}.k + {v}.j > 2", f"{u}.d * 2 <= {v}.d", f"{u}.f >= {v}.f",
         f"{u}.k - 1 = {v}.k", f"{u}.d = {v}.k", f"{u}.f = {v}.j", f"{u}.s < {v}.s", f"{u}.w < {v}.ts",
         f"{u}.w <= {v}.w + INTERVAL 3 SECONDS", f"{u}.day <= {v}.w", f"{u}.k / {v}.k > 0.5", f"{u}.d > {v}.f",
+        f"{u}.d <= {v}.f AND {u}.d >= {v}.f", f"CAST({u}.d AS INT) = {v}.k", f"CAST({u}.f AS STRING) < {v}.s",
     ]  # fmt: skip
 
 
@@ -309,7 +310,8 @@ def local_predicates(u: str) -> list[str]:
     return [
         f"{u}.k > 0", f"{u}.s IS NOT NULL", f"{u}.k % 2 = 0", f"NOT ({u}.f > 0.5)", f"{u}.b", f"{u}.d BETWEEN 0 AND 1",
         f"{u}.s IN ('a', 'ab')", f"{u}.ts >= TIMESTAMP '2024-01-01 00:00:02'", f"{u}.day = DATE '2024-01-01'",
-        f"UPPER({u}.s) LIKE 'A%'", f"({u}.k IS NULL OR {u}.j < 2)", f"-{u}.k < 1",
+        f"UPPER({u}.s) LIKE 'A%'", f"({u}.k IS NULL OR {u}.j < 2)", f"-{u}.k < 1", f"{u}.d = {u}.f",
+        f"TRY_CAST({u}.s AS INT) IS NULL", f"ROUND({u}.d) = CAST({u}.d AS DOUBLE)",
     ]  # fmt: skip
 
 
@@ -324,7 +326,9 @@ def pair_predicates(draw: st.DrawFn, u: str, v: str) -> list[str]:
             return [f"{u}.{column} = {v}.{column}"]
         case "other column":
             left, right = draw(
-                st.sampled_from([("k", "j"), ("j", "k"), ("d", "d"), ("w", "w"), ("k", "d"), ("f", "k")])
+                st.sampled_from(
+                    [("k", "j"), ("j", "k"), ("d", "d"), ("w", "w"), ("k", "d"), ("f", "k"), ("d", "f"), ("f", "d")]
+                )
             )
             return [f"{u}.{left} = {v}.{right}"]
         case "composite":

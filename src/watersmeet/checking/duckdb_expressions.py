@@ -23,7 +23,7 @@ _INFIX = {
     "bit_or": "|", "shift_left": "<<", "shift_right": ">>",
 }  # fmt: skip
 _SAME_NAME = frozenset(
-    ("abs", "floor", "ceil", "round", "sqrt", "power", "greatest", "least", "lower", "upper", "trim",
+    ("abs", "floor", "ceil", "sqrt", "power", "greatest", "least", "lower", "upper", "trim",
      "substring", "starts_with", "contains", "replace", "coalesce", "nullif",
      "cbrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "sinh",
      "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians", "pi", "sign", "gcd", "lcm",
@@ -244,7 +244,8 @@ _SPELLED: dict[str, Callable[..., str]] = {
     "isinf": lambda x: f"isinf(CAST({x} AS DOUBLE))",
     "isfinite": lambda x: f"isfinite(CAST({x} AS DOUBLE))",
     "factorial": lambda x: f"factorial(CAST({x} AS INTEGER))",
-    "trunc": lambda x, digits=None: f"trunc({x}{'' if digits is None else f', CAST({digits} AS INTEGER)'})",
+    "round": lambda x, *digits: f"round({', '.join([x, *(f'CAST({one} AS INTEGER)' for one in digits)])})",
+    "trunc": lambda x, *digits: f"trunc({', '.join([x, *(f'CAST({one} AS INTEGER)' for one in digits)])})",
     "regexp_extract": lambda s, p, group="0", *how: f"regexp_extract({', '.join([s, p, _bare(group), *how])})",
     # DuckDB looks for NULL, too.
     "list_position": lambda x, one: f"CASE WHEN {one} IS NOT NULL THEN list_position({x}, {one}) END",

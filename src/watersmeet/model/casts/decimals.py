@@ -167,7 +167,8 @@ def _dropped(limbs: list[Limb], negative: npt.NDArray[np.bool_], digits: int, mo
 
 def _more(digits: int, mode: str) -> int:
     """What is added to a magnitude, so that cutting its last digits off rounds it."""
-    return {AWAY: 10**digits // 2, CUT: 0, UP: 10**digits - 1, DOWN: 10**digits - 1}[mode]
+    power: int = 10**digits
+    return {AWAY: power // 2, CUT: 0, UP: power - 1, DOWN: power - 1}[mode]
 
 
 def _is_raised(negative: npt.NDArray[np.bool_], mode: str) -> npt.NDArray[np.bool_]:
