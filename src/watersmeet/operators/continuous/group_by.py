@@ -26,8 +26,7 @@ from watersmeet.plan.expressions import Aggregate, Column, Expression
 class GroupByOperator(Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
-    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next", "begun_us")
-    GROWS = True  # at first a group without rows was in no answer
+    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next")
 
     def __init__(
         self,
@@ -82,8 +81,7 @@ class GroupByOperator(Unary):
         return self.child.complete if self.begun_us == BEGINNING_US else max(self.child.complete, self.begun_us + 1)
 
     def take(self, until: int) -> Delta:
-        given_until = self.child.complete
-        delta = self._since_beginning(self.child.take(until), given_until)
+        delta = self._since_beginning(self.child.take(until))
         if len(delta) == 0:
             return no_changes(self.schema)
         groups = self._groups(delta)
@@ -106,13 +104,21 @@ class GroupByOperator(Unary):
         self._forget(cell_groups)
         return answer
 
-    def _since_beginning(self, delta: Delta, given_until: int) -> Delta:
-        """With the first event a change of nothing, so that there is a row from then on. `given_until`: before which
-        instant everything was given; only where a state of before is gone on with that is later."""
+    def loaded(self) -> None:
+        """What was saved had answered for the rows that were given out, so it had begun with them."""
+        self.begun_us = self._first_us
+
+    @property
+    def _first_us(self) -> int:
+        """The first event, if there was any."""
         firsts = [stream.first_us for stream in self.begins_with if stream.first_us is not None]
-        if not firsts or self.begun_us > BEGINNING_US:
+        return min(firsts, default=BEGINNING_US)
+
+    def _since_beginning(self, delta: Delta) -> Delta:
+        """With the first event a change of nothing, so that there is a row from then on."""
+        if self.begun_us > BEGINNING_US or self._first_us == BEGINNING_US:
             return delta
-        self.begun_us = max(min(firsts), given_until)
+        self.begun_us = self._first_us
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(1, field.type) for field in delta.data.schema], schema=delta.data.schema
         )
