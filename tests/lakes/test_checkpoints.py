@@ -81,6 +81,17 @@ def test_a_holder_elsewhere_is_respected_until_its_time_is_over(query: wm.Query,
     assert counts(tmp_path / "out") == {0: 1, 1: 1, 2: 1}
 
 
+@pytest.mark.parametrize(
+    "text", ["", "no json", "[]", "7", '{"who": "x"}', '{"who": "x", "host": "y", "pid": [], "at": 1}']
+)
+def test_a_holder_that_cannot_be_read_is_named(query: wm.Query, tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "store" / "checkpoint"
+    folder.mkdir(parents=True)
+    (folder / mirror.HOLDER).write_text(text)
+    with pytest.raises(RunError, match=r"holder\.json is damaged"):
+        query.start(checkpoint=f"file://{folder}")
+
+
 def test_who_was_taken_over_stops(query: wm.Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror, "RENEW_S", 0.05)
     add(tmp_path / "in", 0)

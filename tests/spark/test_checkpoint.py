@@ -15,6 +15,8 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark import checkpoint
 from watersmeet.hosts.spark.checkpoint import NOTE, Checkpoint, Owner
 from watersmeet.hosts.spark.fingerprint import STATE_FORMAT
+from watersmeet.hosts.spark.paths import RUN_NOTE, TAKEN_NOTE
+from watersmeet.hosts.spark.taken import TakenNote
 
 OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, [f"{STATE_FORMAT}-f1"])
 
@@ -85,10 +87,51 @@ def test_a_checkpoint_that_is_named_by_another_path_is_not_moved(folder: Checkpo
     assert folder.refuse_others(OWNER)
 
 
-@pytest.mark.parametrize("text", ["", "no json", '{"other": 1}', "[]"])
-def test_a_file_that_says_nothing_leaves_it_to_the_guard(folder: Checkpoint, text: str) -> None:
-    started(folder).write_text(text)
+def test_a_checkpoint_without_the_file_is_left_to_the_guard(folder: Checkpoint) -> None:
+    started(folder)
     assert not folder.refuse_others(OWNER)
+
+
+@pytest.mark.parametrize("text", ["no json", '{"other": 1}', "[]", "{}\nsum 0123456789abcdef0123456789abcdef\n"])
+def test_a_file_that_says_something_else_is_named(folder: Checkpoint, text: str) -> None:
+    started(folder).write_text(text)
+    with pytest.raises(SetupError, match=r"watersmeet\.json is damaged"):
+        folder.refuse_others(OWNER)
+
+
+def test_whatever_befalls_a_note_is_named_or_does_no_harm(folder: Checkpoint) -> None:
+    """Of the notes of a run that has given rows to a sink: any byte flipped, cut, zeroed, deleted, or exchanged."""
+    started(folder)
+    run = folder.run_name()
+    folder.note(OWNER)
+    folder.write(json.dumps({"out": [3, 4]}), TAKEN_NOTE)
+    notes = [Path(folder.folder) / name for name in (NOTE, RUN_NOTE, TAKEN_NOTE)]
+    whole = {one: one.read_bytes() for one in notes}
+
+    def outcome(**damaged: bytes | None) -> str:
+        for one in notes:
+            data = damaged.get(one.stem, whole[one])
+            one.unlink(missing_ok=True) if data is None else one.write_bytes(data)
+        try:
+            folder.refuse_others(OWNER)
+            assert folder.run_name() == run
+            assert TakenNote(None, folder)._numbers in ({"out": [3, 4]}, {})  # type: ignore[arg-type]
+        except SetupError as error:
+            return "named" if any(one.name in str(error) for one in notes if one.stem in damaged) else str(error)
+        return "harmless"
+
+    for one in notes:
+        data = whole[one]
+        for place in range(len(data)):
+            flipped = bytes([data[place] ^ 1 << place % 8])
+            assert outcome(**{one.stem: data[:place] + flipped + data[place + 1 :]}) == "named"
+        # An empty file is one that is not there.
+        assert [outcome(**{one.stem: data[:size]}) for size in (0, 1, len(data) - 2)] == ["harmless", "named", "named"]
+        assert outcome(**{one.stem: bytes(len(data))}) == "named"
+        assert outcome(**{one.stem: None}) == "harmless"
+        for other in notes:
+            if one != other:
+                assert outcome(**{one.stem: whole[other], other.stem: data}) == "named"
 
 
 def test_what_a_server_wrote_is_read_as_well(folder: Checkpoint) -> None:

@@ -26,6 +26,7 @@ from watersmeet.hosts.spark.launch import is_connect
 from watersmeet.hosts.spark.moved import made_at
 from watersmeet.hosts.spark.paths import NOTE, RUN_NOTE, has_scheme
 from watersmeet.hosts.spark.state import read_guard
+from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.version import VERSION
 
@@ -46,6 +47,7 @@ class Owner:
     states: list[str]
     version: str = ""
     streams: dict[str, list[str]] = field(default_factory=dict)
+    run: str = ""  # its name, if sinks know it by that: noted twice, as what is answered would come again under another
 
     @classmethod
     def of(cls, plan: Plan, buckets: int) -> Owner:
@@ -121,7 +123,7 @@ class Checkpoint:
         """Refuse an owner that is not this checkpoint's; else whether it is certain that this one is, or will be."""
         if self.read(METADATA) is None:
             return True
-        held = _owner_in(self.read(NOTE))
+        held = self._held()
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
@@ -137,11 +139,9 @@ class Checkpoint:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
         a file that cannot be written does not end it."""
         try:
-            held = _owner_in(self.read(NOTE))
-            if held is None:
-                self.write(json.dumps(asdict(owner)))
-            elif owner.streams and not held.streams:  # earlier versions did not note their names
-                self.write(json.dumps(asdict(replace(held, streams=owner.streams))))
+            held, run = self._held(), self.read_sealed(RUN_NOTE) or ""
+            if held is None or held.run != run:
+                self.write(json.dumps(asdict(replace(held or owner, run=run))))
         except Exception as error:
             logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
 
@@ -155,12 +155,27 @@ class Checkpoint:
             raise SetupError(f"{self.folder} {why}", hint=hint)
         return True
 
+    def _held(self) -> Owner | None:
+        text = self.read_sealed(NOTE)
+        return None if text is None else Owner(**json.loads(text))
+
+    def read_sealed(self, name: str) -> str | None:
+        """What `write` has written; what is damaged is named."""
+        text = self.read(name)
+        try:
+            return None if text is None else bytes(unsealed(name, f"{text.rstrip()}\n".encode())).decode()
+        except BrokenSealError as error:
+            raise SetupError(
+                f"{self.folder}/{name} is damaged: {error}",
+                hint="restore the checkpoint from a copy, or start anew with a new one",
+            ) from None
+
     def read(self, name: str) -> str | None:
         if self.is_here:
             path = Path(self.folder) / name
             # A note that was written through Spark is a folder of parts.
             parts = [path] if path.is_file() else sorted(path.glob("part-*"))
-            return "\n".join(part.read_text(encoding="utf-8") for part in parts) or None
+            return "\n".join(part.read_text(encoding="utf-8", errors="replace") for part in parts) or None
         try:
             rows = self.spark.read.text(f"{self.folder}/{name}").collect()
         except Exception as error:
@@ -172,12 +187,12 @@ class Checkpoint:
     def run_name(self) -> str:
         """The name of the run whose checkpoint this is: the same in all its lives, and never that of another. By it
         sinks know what they have taken."""
-        held = (self.read(RUN_NOTE) or "").strip()
-        if held:
-            return held
-        made = uuid4().hex[:12]
-        self.write(made, RUN_NOTE)
-        return made
+        run = self.read_sealed(RUN_NOTE)
+        if run is None:
+            held = self._held()
+            run = (held.run if held is not None else "") or uuid4().hex[:12]
+            self.write(run, RUN_NOTE)
+        return run
 
     def refuse_newer(self, sink: str, taken: int) -> None:
         """Spark notes a batch before it runs; new ones under numbers that a sink has would be passed over there."""
@@ -208,6 +223,8 @@ class Checkpoint:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def write(self, text: str, name: str = NOTE) -> None:
+        """With a sum over it and its name."""
+        text = sealed(name, text.encode()).decode().rstrip()
         if self.is_here:
             folder = Path(self.folder)
             folder.mkdir(parents=True, exist_ok=True)
@@ -247,14 +264,6 @@ def _called(one: Input) -> str:
     """An input as people know it."""
     name = one.relation.name
     return name if one.alias == name else f"{one.alias} ({name})"
-
-
-def _owner_in(text: str | None) -> Owner | None:
-    """None also for a file that says something else; the guard in the state remains."""
-    try:
-        return None if text is None else Owner(**json.loads(text))
-    except (ValueError, TypeError):
-        return None
 
 
 def _way_out(held: Owner, owner: Owner) -> str:

@@ -25,6 +25,7 @@ from watersmeet.hosts.spark.rocksdb import RocksReader
 from watersmeet.hosts.spark.state_files import NotReadableError, StateFiles, stages_of
 from watersmeet.hosts.spark.state_rows import Kept, Packet, Stage, stage_of, unpacked_stage
 from watersmeet.io.rows import python_rows
+from watersmeet.io.sealed import BrokenSealError, unsealed
 from watersmeet.model.time import format_instant
 from watersmeet.model.wording import aligned, in_bytes
 
@@ -171,9 +172,9 @@ def _state_of(checkpoint: str, stages: Sequence[Stage], folder: Path | None) -> 
 def _noted_names(folder: Path | None) -> dict[str, list[str]]:
     """The names of the streams of each stage, as `checkpoint.Owner` noted them; none where nobody did."""
     try:
-        text = "" if folder is None else (folder / NOTE).read_text(encoding="utf-8")
+        text = b"{}" if folder is None else bytes(unsealed(NOTE, (folder / NOTE).read_bytes()))
         return dict(json.loads(text).get("streams", {}))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, BrokenSealError):
         return {}
 
 

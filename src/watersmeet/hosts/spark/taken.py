@@ -10,7 +10,6 @@ from time import monotonic
 
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoint import Checkpoint
 from watersmeet.hosts.spark.paths import TAKEN_NOTE
 
@@ -43,14 +42,8 @@ class TakenNote:
             self._write_at_s = monotonic() + _RARELY_S
 
     def _read(self) -> dict[str, list[int]]:
-        text = self._checkpoint.read(TAKEN_NOTE)
-        try:
-            return {} if text is None else {name: list(map(int, some)) for name, some in json.loads(text).items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise SetupError(
-                f"{self._checkpoint.folder}/{TAKEN_NOTE} cannot be read: {error}",
-                hint="restore the checkpoint from a copy, or start anew with a new one",
-            ) from None
+        text = self._checkpoint.read_sealed(TAKEN_NOTE)
+        return {} if text is None else dict(json.loads(text))
 
     def _last_commit(self) -> int:
         java = self._spark._jvm

@@ -34,6 +34,7 @@ from watersmeet.io.store_errors import gist_of
 HOLDER = "holder.json"
 RENEW_S = 5.0
 LEASE_S = 30.0
+_HOLDER = {"who": str, "host": str, "pid": int, "at": float}  # what it says, and of which type
 _mirrors: dict[Path, Mirror] = {}
 
 
@@ -169,11 +170,15 @@ class Mirror:
         with self._told("be read"):
             try:
                 with self._files.open_input_stream(f"{self._base}/{HOLDER}") as stream:
-                    return dict(json.loads(stream.read()))
+                    told = json.loads(stream.read())
+                    return {name: kind(told[name]) for name, kind in _HOLDER.items()}
             except FileNotFoundError:
                 return {}
-            except ValueError as error:
-                raise RunError(f"{self.address}/{HOLDER} cannot be read: {_line(error)}", hint="remove it") from None
+            except (ValueError, TypeError, KeyError):
+                raise RunError(
+                    f"{self.address}/{HOLDER} is damaged: it does not say who is using the checkpoint",
+                    hint="remove it if nobody is",
+                ) from None
 
     def _say(self) -> None:
         with self._told("be written"):
