@@ -325,6 +325,22 @@ def test_columns_that_differ_only_in_case_are_left_to_the_reference() -> None:
     assert (report.equal, report.by) == (True, "the reference")
 
 
+@pytest.mark.parametrize(
+    ("sql", "shared"),
+    [
+        ("SELECT DISTINCT v FROM a [NOW]", ()),
+        ("SELECT v FROM a [NOW] WHERE v > (SELECT AVG(v) FROM a [RANGE 1 SECOND] b)", ("subqueries as joins",)),
+        ("SELECT v FROM a [NOW] WHERE v IN (SELECT v FROM a b [NOW])", ("EXISTS and IN as joins",)),
+        ("SELECT x, COUNT(*) OVER (ORDER BY ts) AS n FROM a, UNNEST(SPLIT('a b', ' ')) AS t (x)", ("OVER", "UNNEST")),
+    ],
+)  # fmt: skip
+def test_what_both_answers_go_by_is_told(sql: str, shared: tuple[str, ...]) -> None:
+    report = wm.check(query(sql, timeline("a: 1@5 2@6")))
+    assert report.equal, str(report)
+    assert report.shared == shared
+    assert ("Both answers share one reading of the text" in str(report)) == bool(shared)
+
+
 def test_progress_counts_the_instants() -> None:
     seen: list[tuple[int, int]] = []
     asked = query(QUERIES[2], timeline(STREAMS))

@@ -14,6 +14,7 @@ from watersmeet.checking.duckdb_expressions import InexpressibleError
 from watersmeet.checking.inputs import load, without
 from watersmeet.checking.recompute import DuckDB, Oracle, Reference, Row, Tables, need_duckdb, rows_of
 from watersmeet.checking.report import Difference, Report
+from watersmeet.checking.shared import shared_readings
 from watersmeet.errors import OptionError
 from watersmeet.model.time import times_of
 from watersmeet.operators.contract import Positions
@@ -51,7 +52,8 @@ def check(
         report = _compared(query.plan, tables, given, DuckDB(query.plan, tables), None, on_progress)
     except InexpressibleError as error:
         report = _compared(query.plan, tables, given, Reference(query.plan, tables), str(error), on_progress)
-    return replace(report, late={name: sum(map(len, rows)) for name, rows in late.items()})
+    counted = {name: sum(map(len, rows)) for name, rows in late.items()}
+    return replace(report, late=counted, shared=shared_readings(query.plan))
 
 
 def _run(query: Query, run: Callable[[Query], pa.Table] | None) -> tuple[pa.Table, dict[str, list[Positions]]]:

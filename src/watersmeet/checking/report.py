@@ -31,7 +31,8 @@ class Difference:
 class Report:
     """`by` recomputed the answer at `instants` instants; `rows` rows were compared. `instead` says why DuckDB was not
     asked, if it was not. At `settled` instants the reference decided, because DuckDB's floating sums were too far off.
-    `late` rows, by stream, came too late: the engine dropped them, and they are not among `rows_in`.
+    `late` rows, by stream, came too late: the engine dropped them, and they are not among `rows_in`. `shared` is what
+    both answers go by and a check cannot show: how these words of the query were read.
     """
 
     by: str
@@ -42,6 +43,7 @@ class Report:
     settled: int = 0
     difference: Difference | None = None
     late: Mapping[str, int] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -79,6 +81,10 @@ def _sentences(report: Report) -> list[str]:
     if report.settled:
         told.append(
             f"At {report.settled:,} of these the reference decided: DuckDB rounds sums of floating numbers differently."
+        )
+    if report.shared:
+        told.append(
+            f"Both answers share one reading of the text, which this does not check: {', '.join(report.shared)}."
         )
     return told
 
