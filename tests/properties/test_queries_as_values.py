@@ -14,7 +14,20 @@ from tests.runners import by_duckdb, by_local_engine, by_reference, local_query
 many = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 
-AGGREGATES = ["MAX(b.id)", "MIN(b.j) + 1", "SUM(b.j)", "COUNT(*)", "COUNT(b.j) + 1", "COALESCE(SUM(b.j), -1)"]
+AGGREGATES = [
+    "MAX(b.id)",
+    "AVG(b.j)",
+    "MIN(b.j) + 1",
+    "SUM(b.j)",
+    "COUNT(*)",
+    "COUNT(b.j) + 1",
+    "COALESCE(SUM(b.j), -1)",
+]
+
+
+COMPARED = ("a.id >= {0}", "a.id >= {0}", "a.id > 0.5 * {0}", "CAST({0} AS DOUBLE) < a.id + 1", "NOT (a.id > {0})",
+            "{0} IS NULL", "(a.id > {0} OR a.j > 1)", "a.id >= {0} AND a.j > 0 AND {0} > 0",
+            "a.id <= COALESCE({0}, 2)")  # fmt: skip
 
 
 @st.composite
@@ -38,11 +51,13 @@ def value_cases(draw: st.DrawFn) -> OuterCase:
     if kind in ("value", "compared"):
         having = draw(st.sampled_from(["", "", " HAVING COUNT(*) < 2", " HAVING MIN(b.j) > 0"]))
         inner = (inner[0] + having, inner[1] + having)
+    # Some are never true where there is no value, and then no row without one is looked for; others may be.
+    compared = draw(st.sampled_from(COMPARED))
     made = []
     for query in inner:
         condition = {
             "value": "TRUE",
-            "compared": f"a.id >= ({query})",
+            "compared": compared.format(f"({query})"),
             "exists": f"(a.j > 1 OR EXISTS ({query}))",
             "not exists": f"(a.j > 1 OR NOT EXISTS ({query}))",
             "in": f"(a.id > 3 OR a.j IN ({query}))",

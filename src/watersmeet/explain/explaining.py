@@ -13,6 +13,7 @@ from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the
 from watersmeet.explain.text import explain
 from watersmeet.explain.told_plan import ToldPlan
 from watersmeet.optimizer.choose_join import ends_by_itself
+from watersmeet.optimizer.drop_alone import drop_alone
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import WindowJoinNode
@@ -37,6 +38,7 @@ def explained(plan: Plan, how: Explaining, host: Host) -> ToldPlan:
 
         plan = host.sampled(plan, how.sample_rows)
         analysis = analyze(plan, how.sample_rows)
+    plan = drop_alone(plan)  # what is told is how it runs
     with plan.pointing_at_options():
         # A sample is measured on the engine's own join.
         physical = plan_query(plan, to_the_end=not how.analyze and host.name == "local" and ends_by_itself(plan))

@@ -9,6 +9,7 @@ from watersmeet.model.windows import moves_in_steps
 from watersmeet.optimizer.check_published import check_published
 from watersmeet.optimizer.choose_join import quicker_join
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
+from watersmeet.optimizer.drop_alone import drop_alone
 from watersmeet.optimizer.plan_answer import AnswerPlanner
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.plan_outer import growing_leaves, has_sides, plan_growing, runs_alone
@@ -26,6 +27,7 @@ def plan_query(
     not at moments of event time: for a host that has moments of its own. With a `quantum` the operators of a continuous
     query run in turns, with queues between them, so many changes at a time. `to_the_end`: the run
     reads what lies there, to its end, and keeps no state beyond that."""
+    plan = drop_alone(plan)
     choice = choose_pipeline(plan)
     match plan.root:
         case Project(child=Join(inputs=inputs, kind="inner") as join) as project if all(
