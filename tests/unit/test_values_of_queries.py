@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import watersmeet as wm
@@ -54,3 +55,88 @@ def test_joins_with_rows_left_over_stand_around_subqueries_and_inside_of_them(te
     query = session().sql(text)
     assert wm.check(query).equal
     assert query.to_arrow().num_rows == (0 if "ANTI" in text else 3)
+
+
+# ---- IN with a query, as SQL has it with NULLs ----------------------------------------------------------------------
+
+
+def with_nulls(*, inside: list[int | None]) -> wm.Session:
+    made = wm.Session()
+    keys = pa.array([None, 1, 2], pa.int64())
+    made.stream("a", pa.table({"k": keys, "ts": pa.array([EPOCH] * 3, pa.timestamp("us"))}), time="ts")
+    rows = {"k": pa.array(inside, pa.int64()), "ts": pa.array([EPOCH] * len(inside), pa.timestamp("us"))}
+    made.stream("b", pa.table(rows), time="ts")
+    return made
+
+
+FOUND = "a.k IN (SELECT b.k FROM b [RANGE 1 SECOND])"
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [([1, None], [None, True, None]), ([1], [None, True, False]), ([], [False, False, False]), ([None], [None] * 3)],
+)
+def test_in_with_a_query_is_not_known_where_a_null_may_be_what_is_looked_for(
+    inside: list[int | None], expected: list[bool | None]
+) -> None:
+    query = with_nulls(inside=inside).sql(f"SELECT a.k, {FOUND} AS there, NOT {FOUND} AS away FROM a [RANGE 1 SECOND]")
+    rows = {row["k"]: row for row in query.final().to_pylist()}
+    assert [rows[k]["there"] for k in (None, 1, 2)] == expected
+    assert [rows[k]["away"] for k in (None, 1, 2)] == [None if one is None else not one for one in expected]
+    assert wm.check(query).equal
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        (f"CASE WHEN {FOUND} THEN a.k = 1 ELSE a.k = 2 END", [1, 2]),
+        (f"IF({FOUND}, 'in', 'out') = 'in'", [1]),
+        ("a.k = 2 OR a.k NOT IN (SELECT b.k FROM b [RANGE 1 SECOND] WHERE b.k IS NOT NULL)", [2]),
+        ("a.k = 2 OR a.k NOT IN (SELECT b.k FROM b [RANGE 1 SECOND])", [2]),
+        (f"({FOUND}) IS NULL", [2, None]),
+    ],
+)
+def test_in_with_a_query_stands_inside_of_other_conditions(condition: str, kept: list[int | None]) -> None:
+    query = with_nulls(inside=[1, None]).sql(f"SELECT DISTINCT a.k FROM a [RANGE 1 SECOND] WHERE {condition}")
+    assert sorted(query.final()["k"].to_pylist(), key=lambda k: k or 9) == kept
+    assert wm.check(query).equal
+
+
+@pytest.mark.parametrize("count", ["COUNT_IF(b.x > 1)", "APPROX_COUNT_DISTINCT(b.x)", "spread(b.x)"])
+def test_aggregates_under_other_names_and_of_ones_own_are_values(count: str) -> None:
+    made = session()
+    made.aggregate("spread", lambda x: pc.subtract(pc.max(x), pc.min(x)), ["BIGINT"], "BIGINT")
+    query = made.sql(f"SELECT a.k, (SELECT {count} FROM b [RANGE 9 SECONDS]) AS n FROM a [RANGE 9 SECONDS]")
+    assert {row["n"] for row in query.final().to_pylist()} == {3 if "DISTINCT" in count else 2}
+    among = made.sql(f"SELECT a.k FROM a [RANGE 9 SECONDS] WHERE a.x IN (SELECT {count} FROM b [RANGE 9 SECONDS])")
+    assert among.final()["k"].to_pylist() == [3 if "DISTINCT" in count else 2]
+
+
+@pytest.mark.parametrize("counted", ["COUNT(*)", "COUNT_IF(b.x > 1)"])
+def test_a_query_that_is_one_row_exists_whatever_it_finds(counted: str) -> None:
+    some = f"SELECT {counted} FROM b [RANGE 9 SECONDS] WHERE b.x > 1000"
+    query = session().sql(f"SELECT a.k FROM a [RANGE 9 SECONDS] WHERE EXISTS ({some})")
+    assert query.final()["k"].to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (
+            "EXISTS (SELECT 1 FROM b [ROWS 1] WHERE EXISTS (SELECT 1 FROM c [ROWS 1] WHERE c.k = b.k))",
+            "inside of another",
+        ),
+        ("a.k IN (SELECT b.k FROM b [ROWS 1] WHERE b.k IN (SELECT c.k FROM c [ROWS 1]))", "inside of another"),
+    ],
+)
+def test_queries_in_conditions_do_not_nest(condition: str, words: str) -> None:
+    with pytest.raises(wm.UnsupportedError, match=words):
+        session().sql(f"SELECT DISTINCT a.k FROM a [ROWS 1] WHERE {condition}")
+
+
+def test_groups_are_not_looked_for_in_a_query() -> None:
+    groups = "SELECT a.k, COUNT(*) AS n FROM a [ROWS 2] GROUP BY a.k"
+    with pytest.raises(wm.UnsupportedError, match="values of groups"):
+        session().sql(f"{groups} HAVING COUNT(*) IN (SELECT b.k FROM b [ROWS 1])")
+    around = session().sql(f"SELECT g.k FROM ({groups}) AS g WHERE g.n IN (SELECT b.k FROM b [ROWS 3])")
+    assert around.final()["k"].to_pylist() == [2, 3]

@@ -18,7 +18,6 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError
 from watersmeet.io.rows import python_rows
-from watersmeet.model.types import is_bytes
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
@@ -105,11 +104,9 @@ class CsvWriter:
         if start is not None and header:
             _check_header(start, schema, delimiter)
         self._file = _opened(path, start)
-        # What is shown of bytes may be longer than they are.
-        self._schema = pa.schema([f.with_type(pa.binary()) if is_bytes(f.type) else f for f in schema])
         self._writer = pa_csv.CSVWriter(
             self._file,
-            self._schema,
+            schema,
             # A file that is appended to has its header already, unless nothing was written to it yet.
             write_options=pa_csv.WriteOptions(
                 include_header=header and (start is None or start.stat().st_size == 0), delimiter=delimiter
@@ -118,8 +115,8 @@ class CsvWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for index, column in enumerate(batch.columns):
-            if is_bytes(column.type):
-                batch = batch.set_column(index, self._schema.field(index), _readable(pc.cast(column, pa.binary())))
+            if pa.types.is_binary(column.type):
+                batch = batch.set_column(index, batch.schema.field(index), _readable(column))
         self._writer.write_batch(batch)
 
     def close(self) -> None:

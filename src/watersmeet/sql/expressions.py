@@ -11,7 +11,7 @@ from sqlglot import exp
 from watersmeet.errors import BindError, UnsupportedError, underline
 from watersmeet.model.types import arrow_type, is_instant, is_number, is_text, sql_type
 from watersmeet.model.zones import zoned_type
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text
+from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text, walk
 from watersmeet.plan.functions import (
     BY_TIME,
     TRUNCATION_UNITS,
@@ -25,7 +25,7 @@ from watersmeet.plan.functions import (
 from watersmeet.plan.time_functions import PARTS, part_named, unit_named
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
-from watersmeet.sql.counting import counted
+from watersmeet.sql.counting import Test, counted, equal_to, is_null
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
@@ -219,7 +219,7 @@ class ExpressionBinder:
             case exp.Between():
                 return self._between(node)
             case exp.In(expressions=[Subquery() as query]):
-                return self._has_rows(query, node, self.bind(node.this))
+                return self._is_among(query, node)
             case exp.Exists(this=Subquery() as query):
                 return self._has_rows(query, node)
             case exp.In() if node.expressions:
@@ -267,19 +267,43 @@ class ExpressionBinder:
                 hint="write it into the select list, WHERE or HAVING",
                 kind=UnsupportedError,
             )
-        return self.scope.value_of(node.args["query"], span_of(node) or (0, 1))
+        return self.scope.value_of(node.args["query"], span_of(node) or (0, 1), "value")
 
-    def _has_rows(self, query: Subquery, node: exp.Expr, equal: Expression | None = None) -> Expression:
-        number = counted(query.args["query"], equal)
-        # NOT IN is not certain with a NULL on either side, which a number of rows does not tell.
-        above = node.parent
-        while equal is not None and isinstance(above, exp.And | exp.Or | exp.Paren):
-            above = above.parent
-        if number is None or self.scope.value_of is None or (equal is not None and above is not None):
+    def _has_rows(self, query: Subquery, node: exp.Expr, asked: str = "rows", test: Test | None = None) -> Expression:
+        number = counted(query.args["query"], self.scope.text.functions, test)
+        if number is None or self.scope.value_of is None:
             raise self._misplaced_query(node)
-        found = self.scope.value_of(number, span_of(node) or (0, 1))
+        found = self.scope.value_of(number, span_of(node) or (0, 1), asked)
         none = Literal(0, pa.int64())
         return self.call("gt", [self.call("coalesce", [found, none], node), none], node)
+
+    def _is_among(self, query: Subquery, node: exp.In) -> Expression:
+        """x IN (a query): not known if it is not found and NULL is on either side, unless the query has no rows."""
+        value = self.bind(node.this)
+        if any(isinstance(part, Aggregate) for part in walk(value)):
+            raise self.error(
+                "IN with a query looks for values of rows, and these are values of groups",
+                node,
+                hint="write a query around: SELECT … FROM (SELECT k, COUNT(*) AS n … GROUP BY k) AS g WHERE g.n IN (…)",
+                kind=UnsupportedError,
+            )
+        found = self._has_rows(query, node, "found", equal_to(value))
+        if self._false_is_as_good(node):
+            return found
+        some, nulls = self._has_rows(query, node), self._has_rows(query, node, "nulls", is_null)
+        unknown = self.call("and", [some, self.call("or", [self.call("is_null", [value], node), nulls], node)], node)
+        yes, no, neither = (Literal(truth, pa.bool_()) for truth in (True, False, None))
+        return self.call("case", [found, yes, unknown, neither, no], node)
+
+    def _false_is_as_good(self, node: exp.Expr) -> bool:
+        """Whether a condition stands where what is not known counts as false."""
+        below, above = node, node.parent
+        while isinstance(above, exp.And | exp.Or | exp.Paren):
+            below, above = above, above.parent
+        if above is None:
+            return self.clause in ("WHERE", "HAVING")
+        asked = isinstance(above, exp.If) and above.this is below
+        return asked and isinstance(above.parent, exp.Case) and above.parent.this is None
 
     def _joined_texts(self, node: exp.DPipe) -> Expression:
         try:
@@ -613,12 +637,10 @@ class ExpressionBinder:
                 raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
             self._check_percentile(function, args)
             self._check_separator(function, args)
-            kind = aggregate_type(function, [arg.type for arg in args])
-            if args and (distinct or function != "count") and pa.types.is_nested(args[0].type):
-                raise TypeError(_incomparable(node, args[0]))
             if function in ("arg_min", "arg_max") and len(args) == 2:
+                kind = aggregate_type(function, [arg.type for arg in args])
                 return Aggregate(function, (inside.call("pack", args, node),), kind)
-            return Aggregate(function, tuple(args), kind, distinct)
+            return Aggregate(function, tuple(args), aggregate_type(function, [arg.type for arg in args]), distinct)
         except TypeError as error:
             raise self.error(str(error), node) from None
 
@@ -635,8 +657,6 @@ class ExpressionBinder:
         args = self._as_declared(located, args, node)
         if distinct and len(args) > 1:
             raise self.error("DISTINCT goes with an aggregate of one argument", node)
-        if distinct and pa.types.is_nested(args[0].type):
-            raise self.error(_incomparable(node, args[0]), node)
         # One argument as declared, so that nothing has to be converted for every group.
         typed = [arg if arg.type == want else Call("cast", (arg,), want)
                  for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
@@ -664,6 +684,13 @@ class ExpressionBinder:
                 raise TypeError("PERCENTILE needs a constant between 0 and 1, for example PERCENTILE(x, 0.95)")
 
     def _misplaced_query(self, node: exp.Expr) -> Exception:
+        if self.scope.outer is not None:
+            return self.error(
+                "EXISTS and IN with a query cannot stand inside of another such query",
+                node,
+                hint="join what both of them read: EXISTS (SELECT 1 FROM b JOIN c ON … WHERE b.k = a.k)",
+                kind=UnsupportedError,
+            )
         return self.error(
             "EXISTS and IN with a query are conditions of WHERE, joined to the others by AND",
             node,
@@ -696,7 +723,3 @@ def _as_interval(arg: Expression) -> Expression:
     if isinstance(arg, Literal) and is_text(arg.type):
         return literals.fitted(arg, pa.duration("us"))
     return arg
-
-
-def _incomparable(aggregate: exp.Expr, argument: Expression) -> str:
-    return f"{aggregate.name.upper()} needs values that can be compared, not {sql_type(argument.type)}"

@@ -46,7 +46,7 @@ class FromClause:
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names)
         asked, where = asked_in(select.where)
-        self._values: dict[Span, Value] = {}
+        self._values: dict[tuple[Span, str], Value] = {}
         if select.joins_inside_only:
             self.scope = replace(plain, value_of=self._value)
             self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
@@ -160,10 +160,11 @@ class FromClause:
         made = self._builder(changing=True).whole(tree, after, [e for _, e in asked])
         return Project(made.join, tuple((column, made.over(e)) for column, e in asked))
 
-    def _value(self, query: QuerySyntax, span: Span) -> Expression:
-        if span not in self._values:
-            self._values[span] = self._joiner.value(query, span)
-        return self._values[span].expression
+    def _value(self, query: QuerySyntax, span: Span, asked: str) -> Expression:
+        """What is written once is bound again for every clause that names it, and is one value all the same."""
+        if (span, asked) not in self._values:
+            self._values[span, asked] = self._joiner.value(query, span)
+        return self._values[span, asked].expression
 
     def _whole(self, of_queries: Sequence[Value]) -> tuple[Group, Conditions]:
         """The tree with the queries of conditions and some values, and what WHERE asks of what comes of it."""

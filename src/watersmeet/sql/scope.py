@@ -57,8 +57,9 @@ class Scope:
     zone: str = UTC
     selected: tuple[str, ...] = ()
     """The names that AS gives in the select list, in lower case."""
-    value_of: Callable[[QuerySyntax, Span], Expression] | None = None
-    """What a query in the place of a value is, where one may stand."""
+    value_of: Callable[[QuerySyntax, Span, str], Expression] | None = None
+    """What a query in the place of a value is, where one may stand; with a word for what is asked of it, as several
+    things may be asked of what is written at one place."""
     outer: Scope | None = None
     """What stands around a query in a condition: names that are not found here are looked for there."""
     merged: tuple[Merged, ...] = ()

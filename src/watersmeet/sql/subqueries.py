@@ -107,7 +107,7 @@ class SubqueryJoiner:
 
     def partners(self, asked: Asked) -> Partners:
         """What is to be looked for in a query, or to be missing in it."""
-        select = _plain_select(asked.query)
+        select = self._plain_select(asked.query)
         column: Expression
         found = Conditions()
         if select is None:
@@ -121,7 +121,7 @@ class SubqueryJoiner:
     def value(self, query: QuerySyntax, span: Span) -> Value:
         """A query that has a row or none, for each row of FROM."""
         select = only_select(query)
-        if select is None or select.is_grouped or not _is_one_row(select):
+        if select is None or select.is_grouped or not self._is_one_row(select):
             raise self.context.text.error(
                 "a query in the place of a value must have one row, and this may have more",
                 span,
@@ -296,6 +296,16 @@ class SubqueryJoiner:
         missing = [binder.call("is_null", [side], written) for side in (value, column)]
         return binder.call("or", [equal, *missing], written)
 
+    def _is_one_row(self, select: SelectSyntax) -> bool:
+        return len(select.items) == 1 and has_aggregates(select, self.context.text.functions)
+
+    def _plain_select(self, query: QuerySyntax) -> SelectSyntax | None:
+        """A query whose rows are those of its FROM: equal ones are as good as one, so DISTINCT says nothing."""
+        select = only_select(query)
+        if select is None or select.is_grouped or select.having is not None or select.stream_word is not None:
+            return None
+        return None if has_aggregates(select, self.context.text.functions) else select
+
     def unlike(self, alias: str) -> str:
         """A name that is not in use."""
         taken = {name.lower() for name in self.names}
@@ -304,14 +314,6 @@ class SubqueryJoiner:
             number += 1
             name = f"{alias}#{number}"
         return name
-
-
-def _plain_select(query: QuerySyntax) -> SelectSyntax | None:
-    """A query whose rows are those of its FROM: equal ones are as good as one, so DISTINCT says nothing."""
-    select = only_select(query)
-    if select is None or select.is_grouped or select.having is not None or select.stream_word is not None:
-        return None
-    return None if has_aggregates(select) else select
 
 
 def _over_nothing(written: exp.Expr, inside: Scope) -> Expression | None:
@@ -327,10 +329,6 @@ def _over_nothing(written: exp.Expr, inside: Scope) -> Expression | None:
         return None
     made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)
     return None if isinstance(made, Literal) and made.value is None else made
-
-
-def _is_one_row(select: SelectSyntax) -> bool:
-    return len(select.items) == 1 and has_aggregates(select)
 
 
 def _over(expression: Expression, others: dict[str, str]) -> Expression:
