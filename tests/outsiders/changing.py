@@ -27,7 +27,7 @@ def where(draw: random.Random, aliases: list[str], share: float = 0.3) -> str:
 def joined(draw: random.Random, streams: Streams, by_time: bool = False) -> tuple[Pair, list[str], str | None]:
     """A source of rows: one window, or a join of several; with the order in which FIRST and others see its rows."""
     if draw.random() < 0.5:
-        return single(draw, streams), ["u"], "u.t, u.nth"
+        return single(draw, streams), ["u"], "u.lo, u.t, u.nth"
     aliases = ["u", "v"] if draw.random() < 0.8 else ["u", "v", "w"]
     drawn = [any_window(draw, start_of(streams)) for _ in aliases]
     sources = [source(draw.choice("abc"), window, alias) for window, alias in zip(drawn, aliases, strict=True)]
@@ -37,8 +37,8 @@ def joined(draw: random.Random, streams: Streams, by_time: bool = False) -> tupl
         on = predicates.between(draw, aliases[i - 1], aliases[i], 0.6 if kind == "JOIN" else 1.0)
         text += f" {kind} {{{aliases[i]}}} ON {on}"
         parts[aliases[i]] = sources[i]
-    ordered = all(kind == "JOIN" for kind in kinds) and all(window.kind in ("range", "unbounded") for window in drawn)
-    times = f"greatest({', '.join(f'{a}.t' for a in aliases)}), {', '.join(f'{a}.t, {a}.nth' for a in aliases)}"
+    ordered = all(kind == "JOIN" for kind in kinds)
+    times = f"greatest({', '.join(f'{a}.lo' for a in aliases)}), {', '.join(f'{a}.t, {a}.nth' for a in aliases)}"
     return say(text, **parts), aliases, times if ordered else None
 
 

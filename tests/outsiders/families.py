@@ -6,7 +6,17 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tests.outsiders import changing, expressions, joins, lists_and_copies, outer_joins, over, stepping, subqueries
+from tests.outsiders import (
+    changing,
+    expressions,
+    joins,
+    lists_and_copies,
+    mixtures,
+    outer_joins,
+    over,
+    stepping,
+    subqueries,
+)
 from tests.outsiders.data import Streams, draw_streams
 from tests.outsiders.judging import judge
 from tests.outsiders.pairs import Case
@@ -16,12 +26,15 @@ Template = Callable[[random.Random, Streams], Case]
 FAMILIES: dict[str, tuple[Template, ...]] = {
     "joins": joins.FAMILY,
     "changing": changing.FAMILY,
+    "whole": changing.WHOLE,
     "outer": outer_joins.FAMILY,
     "subqueries": subqueries.FAMILY,
     "over": over.FAMILY,
     "stepping": stepping.FAMILY,
     "lists": lists_and_copies.FAMILY,
     "expressions": expressions.FAMILY,
+    "mixtures": mixtures.FAMILY,
+    "decimals": expressions.DECIMAL_FAMILY,
 }
 
 

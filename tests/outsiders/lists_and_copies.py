@@ -36,7 +36,7 @@ def draw_entries_grouped(draw: random.Random, streams: Streams) -> Case:
     text = either(
         "SELECT item AS c0, COUNT(*) AS c1, SUM(u.x) AS c2, MAX(u.s) AS c3 FROM {u}, {e}{w} GROUP BY item",
         "SELECT item AS c0, COUNT(*) AS c1, SUM(u.x) AS c2, MAX(u.s) AS c3 FROM {u}, LATERAL {e}{w} GROUP BY item",
-        u=source(draw.choice("abc"), range_window(draw), "u"),
+        u=single(draw, streams),
         e=entries,
         w=where(draw, ["u"], 0.3),
     )
@@ -47,7 +47,7 @@ def draw_entries_joined(draw: random.Random, streams: Streams) -> Case:
     text = either(
         "SELECT DISTINCT u.k AS c0, item AS c1, v.x AS c2 FROM {u} CROSS JOIN {e} JOIN {v} ON item = v.k",
         "SELECT DISTINCT u.k AS c0, item AS c1, v.x AS c2 FROM {u}, LATERAL {e}, {v} WHERE item = v.k",
-        u=source(draw.choice("abc"), range_window(draw), "u"),
+        u=single(draw, streams),
         e=ENTRIES,
         v=single(draw, streams, "v"),
     )

@@ -86,7 +86,7 @@ def _column(draw: random.Random, parts: str) -> Pair:
         return Pair(f"{name} {_over(parts, 'ts', '')}", f"{name} {_over(parts, 't', '')}")
     ours, theirs, apart = _frame(draw)
     order = "t, nth" if apart else "t"
-    if kind < 0.65 and parts:
+    if kind < 0.65:
         first, second, end = draw.choice(IN_ORDER)
         return Pair(f"{first} {_over(parts, 'ts', ours)}", f"{second} {_over(parts, order, theirs)}{end}")
     name = draw.choice(AGGREGATES)

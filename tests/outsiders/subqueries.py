@@ -19,7 +19,7 @@ def _value(draw: random.Random, streams: Streams, correlated: bool) -> Pair:
     if draw.random() < 0.8:
         ours = theirs = draw.choice(VALUES).format(p="v.")
     else:
-        ours, theirs = (text.format(p="v.") for text in draw.choice(OTHER[2:]))
+        ours, theirs = (text.format(p="v.") for text in draw.choice(OTHER))
     inside = [draw.choice(("v.k = u.k", "v.s = u.s", "v.x = u.k"))] if correlated else []
     inside += [predicates.alone(draw, "v")] if draw.random() < 0.3 else []
     return say(
@@ -67,7 +67,7 @@ def draw_value_having(draw: random.Random, streams: Streams) -> Case:
 
 
 def draw_exists(draw: random.Random, streams: Streams) -> Case:
-    form = draw.choice(("EXISTS", "NOT EXISTS", "IN", "NOT IN", "OR"))
+    form = draw.choice(("EXISTS", "NOT EXISTS", "IN", "NOT IN", "OR", "CASE"))
     v = single(draw, streams, "v")
     on = predicates.between(draw, "u", "v", 0.9)
     column = draw.choice(("k", "x", "s"))

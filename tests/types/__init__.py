@@ -1,1 +1,0 @@
-"""Every type that Arrow has, in every clause of the language."""
