@@ -80,3 +80,38 @@ def test_a_line_without_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     write(tmp_path / "a.json", "a", "b" * (1 << 21))
     with pytest.raises(SourceError, match="it has a line of more than 1 MB"):
         read(tmp_path / "a.json", "STRING")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
+@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+def test_a_carriage_return_ends_a_line_whether_or_not_bad_ones_are_left_out(tmp_path: Path, end: bytes) -> None:
+    """And is part of a text that stands in quotes."""
+    stamp = b"2026-01-01 12:00:00"
+    lines = [b"ts,x", stamp + b',"a\rb"', stamp + b',"c\r\nd"', stamp + b",e"]
+    path = tmp_path / "a.csv"
+    path.write_bytes(end.join(lines) + end)
+    assert read(path, "STRING") == read(path, "STRING", ", on_bad = 'skip'") == ["a\rb", "c\r\nd", "e"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"2026-01-01 12:00:00,1\r2", "not csv"),
+        (b"2026-01-01 12:00:00," + b"y" * 200_000, "wrong type"),
+        (b"2026-01-01 12:00:00,1,2\r3", "not csv"),
+    ],
+    ids=["a line that is cut in two", "a long text", "too many fields"],
+)
+def test_whatever_a_line_holds_is_told_with_its_reason(tmp_path: Path, line: bytes, reason: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"ts,x\n" + line + b"\n2026-01-01 12:00:00,7\n")
+    with pytest.warns(wm.errors.BadRecordsWarning, match=reason):
+        assert read(path, "BIGINT", ", on_bad = 'skip'")[-1] == 7
+
+
+def test_a_stream_by_arrival_leaves_bad_lines_out_too(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"x": 1}\n{"x": "y"}\n')
+    options = f"path = '{tmp_path}/a.json', time = 'arrival', on_bad = 'skip'"
+    query = wm.Session().sql(f"CREATE STREAM s (x BIGINT) WITH ({options}); SELECT x FROM s")
+    with pytest.warns(wm.errors.BadRecordsWarning, match="1 wrong type"):
+        assert query.to_arrow()["x"].to_pylist() == [1]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
-from watersmeet.io.connectors.bad_reasons import NULL_TIME, TIME_OUT_OF_RANGE, UNREADABLE_TIME
+from watersmeet.io.broken_text import broken_rows, holds_text, is_sound, readable_values
+from watersmeet.io.connectors.bad_reasons import NOT_TEXT, NULL_TIME, TIME_OUT_OF_RANGE, UNREADABLE_TIME
 from watersmeet.io.connectors.contract import BAD_RECORDS
 from watersmeet.io.read_times import LATEST_US
 from watersmeet.model.catalog import Stream
@@ -45,7 +46,7 @@ def bad_records(
     )
 
 
-def without_bad_times(
+def without_bad_rows(
     stream: Stream,
     batch: pa.RecordBatch,
     before: int,
@@ -53,34 +54,49 @@ def without_bad_times(
     raw: Sequence[bytes] | None = None,
     numbers: Sequence[int] | None = None,
 ) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-    """The rows that have an event time which can be counted, and the others as bad records, where the stream says what
-    becomes of those. So many rows came before these, in that place; raw, numbers: what they were made of, and which of
-    that they are, if that is known."""
-    if not stream.arrival.keeps_going or stream.by_arrival or not batch.num_rows:
+    """The rows that can be read, with an event time which can be counted and text in UTF-8, and the others as bad
+    records, where the stream says what becomes of those. So many rows came before these, in that place; raw, numbers:
+    what they were made of, and which of that they are, if that is known."""
+    if not stream.arrival.keeps_going or not batch.num_rows:
         return batch, None
-    column = batch.column(stream.time)
-    nulls = np.zeros(len(column), bool)
-    if column.null_count and not stream.arrival.skips_nulls:  # else they are counted as skipped
-        nulls = pc.is_null(column).to_numpy(zero_copy_only=False)
-    beyond = _beyond(column)
-    wrong = nulls | beyond
+    reasons = _reasons(stream, batch)
+    wrong = reasons != 0
     if not bool(wrong.any()):
         return batch, None
     places: list[int] = np.flatnonzero(wrong).tolist()
     left = batch.take(pa.array(places, pa.int64()))
-    is_null = nulls[wrong]
+    told = [_WORDS[reason] for reason in reasons[wrong].tolist()]
     found = bad_records(
         stream.name,
-        [NULL_TIME if null else TIME_OUT_OF_RANGE for null in is_null],
-        [
-            f"{stream.time} is NULL" if null else f"{stream.time} is beyond the years that can be counted"
-            for null in is_null
-        ],
+        [reason for reason, _ in told],
+        [detail.format(time=stream.time) for _, detail in told],
         place,
         [before + one if numbers is None else numbers[one] for one in places],
         rows_as_json(left) if raw is None else [raw[one] for one in places],
     )
     return batch.filter(pa.array(~wrong)), found
+
+
+_NULL, _FAR, _BROKEN = 1, 2, 3
+_WORDS = {
+    _NULL: (NULL_TIME, "{time} is NULL"),
+    _FAR: (TIME_OUT_OF_RANGE, "{time} is beyond the years that can be counted"),
+    _BROKEN: (NOT_TEXT, "it holds text that is not UTF-8"),
+}
+
+
+def _reasons(stream: Stream, batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+    """Why each row is bad; 0 for those that are not."""
+    found = np.zeros(batch.num_rows, np.int8)
+    if (broken := broken_rows(batch)) is not None:
+        found[broken] = _BROKEN
+    if stream.by_arrival:
+        return found
+    column = batch.column(stream.time)
+    found[_beyond(column)] = _FAR
+    if column.null_count and not stream.arrival.skips_nulls:  # else they are counted as skipped
+        found[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NULL
+    return found
 
 
 def converted(
@@ -116,18 +132,23 @@ def _beyond(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 def rows_as_json(batch: pa.RecordBatch) -> list[bytes]:
     """Rows whose bytes are not at hand, as one JSON object each."""
-    # Times may be beyond what Python can hold.
-    shown = pa.RecordBatch.from_arrays([_shown(one) for one in batch.columns], names=batch.schema.names)
-    return [json.dumps(row, default=_as_text, ensure_ascii=False).encode() for row in shown.to_pylist()]
+    names = batch.schema.names
+    rows = zip(*(_shown(column) for column in batch.columns), strict=True)
+    return [
+        json.dumps(dict(zip(names, row, strict=True)), default=_as_text, ensure_ascii=False).encode() for row in rows
+    ]
 
 
-def _shown(column: pa.Array) -> pa.Array:
+def _shown(column: pa.Array) -> list[Any]:
+    if holds_text(column.type) and not is_sound(column):
+        return readable_values(column)
     if not pa.types.is_timestamp(column.type):
-        return column
+        return column.to_pylist()  # type: ignore[no-any-return]
+    # Times may be beyond what Python can hold.
     try:
-        return pc.cast(column, pa.string())
+        return pc.cast(column, pa.string()).to_pylist()  # type: ignore[no-any-return]
     except pa.ArrowInvalid:
-        return pc.cast(column, pa.int64())
+        return pc.cast(column, pa.int64()).to_pylist()  # type: ignore[no-any-return]
 
 
 def _as_text(value: Any) -> str:

@@ -8,29 +8,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
+from watersmeet.io.broken_text import check_names, refuse_broken_text
 from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.names import column_named, columns_hint
-from watersmeet.model.time import ROUND_DOWN, cast_intervals, cast_timestamps
-from watersmeet.model.types import is_bytes, is_instant, is_text, sql_type
+from watersmeet.model.plain_columns import plain_column
+from watersmeet.model.plain_types import plain_type
+from watersmeet.model.time import ROUND_DOWN, cast_calendar_intervals, cast_intervals, cast_timestamps
+from watersmeet.model.types import is_bytes, is_instant, sql_type
+from watersmeet.model.zones import entering_type
 
 # A double holds 53 bits exactly; of Arrow's integers those of 32 bits are the largest that always fit.
 _EXACT_IN_DOUBLE_BITS = 32
 _EXACT_IN_DOUBLE = f"{2**53:,}"
 
 
-def plain_type(t: pa.DataType) -> pa.DataType:
-    """The one layout of a type that operators see: no dictionaries, no large or view layouts."""
-    if pa.types.is_dictionary(t):
-        return plain_type(t.value_type)
-    if is_text(t) or pa.types.is_null(t):
-        return pa.string()
-    if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
-        return pa.binary()
-    return t
-
-
 def plain_schema(schema: pa.Schema, what: str) -> pa.Schema:
     """The columns in their plain layouts; refuses two columns of one name."""
+    check_names(schema, what)
     names = schema.names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -50,8 +44,12 @@ def fits(found: pa.DataType, declared: pa.DataType) -> bool:
         return _integer_fits(found, declared)
     if pa.types.is_floating(found) and pa.types.is_floating(declared):
         return bool(found.bit_width <= declared.bit_width)
-    if pa.types.is_duration(found) and pa.types.is_duration(declared):
+    if pa.types.is_duration(declared):
+        return bool(pa.types.is_duration(found) or pa.types.is_interval(found))
+    if pa.types.is_time(found) and pa.types.is_time(declared):
         return True
+    if pa.types.is_nested(found) and pa.types.is_nested(declared):
+        return bool(entering_type(found) == entering_type(declared))
     if pa.types.is_date(declared):
         return bool(pa.types.is_date(found))
     return (is_instant(found) and is_instant(declared)) or (is_bytes(found) and is_bytes(declared))
@@ -141,9 +139,14 @@ def entered(batches: Iterable[pa.RecordBatch], relation: Relation) -> Iterator[p
 
 
 def enter(batch: pa.RecordBatch, schema: pa.Schema, relation: Relation) -> pa.RecordBatch:
-    """Some columns of a stream or table as a query sees them: times in microseconds and in the query's zone."""
+    """Some columns of a stream or table as a query sees them: times in microseconds and in the query's zone, text in
+    UTF-8."""
     try:
-        return conform(batch, schema, relation.rounding)
+        made = conform(batch, schema, relation.rounding)
+        # Where a stream says what becomes of bad records, they are told apart from the others.
+        if not (isinstance(relation, Stream) and relation.arrival.keeps_going):
+            refuse_broken_text(made)
+        return made
     except DataError as error:
         what = "stream" if isinstance(relation, Stream) else "table"
         raise DataError(f"{what} {relation.name!r}: {error.message}", hint=error.hint) from None
@@ -169,14 +172,16 @@ def _fitted(column: pa.Array, field: pa.Field, rounding: str) -> pa.Array:
 
 
 def _cast(column: pa.Array, target: pa.DataType, rounding: str) -> pa.Array:
-    # Before types are compared, as operators know no dictionaries.
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = plain_column(column)
     if column.type == target:
         return column
     if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
         return cast_timestamps(column, target, rounding)
     if pa.types.is_duration(column.type) and pa.types.is_duration(target):
+        return cast_intervals(column, target, rounding)
+    if pa.types.is_interval(column.type):
+        return cast_calendar_intervals(column, rounding)
+    if pa.types.is_time(column.type) and column.type.unit == "ns":
         return cast_intervals(column, target, rounding)
     if pa.types.is_nested(target):
         return _cast_nested(column, target, rounding)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import DataError, OptionError, SourceError
-from watersmeet.io.bad_rows import OnBad, without_bad_times
+from watersmeet.io.bad_rows import OnBad, without_bad_rows
+from watersmeet.io.broken_text import check_names
 from watersmeet.io.conform import check_columns, conform, plain_schema
 from watersmeet.io.connectors.contract import Lot
 from watersmeet.io.filesystems import AnyFile
@@ -61,7 +62,7 @@ class FileSource:
         elif self.format.has_footer:
             before = 0
             for batch in self._read(path, max_rows, None):
-                yield Lot(*without_bad_times(self.stream, batch, before, str(path)))
+                yield Lot(*without_bad_rows(self.stream, batch, before, str(path)))
                 before += batch.num_rows
         else:
             yield from self.text_lots(path, self.stream)
@@ -74,7 +75,7 @@ class FileSource:
         """Rows of a file, or only their times, without those whose times cannot be read; `tell`: hand those over."""
         if self.stream is None:
             return rows
-        rows, bad = without_bad_times(self.stream, rows, before, str(path))
+        rows, bad = without_bad_rows(self.stream, rows, before, str(path))
         if bad is not None and tell and self.on_bad is not None:
             self.on_bad(bad)
         return rows
@@ -87,7 +88,7 @@ class FileSource:
         for found in text.read():
             rows, timeless = found.rows, None
             if stream is not None:
-                rows, timeless = without_bad_times(stream, rows, 0, str(path), found.lines.raw, found.lines.numbers)
+                rows, timeless = without_bad_rows(stream, rows, 0, str(path), found.lines.raw, found.lines.numbers)
             bad = [one for one in (found.bad, timeless) if one is not None]
             yield Lot(rows, pa.concat_batches(bad) if bad else None)
 
@@ -155,6 +156,7 @@ class FileSource:
 
     def check(self, found: pa.Schema, path: AnyFile) -> None:
         """Refuse a file whose columns do not fit those of the source."""
+        check_names(found, str(path))
         schema = self.schema
         if self.reading is not None and self.reading.column in found.names:
             kind = found.field(self.reading.column).type

@@ -22,6 +22,7 @@ from watersmeet.io.read_times import Place, doubt_unit, read_batch, read_table
 from watersmeet.model.arrival import PARSERS
 from watersmeet.model.arriving import named_time
 from watersmeet.model.names import column_named
+from watersmeet.model.plain_types import is_run_or_view
 from watersmeet.model.time_reading import TimeReading, time_reading
 
 _KINDS_OF_DATA = (
@@ -248,7 +249,18 @@ def _of_data(data: object, name: str) -> Source:
 
 
 def _of_table(table: pa.Table, name: str) -> TableSource:
-    return TableSource(table, plain_schema(table.schema, f"the input of stream {name}"))
+    schema = plain_schema(table.schema, f"the input of stream {name}")
+    return TableSource(_sortable(table, schema), schema)
+
+
+def _sortable(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Arrow neither sorts nor filters runs and views, so these columns are made plain at once, the others when they are
+    read."""
+    for place, field in enumerate(table.schema):
+        if is_run_or_view(field.type):
+            made = [conform(one, pa.schema([schema.field(place)])) for one in table.select([place]).to_batches()]
+            table = table.set_column(place, schema.field(place), [one.column(0) for one in made])
+    return table
 
 
 def _from_pandas(frame: Any, name: str) -> pa.Table:

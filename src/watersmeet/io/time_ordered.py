@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
-from watersmeet.io.bad_rows import OnBad, without_bad_times
+from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.conform import conform, entered
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
@@ -49,7 +49,7 @@ def readable_of(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
     """The same rows without the records that cannot be read, where the stream says what becomes of those."""
     if isinstance(source, ConnectedSource):
         return source.telling(stream, on_bad)
-    if not stream.arrival.keeps_going or stream.by_arrival:
+    if not stream.arrival.keeps_going:
         return source
     if isinstance(source, FileSource):
         return source.tolerant(stream, on_bad)
@@ -63,7 +63,7 @@ def readable_of(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
 
 
 def _left(stream: Stream, batch: pa.RecordBatch, on_bad: OnBad | None, before: int) -> pa.RecordBatch:
-    rows, bad = without_bad_times(stream, batch, before, f"stream {stream.name}")
+    rows, bad = without_bad_rows(stream, batch, before, f"stream {stream.name}")
     if bad is not None and on_bad is not None:
         on_bad(bad)
     return rows

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
-from watersmeet.errors import DataError, SourceError
+from watersmeet.errors import LONGEST_LINE, DataError, SourceError
 from watersmeet.io.bad_rows import bad_records
 from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_JSON, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE
 from watersmeet.io.filesystems import AnyFile
@@ -96,10 +96,15 @@ class TolerantText:
                 rest += block
                 end = self._whole(rest)
                 if end:
-                    yield rest[: end - 1].split(b"\n")
+                    yield self._lines(rest[:end])
                     rest = rest[end:]
         if rest:
-            yield rest.removesuffix(b"\n").split(b"\n")
+            yield self._lines(rest)
+
+    def _lines(self, text: bytes) -> list[bytes]:
+        if self._csv is not None and b"\r" in text:
+            text = _with_one_end(text)
+        return text.removesuffix(b"\n").split(b"\n")
 
     def _whole(self, text: bytes) -> int:
         """Behind which byte the last line ends that nothing is missing of."""
@@ -109,7 +114,8 @@ class TolerantText:
         return text.rfind(b"\n", 0, text.rfind(_QUOTE, 0, end)) + 1
 
     def _records(self, lines: list[bytes], number: int) -> Lines:
-        raw = [line.removesuffix(b"\r") for line in lines]
+        # Of CSV the ends of lines are alike already, and what is left of them belongs to a text.
+        raw = [line.removesuffix(b"\r") for line in lines] if self._csv is None else lines
         numbers: list[int] = list(range(number, number + len(raw)))
         if self._csv is not None:
             raw, numbers = _joined(raw, numbers)
@@ -121,8 +127,11 @@ class TolerantText:
 
     def _header(self, line: bytes) -> list[str]:
         assert self._csv is not None
-        text = line.removesuffix(b"\r").decode("utf-8-sig", errors="replace")
-        names = next(csv.reader([text], delimiter=self._csv.delimiter), [])
+        text = line.decode("utf-8-sig", errors="replace")
+        try:
+            names = next(csv.reader([text], delimiter=self._csv.delimiter), [])
+        except csv.Error as error:
+            raise SourceError(f"the header of {self._path} cannot be read: {error}") from None
         for field in self._wanted:
             if field.name not in names:
                 raise SourceError(
@@ -246,12 +255,25 @@ class TolerantText:
         if isinstance(error, DataError) and "rows" not in error.message:
             return UNREADABLE_TIME
         if self._csv is not None:
-            fields = next(csv.reader([line.decode()], delimiter=self._csv.delimiter), [])
-            return WRONG_TYPE if len(fields) == len(self._names) else NOT_CSV
+            return WRONG_TYPE if self._has_all_fields(line) else NOT_CSV
         try:
             return WRONG_TYPE if isinstance(json.loads(line), dict) else NOT_JSON
-        except ValueError:
+        except (ValueError, RecursionError):
             return NOT_JSON
+
+    def _has_all_fields(self, line: bytes) -> bool:
+        """Whether it is a record, whatever is in it."""
+        try:
+            return bool(self._typed_csv(line, {field.name: pa.string() for field in self._wanted}).num_rows == 1)
+        except pa.ArrowInvalid:
+            return False
+
+
+def _with_one_end(text: bytes) -> bytes:
+    """CSV whose lines all end in the same way. A carriage return ends one too, also alone, except in a quoted text."""
+    pieces = text.split(_QUOTE)
+    pieces[::2] = [piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for piece in pieces[::2]]
+    return _QUOTE.join(pieces)
 
 
 def _other_zone(kind: pa.DataType) -> pa.DataType:
@@ -261,7 +283,8 @@ def _other_zone(kind: pa.DataType) -> pa.DataType:
 def _first_line(error: Exception) -> str:
     told = error.message if isinstance(error, DataError | SourceError) else str(error)
     # Arrow counts rows from where it was told to begin, which was here.
-    return _ROW.sub("", told.split("\n", 1)[0]).rstrip(".")
+    line = _ROW.sub("", told.split("\n", 1)[0]).rstrip(".")
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
 
 def _joined(lines: list[bytes], numbers: list[int]) -> tuple[list[bytes], list[int]]:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError
 from watersmeet.io.rows import python_rows
+from watersmeet.model.types import is_bytes
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
@@ -104,9 +105,11 @@ class CsvWriter:
         if start is not None and header:
             _check_header(start, schema, delimiter)
         self._file = _opened(path, start)
+        # What is shown of bytes may be longer than they are.
+        self._schema = pa.schema([f.with_type(pa.binary()) if is_bytes(f.type) else f for f in schema])
         self._writer = pa_csv.CSVWriter(
             self._file,
-            schema,
+            self._schema,
             # A file that is appended to has its header already, unless nothing was written to it yet.
             write_options=pa_csv.WriteOptions(
                 include_header=header and (start is None or start.stat().st_size == 0), delimiter=delimiter
@@ -115,8 +118,8 @@ class CsvWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for index, column in enumerate(batch.columns):
-            if pa.types.is_binary(column.type):
-                batch = batch.set_column(index, batch.schema.field(index), _readable(column))
+            if is_bytes(column.type):
+                batch = batch.set_column(index, self._schema.field(index), _readable(pc.cast(column, pa.binary())))
         self._writer.write_batch(batch)
 
     def close(self) -> None:

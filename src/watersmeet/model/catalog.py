@@ -13,6 +13,7 @@ from watersmeet.errors import CatalogError
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.arriving import Arrivals
 from watersmeet.model.names import column_named, columns_hint
+from watersmeet.model.plain_types import refuse_unknown
 from watersmeet.model.side_sink import SideSink, sink_named
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import is_text
@@ -100,6 +101,7 @@ class Stream:
         if self.lateness_us < 0:
             raise CatalogError(f"the lateness of stream {self.name!r} is negative; write '0 seconds' or more")
         object.__setattr__(self, "schema", entering_schema(self.schema))
+        refuse_unknown(self.schema, f"stream {self.name!r}")
         if self.versions is not None:
             object.__setattr__(self, "versions", self.versions.among(self.name, self.schema, time))
 
@@ -122,6 +124,7 @@ class Table:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", entering_schema(self.schema))
+        refuse_unknown(self.schema, f"table {self.name!r}")
         object.__setattr__(self, "statistics", _as_declared(self.name, self.schema, self.statistics))
 
 

@@ -44,6 +44,8 @@ ABBREVIATIONS = {
     "d": "day",
     "w": "week",
 }
+_MONTHS_DAYS_NS = np.dtype([("months", np.int32), ("days", np.int32), ("ns", np.int64)])  # as Arrow lays them out
+_MOST_DAYS = FOREVER_US // UNITS_US["day"]
 _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*(,|and\b)?", re.IGNORECASE)
 
 
@@ -159,10 +161,36 @@ def cast_timestamps(column: Any, target: pa.DataType, rounding: str = "down") ->
 
 
 def cast_intervals(column: Any, target: pa.DataType, rounding: str) -> Any:
-    """Intervals in another unit, by the same rule."""
+    """Intervals, or times of day, in another unit, by the same rule."""
     # Arrow floors times but not durations, so they are cut as times since 1970.
     since_1970 = pc.cast(pc.cast(column, pa.int64()), pa.timestamp(column.type.unit))
     return pc.cast(pc.cast(cast_timestamps(since_1970, pa.timestamp(target.unit), rounding), pa.int64()), target)
+
+
+def cast_calendar_intervals(column: Any, rounding: str) -> Any:
+    """Intervals of months, days and nanoseconds, as DuckDB has them, in microseconds: a day is 24 hours, and months,
+    which have no fixed length, are refused."""
+    parts = np.frombuffer(column.buffers()[1] or b"", _MONTHS_DAYS_NS)[column.offset : column.offset + len(column)]
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    has_months = (parts["months"] != 0) & ~nulls
+    if has_months.any():
+        raise DataError(
+            f"an interval of months has no fixed length: {_parts_text(parts[has_months][0])}",
+            hint="give days, or the two times between which it lies",
+        )
+    us, rest = np.divmod(parts["ns"], 1_000)
+    finer = (rest != 0) & ~nulls
+    if rounding == "error" and finer.any():
+        raise DataError(f"an interval is finer than a microsecond: {_parts_text(parts[finer][0])}", hint=ROUND_DOWN)
+    days = parts["days"].astype(np.int64)
+    # Days of 32 bits may be more than an int64 has microseconds for.
+    if bool((np.abs(days[~nulls]) > _MOST_DAYS).any()):
+        raise DataError("an interval is longer than this system can count")
+    return pa.array(days * UNITS_US["day"] + us, mask=nulls).cast(pa.duration("us"))
+
+
+def _parts_text(parts: Any) -> str:
+    return f"{parts['months']} months, {parts['days']} days, {parts['ns']} ns"
 
 
 def refuse_finer(exact: Any, cut: Any) -> None:

@@ -14,7 +14,7 @@ _PLAIN: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(), "BOOL": pa.bool_(),
     "TINYINT": pa.int8(), "BYTE": pa.int8(), "SMALLINT": pa.int16(), "SHORT": pa.int16(),
     "INT": pa.int32(), "INTEGER": pa.int32(), "BIGINT": pa.int64(), "LONG": pa.int64(),
-    "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINT": pa.uint32(), "UINTEGER": pa.uint32(),
+    "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UINT": pa.uint32(),
     "UBIGINT": pa.uint64(),
     "FLOAT": pa.float32(), "REAL": pa.float32(), "DOUBLE": pa.float64(),
     "STRING": pa.string(), "VARCHAR": pa.string(), "TEXT": pa.string(), "CHAR": pa.string(),
@@ -65,8 +65,12 @@ def sql_type(data_type: pa.DataType) -> str:
         return "TIMESTAMP" if data_type.tz is None else "TIMESTAMPTZ"
     if is_text(data_type):
         return "STRING"
-    if pa.types.is_duration(data_type):
+    if is_bytes(data_type):
+        return "BINARY"
+    if pa.types.is_duration(data_type) or pa.types.is_interval(data_type):
         return "INTERVAL"
+    if pa.types.is_time(data_type):
+        return "TIME"
     for name, known in _PLAIN.items():
         if known == data_type:
             return name

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import OptionError
+from watersmeet.model.plain_types import plain_type
 
 _MICROSECONDS = "us"
 # They name a file, not a zone: what they mean depends on the machine.
@@ -80,8 +81,11 @@ def moved(instant: datetime, zone: str) -> datetime:
 
 
 def entering_type(kind: pa.DataType) -> pa.DataType:
-    """The type a column has inside the system: times and intervals in microseconds, dates in days, zones kept."""
-    return _with_times(kind, None)
+    """The type a column has inside the system: one of the plain ones, with times and intervals in microseconds, dates
+    in days, zones kept."""
+    plain = plain_type(kind)
+    # What holds no months is so many microseconds; those that hold some are refused when they come.
+    return pa.duration(_MICROSECONDS) if pa.types.is_interval(plain) else _with_times(plain, None)
 
 
 def zoned_type(kind: pa.DataType, zone: str) -> pa.DataType:
@@ -102,6 +106,8 @@ def _with_times(kind: pa.DataType, zone: str | None) -> pa.DataType:
         return pa.timestamp(_MICROSECONDS, tz=None if kind.tz is None else zone or kind.tz)
     if pa.types.is_duration(kind):
         return pa.duration(_MICROSECONDS)
+    if pa.types.is_time(kind):
+        return pa.time64(_MICROSECONDS)
     if pa.types.is_date64(kind):
         return pa.date32()
     if pa.types.is_map(kind):
@@ -112,4 +118,6 @@ def _with_times(kind: pa.DataType, zone: str | None) -> pa.DataType:
         return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, zone)))
     if pa.types.is_large_list(kind):
         return pa.large_list(kind.value_field.with_type(_with_times(kind.value_type, zone)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, zone)), kind.list_size)
     return kind

@@ -45,7 +45,8 @@ def _shifted_integers(
     """`x + d` and `x - d` of integers stop at the int64 limits: a band around an extreme value is no error."""
     match expression:
         case Call(function="add" | "subtract" as function, args=(inner, Literal(value=int() as by, type=kind))) if (
-            pa.types.is_integer(kind) and expression.type == pa.int64()
+            # The codes of UBIGINT are not its values.
+            pa.types.is_integer(kind) and expression.type == _INT64 and inner.type != pa.uint64()
         ):
             codes, valid = codes_of(inner, columns, length)
             by = by if function == "add" else -by

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError
+from watersmeet.model.plain_types import is_known
 from watersmeet.model.types import arrow_type, common_type, family, sql_type
+from watersmeet.model.zones import entering_type
 
 Body = Callable[..., Any]
 Kind = Literal["function", "aggregate"]
@@ -120,7 +122,13 @@ def _type(kind: Kind, name: str, what: str, given: object) -> pa.DataType:
     if found is None:
         missing = "is not said" if given is None else f"is {given!r}, which is no type"
         raise CatalogError(f"the type of {what} of {kind} {name} {missing}", hint=_example(kind, name))
-    return found
+    inside = entering_type(found)
+    if not is_known(inside):
+        raise CatalogError(
+            f"{what} of {kind} {name} has the Arrow type {found}, which queries cannot read",
+            hint=_example(kind, name),
+        )
+    return inside
 
 
 def _example(kind: Kind, name: str) -> str:

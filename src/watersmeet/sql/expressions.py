@@ -637,10 +637,12 @@ class ExpressionBinder:
                 raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
             self._check_percentile(function, args)
             self._check_separator(function, args)
+            kind = aggregate_type(function, [arg.type for arg in args])
+            if args and (distinct or function != "count") and pa.types.is_nested(args[0].type):
+                raise TypeError(_incomparable(node, args[0]))
             if function in ("arg_min", "arg_max") and len(args) == 2:
-                kind = aggregate_type(function, [arg.type for arg in args])
                 return Aggregate(function, (inside.call("pack", args, node),), kind)
-            return Aggregate(function, tuple(args), aggregate_type(function, [arg.type for arg in args]), distinct)
+            return Aggregate(function, tuple(args), kind, distinct)
         except TypeError as error:
             raise self.error(str(error), node) from None
 
@@ -657,6 +659,8 @@ class ExpressionBinder:
         args = self._as_declared(located, args, node)
         if distinct and len(args) > 1:
             raise self.error("DISTINCT goes with an aggregate of one argument", node)
+        if distinct and pa.types.is_nested(args[0].type):
+            raise self.error(_incomparable(node, args[0]), node)
         # One argument as declared, so that nothing has to be converted for every group.
         typed = [arg if arg.type == want else Call("cast", (arg,), want)
                  for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
@@ -723,3 +727,7 @@ def _as_interval(arg: Expression) -> Expression:
     if isinstance(arg, Literal) and is_text(arg.type):
         return literals.fitted(arg, pa.duration("us"))
     return arg
+
+
+def _incomparable(aggregate: exp.Expr, argument: Expression) -> str:
+    return f"{aggregate.name.upper()} needs values that can be compared, not {sql_type(argument.type)}"

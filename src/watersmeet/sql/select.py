@@ -24,7 +24,7 @@ from watersmeet.plan.expressions import (
     walk,
 )
 from watersmeet.plan.functions import BY_TIME
-from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone
+from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
@@ -218,7 +218,11 @@ def _over(
             kind=UnsupportedError,
         )
     columns = [(output.name, output.expression) for output in outputs]
-    node: Node = over_rows(below, over, columns, keep, keys, source.inputs, scope, final=final)
+    made = over_rows(below, over, columns, keep, keys, source.inputs, scope, final=final)
+    if not final:
+        read = [Column("", field.name, field.type) for field in schema_of(made.child)]
+        _require_comparable([GroupedOutput(one.name, one, select.span) for one in read], context)
+    node: Node = made
     grouped = isinstance(below, GroupBy)
     if not grouped and _are_complete(source.inputs):
         if context.emits_changes:

@@ -16,7 +16,7 @@ from watersmeet.errors import CatalogError, RunError, SourceError
 from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import BATCH_ROWS
-from watersmeet.io.bad_rows import without_bad_times
+from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.event_times import without_nulls
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
@@ -175,7 +175,7 @@ class FedQuery:
     def readable(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a push that have an event time; the others are bad records."""
         clock = self.clock.clocks[name]
-        batch, bad = without_bad_times(clock.stream, batch, clock.came, PUSHED)
+        batch, bad = without_bad_rows(clock.stream, batch, clock.came, PUSHED)
         if bad is not None:
             self.leave_out(name, bad)
         return batch

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
+from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.read_times import Place, read_batch, read_times
 from watersmeet.io.sources import frame_as_table
@@ -34,12 +35,15 @@ class PushedRows:
         self._reading = stream.reading if isinstance(stream, Stream) else None
         self._names = frozenset(self._schema.names)
         self._columns = [(field.name, field.type, field.nullable) for field in self._schema]
+        # Where a stream says what becomes of bad records, they are told apart from the others, later.
+        tells_apart = isinstance(stream, Stream) and stream.arrival.keeps_going
+        self._texts = [] if tells_apart else [i for i, kind in enumerate(self._schema.types) if holds_text(kind)]
 
     def batches(self, rows: Any) -> list[pa.RecordBatch]:
         """The rows in the order they have, none of the batches empty."""
         if isinstance(rows, pa.RecordBatch):
             if self._reading is None and rows.schema.equals(self._schema):  # as most are, and batches may be small
-                return [rows] if rows.num_rows else []
+                return [self._sound(rows)] if rows.num_rows else []
             return self._entered([rows])
         if isinstance(rows, pa.Table):
             return self._entered(rows.to_batches())
@@ -58,12 +62,20 @@ class PushedRows:
         return [self._enter(batch) for batch in batches if batch.num_rows or not self._fits(batch.schema)]
 
     def _enter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch if self._fits(batch.schema) else enter(batch, self._schema, self.stream)
+        return self._sound(batch) if self._fits(batch.schema) else enter(batch, self._schema, self.stream)
+
+    def _sound(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What need not be made anything else is only looked at: enter would."""
+        for place in self._texts:
+            if not is_sound(batch.column(place)):
+                return enter(batch, self._schema, self.stream)
+        return batch
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Whether rows of such columns are as a query sees them; those that cannot be made so are refused."""
         if schema.equals(self._schema):
             return True
+        check_names(schema, _PUSHED)
         self._refuse_moments(schema.names)
         check_columns(schema, self._schema, self.stream.name, _PUSHED)
         return False
@@ -151,7 +163,7 @@ class PushedRows:
         reading = self._reading
         if reading is not None and name == reading.column and not pa.types.is_timestamp(array.type):
             array = read_times(array, reading, Place())
-        if array.type != kind:
+        if array.type != kind or (array is values and holds_text(kind)):
             array = self._fitted(name, kind, array)
         if not nullable and array.null_count:
             raise DataError(
@@ -162,11 +174,20 @@ class PushedRows:
 
     def _nested(self, name: str, kind: pa.DataType, values: Any, error: Exception) -> pa.Array:
         """What Arrow cannot tell the type of, such as maps, it may still make of what is declared."""
+        if kind == pa.uint64() and all(value is None or type(value) is int for value in values):
+            return self._beyond_signed(name, kind, values)
         if not pa.types.is_nested(kind):
             raise self._misfit(name, kind, error) from None
         try:
             return pa.array(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as misfit:
+            raise self._misfit(name, kind, misfit) from None
+
+    def _beyond_signed(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
+        """Integers from 2^63 on, which Arrow takes for signed ones unless it is told."""
+        try:
+            return pa.array(values, kind)
+        except OverflowError as misfit:
             raise self._misfit(name, kind, misfit) from None
 
     def _fitted(self, name: str, kind: pa.DataType, found: pa.Array) -> pa.Array:

@@ -21,7 +21,7 @@ from watersmeet.hosts.spark.late_kept import MAYBE_LATE, maybe_late_packet
 from watersmeet.hosts.spark.needs import NEEDS, to_bytes
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.placing import Placing
-from watersmeet.io.bad_rows import OnBad, without_bad_times
+from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.conform import enter
 from watersmeet.io.event_times import SKIP, without_nulls
 from watersmeet.model.catalog import Stream
@@ -77,7 +77,7 @@ def _readable(batches: Iterator[pa.RecordBatch], stream: Stream, on_bad: OnBad) 
     """Rows of Spark's without those whose event times cannot be, where the stream says what becomes of them."""
     before = 0
     for batch in batches:
-        rows, bad = without_bad_times(stream, batch, before, "a DataFrame")
+        rows, bad = without_bad_rows(stream, batch, before, "a DataFrame")
         if bad is not None:
             on_bad(bad)
         before += batch.num_rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from watersmeet.errors import DataError, HandoverWarning
-from watersmeet.io.bad_rows import OnBad, converted, without_bad_times
+from watersmeet.io.bad_rows import OnBad, converted, without_bad_rows
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
@@ -97,6 +97,6 @@ class ConnectedSource:
             return self.made(rows, before), None
         good, bad = converted(self.name, rows, lambda some: self.made(some), before or 0, self.description)
         made = good[0] if len(good) == 1 else pa.concat_batches(good) if good else self.made(rows.slice(0, 0))
-        left, timeless = without_bad_times(self.stream, made, before or 0, self.description)
+        left, timeless = without_bad_rows(self.stream, made, before or 0, self.description)
         bad += [] if timeless is None else [timeless]
         return left, pa.concat_batches(bad) if bad else None

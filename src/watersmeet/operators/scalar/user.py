@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
+from watersmeet.model.plain_columns import plain_column
+from watersmeet.model.time import cast_calendar_intervals
 from watersmeet.model.types import family, sql_type
 from watersmeet.operators.scalar.values import as_array, convert
 from watersmeet.plan.user_functions import UserFunction
@@ -66,6 +68,9 @@ def call_user_aggregate(user: UserFunction, args: Sequence[pa.Array]) -> pa.Scal
 
 def in_type(user: UserFunction, made: pa.Array) -> pa.Array:
     """What was returned, in the type that was declared, if that holds it."""
+    made = plain_column(made)
+    if pa.types.is_interval(made.type):
+        made = _counted(user, made)
     if made.type == user.result:
         return made
     if pa.types.is_null(made.type):
@@ -77,6 +82,13 @@ def in_type(user: UserFunction, made: pa.Array) -> pa.Array:
         return pc.cast(made, user.result)
     except pa.ArrowInvalid as error:
         raise failed(user, f"{told}, which does not hold every value: {error}", "declare a wider type") from None
+
+
+def _counted(user: UserFunction, intervals: pa.Array) -> pa.Array:
+    try:
+        return cast_calendar_intervals(intervals, "error")
+    except DataError as error:
+        raise failed(user, f"returned what cannot be counted: {error.message}", error.hint or "") from None
 
 
 def failed(user: UserFunction, what: str, hint: str) -> DataError:

@@ -51,7 +51,7 @@ from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS, FINISHING_S
-from watersmeet.io.bad_rows import without_bad_times
+from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, changed_files_of, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.io.too_many_files import tried_again
@@ -258,7 +258,7 @@ class DurableRun:
         batches, clock = self.fed.incoming(name, rows), self.fed.clock.clocks[name]
         if not clock.stream.by_arrival:
             for batch in batches:
-                readable, _ = without_bad_times(clock.stream, batch, clock.came, PUSHED)
+                readable, _ = without_bad_rows(clock.stream, batch, clock.came, PUSHED)
                 timed_rows(clock.stream, without_nulls(clock.stream, readable), clock.rows_in)
         return batches
 
@@ -652,7 +652,7 @@ class DurableRun:
         if clock.ended:
             raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
         place = PUSHED if step.kind == "pushed" else f"stream {step.stream}"
-        rows, bad = without_bad_times(clock.stream, step.rows, clock.came, place)
+        rows, bad = without_bad_rows(clock.stream, step.rows, clock.came, place)
         timed = clock.timed(without_nulls(clock.stream, rows))
         return Ready(step, timed, together_bad(step.bad, bad), rows.num_rows - len(timed))
 

@@ -1,0 +1,1 @@
+"""Every type that Arrow has, in every clause of the language."""
