@@ -126,9 +126,11 @@ soak: $(READY)
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios tests/conformance
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -m 'soak or not soak' tests/spark
 
-# Runs in-process with a checkpoint, killed again and again and compared with DuckDB; a failing seed is printed.
+# Runs in-process with a checkpoint, killed again and again and compared with DuckDB; a failing seed is printed. Then all
+# that may befall a file of a checkpoint.
 chaos: $(READY)
 	$(BIN)/python -m tests.durable.chaos --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m pytest -n $(WORKERS) -m soak tests/durable/test_damage.py
 
 # Rewrites the golden files; review them as a diff.
 golden: $(READY)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import shutil
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -280,3 +282,17 @@ def test_on_spark_it_says_how_a_query_is_started_there() -> None:
     query.host = SparkHost.__new__(SparkHost)
     with pytest.raises(wm.UnsupportedError, match="on Spark it is started as every DataFrame is"):
         query.start(checkpoint="state")
+
+
+def test_a_stream_that_was_read_and_is_pushed_now_cannot_be_repeated(tmp_path: Path) -> None:
+    session = wm.Session()
+    session.stream("a", written(tmp_path / "in", "0", 1, 2), time="ts")
+    run = session.sql("SELECT id FROM a").start(checkpoint=tmp_path / "state", sink=tmp_path / "out.parquet")
+    while run.taken("a") < 2:
+        time.sleep(0.01)
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    run.stop()
+    session = wm.Session()
+    session.stream("a", schema=COLUMNS, time="ts")
+    with pytest.raises(wm.RunError, match="has to be read again for the batches that are repeated"):
+        session.sql("SELECT id FROM a").start(checkpoint=tmp_path / "killed", on_answer=print)

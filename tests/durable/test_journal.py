@@ -7,6 +7,7 @@ import pytest
 
 from watersmeet import RunError
 from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.reached import Reached
 
 SMALL, LARGE = b"few bytes", bytes(range(256)) * 1024
 
@@ -73,6 +74,62 @@ def test_what_is_damaged_before_the_end_is_told(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(RunError, match="is no record"):
         read(tmp_path)
+
+
+def acknowledged(folder: Path, *records: bytes, first: int = 0) -> None:
+    """As a run leaves a journal that is killed: it is noted beside it how far it was on the disk."""
+    reached = Reached(folder, "r")
+    reached.begin(reached.logged, -1, -1)
+    journal = Journal(folder, "r", reached=reached)
+    for number, record in enumerate(records, first):
+        journal.append(number, [record])
+
+
+def read_acknowledged(folder: Path) -> list[int]:
+    journal = Journal(folder, "r", reached=Reached(folder, "r", has_begun=True))
+    return [number for number, _ in journal.records(-1)]
+
+
+def test_the_last_record_is_damaged_if_it_was_acknowledged_and_torn_if_not(tmp_path: Path) -> None:
+    acknowledged(tmp_path, SMALL, SMALL)
+    path = tmp_path / "journal-000000000000000.log"
+    whole = path.read_bytes()
+    end = 2 * (24 + len(SMALL))
+    for data in (
+        whole[: end - 1],
+        whole[: end - 4] + b"?" + whole[end - 3 :],
+        whole[: end // 2],
+        b"",
+        bytes(len(whole)),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(RunError, match=path.name):
+            read_acknowledged(tmp_path)
+    path.write_bytes(whole[:end] + whole[: end // 2 - 1])  # of a third one that nobody heard of
+    assert read_acknowledged(tmp_path) == [0, 1]
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    names = [f"journal-00000000000000{first}.log" for first in (0, 2, 4)]
+    for first in (0, 2, 4):
+        acknowledged(tmp_path, SMALL, SMALL, first=first)
+    assert read_acknowledged(tmp_path) == list(range(6))
+    for name in names:
+        (tmp_path / name).rename(tmp_path / "away")
+        with pytest.raises(RunError, match=f"{name} is damaged: the journal lacks the batches"):
+            read_acknowledged(tmp_path)
+        (tmp_path / "away").rename(tmp_path / name)
+
+
+def test_files_that_were_exchanged_are_damaged(tmp_path: Path) -> None:
+    for first in (0, 2):
+        acknowledged(tmp_path, SMALL, SMALL, first=first)
+    one, other = (tmp_path / f"journal-00000000000000{first}.log" for first in (0, 2))
+    one.rename(tmp_path / "away")
+    other.rename(one)
+    (tmp_path / "away").rename(other)
+    with pytest.raises(RunError, match="is damaged"):
+        read_acknowledged(tmp_path)
 
 
 def test_records_that_need_not_be_on_the_disk_at_once_come_back_too(tmp_path: Path) -> None:
