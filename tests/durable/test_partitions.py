@@ -68,6 +68,22 @@ def test_a_commit_that_was_cut_short_is_completed(tmp_path: Path, monkeypatch: p
     assert sum(map(len, content(tmp_path).values())) == 4
 
 
+def test_a_list_of_a_commit_that_was_damaged_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = sink(tmp_path)
+    monkeypatch.setattr(broken, "_finish", lambda: -1)  # killed when the list is there, and no file is in its place
+    broken.commit(7, [ROWS])
+    (note,) = tmp_path.glob(".commit-*")
+    whole = note.read_bytes()
+    damaged = [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(len(whole))]
+    for data in (*damaged, b"", whole[:-1], bytes(len(whole))):
+        note.write_bytes(data)
+        with pytest.raises(SinkError, match=rf"{note.name} is damaged"):
+            sink(tmp_path)
+    note.write_bytes(whole)
+    assert sink(tmp_path).last_number == 7
+    assert sum(map(len, content(tmp_path).values())) == 4
+
+
 def test_files_of_others_are_left_alone_unless_they_are_to_be_replaced(tmp_path: Path) -> None:
     sink(tmp_path).commit(1, [ROWS])
     with pytest.raises(SinkError, match="which another run has written"):

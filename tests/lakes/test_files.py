@@ -104,6 +104,18 @@ def test_a_number_is_put_once_and_leftovers_are_removed(tmp_path: Path) -> None:
     assert found == [f"v=a/part-0123456789ab-{2:015d}.parquet", f"v=b/part-0123456789ab-{2:015d}.parquet"]
 
 
+def test_a_mark_that_was_damaged_is_named(tmp_path: Path) -> None:
+    where = f"file://{tmp_path}/out"
+    sink = opened.sink("files", ROWS, path=where, format="parquet", partition_by="v")
+    sink.commit(2, [pa.RecordBatch.from_pydict({"k": [1, 2], "v": ["a", "b"]}, ROWS)])
+    mark = tmp_path / "out" / "_commit-0123456789ab.json"
+    whole = mark.read_bytes()
+    for place in range(len(whole)):
+        mark.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(SinkError, match=rf"{mark.name} is damaged"):
+            opened.sink("files", ROWS, path=where, format="parquet", partition_by="v")
+
+
 def test_answers_of_others_are_refused_added_to_or_replaced(tmp_path: Path) -> None:
     where = f"file://{tmp_path}/out"
     rows = [pa.RecordBatch.from_pydict({"k": [1], "v": ["a"]}, ROWS)]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
+from watersmeet.io.sealed import BrokenSealError
 from watersmeet.io.sinks import SUFFIXES
 from watersmeet.io.writers import WRITERS, writable
 
@@ -105,6 +106,14 @@ def holds_others(folder: Path, stranger: Path) -> SinkError:
         f"{folder} already holds {stranger.name}, which another run has written",
         hint="say mode = 'append' to add to it, mode = 'overwrite' to replace it, choose another path, or go "
         "on with the checkpoint it was written with",
+    )
+
+
+def damaged(note: str, error: BrokenSealError) -> SinkError:
+    """What a sink has noted of its last commit."""
+    return SinkError(
+        f"{note} is damaged: {error}",
+        hint="restore the folder with its checkpoint from a copy, or start anew with another path and checkpoint",
     )
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.folder_sink import NAME, committed, holds_others, refuse_file, sync, write_draft
+from watersmeet.io.connectors.folder_sink import NAME, committed, damaged, holds_others, refuse_file, sync, write_draft
 from watersmeet.io.partitioned import check_replaceable, parted
+from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
 from watersmeet.io.sinks import SUFFIXES
 from watersmeet.io.writers import writable
 
@@ -71,7 +72,7 @@ class PartitionedFolderSink:
 
     def _write_list(self, number: int, drafts: Mapping[str, str]) -> None:
         draft = self._path / f".part-{self._run}-list.tmp"
-        draft.write_text(json.dumps({"number": number, "files": drafts}), encoding="utf-8")
+        draft.write_bytes(sealed(self._list.name, json.dumps({"number": number, "files": drafts}).encode()))
         sync(draft)
         draft.replace(self._list)
         sync(self._path)
@@ -79,9 +80,11 @@ class PartitionedFolderSink:
     def _finish(self) -> int:
         """Put the files of a list where they belong, but for those that are there; the number of the list, or -1."""
         try:
-            listed = json.loads(self._list.read_text(encoding="utf-8"))
+            listed = json.loads(bytes(unsealed(self._list.name, self._list.read_bytes())))
         except FileNotFoundError:
             return -1
+        except BrokenSealError as error:
+            raise damaged(str(self._list), error) from None
         folders: set[Path] = set()
         for draft, place in listed["files"].items():
             target = self._path / place

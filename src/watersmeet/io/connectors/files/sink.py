@@ -18,10 +18,11 @@ import pyarrow.fs as pa_fs
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
 from watersmeet.io.connectors.files.folder import Folder, kind_of
-from watersmeet.io.connectors.folder_sink import NAME, write_draft
+from watersmeet.io.connectors.folder_sink import NAME, damaged, write_draft
 from watersmeet.io.connectors.lake_options import interval_s, one_of
 from watersmeet.io.formats import ALIASES
 from watersmeet.io.partitioned import parted, partition_columns
+from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
 
 GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
 
@@ -65,7 +66,7 @@ class StoreSink:
                 own = whole.select(self._schema.names)
                 for folder, numbers in parted(whole, self._columns):
                     self._put_rows(f"{folder.as_posix()}/{name}", [own.take(numbers)])
-                self._put(f"_commit-{self._run}.json", json.dumps({"number": number}).encode())
+                self._put(self._mark, sealed(self._mark, json.dumps({"number": number}).encode()))
         self.last_number = number
 
     def close(self) -> None:
@@ -112,12 +113,17 @@ class StoreSink:
     def _marked(self) -> int:
         with self._folder.told("cannot be read"):
             try:
-                with self._folder.file_system.open_input_stream(
-                    f"{self._folder.path}/_commit-{self._run}.json"
-                ) as stream:
-                    return int(json.loads(stream.read())["number"])
+                with self._folder.file_system.open_input_stream(f"{self._folder.path}/{self._mark}") as stream:
+                    return int(json.loads(bytes(unsealed(self._mark, stream.read())))["number"])
             except FileNotFoundError:
                 return -1
+            except BrokenSealError as error:
+                raise damaged(f"{self._folder.address}/{self._mark}", error) from None
+
+    @property
+    def _mark(self) -> str:
+        """Says up to which batch all objects are there."""
+        return f"_commit-{self._run}.json"
 
     def _refuse_or_clear(self, strangers: Sequence[str], mode: str) -> None:
         if mode != "overwrite":
