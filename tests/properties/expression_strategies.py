@@ -115,7 +115,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
              "power({float}, {small})", "atan2({float}, {float})", "log({float}, {float})", "pi()", "epoch({time})",
              "({small} ** {small})", "cot({float})"),
     "float": (
-        "trunc({float})", "least({float}, {float})", "CAST({decimal} AS DOUBLE)", "CAST({wide} AS DOUBLE)",
+        "trunc({float})", "round({float}, 2)", "round({float}, -1)", "trunc({float}, 1)", "round({float})",
+        "least({float}, {float})", "CAST({decimal} AS DOUBLE)", "CAST({wide} AS DOUBLE)",
         "CAST({int} AS DOUBLE)", "CAST({text} AS DOUBLE)", "CAST({single} AS DOUBLE)", "greatest({decimal}, {float})",
         "({decimal} / {decimal})", "({wide} / {small})", "({decimal} + {float})",
     ),

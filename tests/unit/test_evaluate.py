@@ -403,3 +403,17 @@ def test_what_a_function_is_not_defined_for_is_a_data_error(expression: Expressi
     with pytest.raises(DataError) as caught:
         run(expression, pa.table({"x": [0, 1]}))
     assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("digits", [-(2**63), -400, -308, -1, 0, 2, 308, 400, 2**63 - 1])
+def test_doubles_are_rounded_to_any_number_of_digits(digits: int) -> None:
+    halves = [1.005, 2.675, -0.5, 1e305, -7e307, math.inf, NAN, None]
+    made = run(call("round", f, lit(digits)), pa.table({"f": halves})).to_pylist()
+    by_duckdb = f"SELECT round(x, {max(-400, min(digits, 400))}) FROM (SELECT unnest($1::DOUBLE[]) AS x)"
+    theirs = [value for (value,) in duckdb.execute(by_duckdb, [halves]).fetchall()]
+    assert all(same(a, b) for a, b in zip(made, theirs, strict=True))
+
+
+def test_a_width_beyond_all_memory_is_told() -> None:
+    with pytest.raises(DataError, match="is wider than any text"):
+        one(call("format", lit("{:9223372036854775807d}"), lit(1)))

@@ -113,6 +113,11 @@ LONG = "9" * 20
         (f"SELECT COUNT(*) AS n FROM a [ROWS 5 SLIDE {LONG}]", "beyond what this system can count"),
         (f"SELECT k FROM a [RANGE {LONG} SECONDS]", "longer than the system can count"),
         (f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = {LONG} SECONDS", "longer than the system can count"),
+        ("SELECT LAG(k, 9223372036854775807) OVER (ORDER BY ts) AS x FROM a", "more than this system can count"),
+        (
+            "SELECT SUM(k) OVER (ORDER BY ts ROWS 9223372036854775807 PRECEDING) AS x FROM a",
+            "more than this system can",
+        ),
         (f"SELECT k + {'9' * 5000} AS x FROM a", "a number of 5000 digits"),
         (f"SELECT k FROM a [ROWS {'9' * 5000}]", "a number of 5000 digits"),
         (

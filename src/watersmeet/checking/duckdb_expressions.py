@@ -30,7 +30,7 @@ _SAME_NAME = frozenset(
      "xor", "bit_count", "concat_ws", "reverse", "ltrim", "rtrim", "left", "right", "strpos", "ends_with", "translate",
      "ascii", "unicode", "repeat", "split_part", "regexp_matches", "regexp_full_match",
      "regexp_replace", "md5", "sha1", "sha256", "hex", "unhex", "from_base64", "encode", "decode",
-     "json_extract_string", "json_array_length", "json_valid", "list_contains",
+     "json_extract_string", "json_valid", "list_contains",
      "list_sum", "list_min", "list_max")
 )  # fmt: skip
 _SHORT_DIGITS = 18  # of decimals that are 64 bits in DuckDB
@@ -257,6 +257,7 @@ _SPELLED: dict[str, Callable[..., str]] = {
     "chr": lambda x: f"chr(CAST({x} AS INTEGER))",
     "lpad": lambda s, n, by="' '": f"lpad({s}, CAST({n} AS INTEGER), {by})",
     "rpad": lambda s, n, by="' '": f"rpad({s}, CAST({n} AS INTEGER), {by})",
+    "json_array_length": lambda *args: f"CAST(json_array_length({', '.join(args)}) AS BIGINT)",
     "json_extract": lambda j, path: f"CAST(json_extract({j}, {path}) AS VARCHAR)",
     "make_date": lambda *parts: _midnight(f"make_date({', '.join(parts)})"),
     "make_timestamp": lambda *parts: parts[0] if len(parts) == 1 else f"epoch_us(make_timestamp({', '.join(parts)}))",

@@ -35,12 +35,25 @@ def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
         return value
     if isinstance(value, float) and not math.isfinite(value):
         return value
-    # The digits that people see: 2.675 rounds up, though the double behind it is a little less.
-    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if isinstance(value, float):
+        return _rounded_double(value, mode, digits)
+    exact = Decimal(value)
     result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
     if pa.types.is_decimal(kind) and abs(result) >= 10 ** (kind.precision - kind.scale):
         raise DataError(f"{result} does not fit in {sql_type(kind)}")
     return int(result) if isinstance(value, int) else coerce(result, kind)
+
+
+def _rounded_double(value: float, mode: str, digits: int) -> float:
+    """By a power of ten, and a product or quotient with it, that are doubles, as in DuckDB."""
+    power = 10.0 ** abs(digits) if abs(digits) <= 308 else math.inf
+    moved = value * power if digits >= 0 else value / power
+    if not math.isfinite(moved):
+        return value
+    whole = math.copysign(float(Decimal(moved).to_integral_value(mode)), value)
+    if digits >= 0:
+        return whole / power
+    return whole * power if math.isfinite(whole * power) else 0.0
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:

@@ -97,9 +97,6 @@ def _atanh(value: float) -> float:
 def _truncated(value: Value, digits: int, kind: pa.DataType) -> Value:
     from watersmeet.reference.functions import rounded
 
-    # A number so large has no fraction, and more digits than decimals have here.
-    if isinstance(value, float) and abs(value) >= 2**53:
-        return value
     return rounded(value, ROUND_DOWN, digits, kind)
 
 

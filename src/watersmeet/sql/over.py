@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NamedWindows = Mapping[str, exp.Window]
 ALL_BEFORE = Frame("range", None)
+_MOST_ROWS = 10**18  # so that a sum of a few such numbers is still an int64
 _FORM = "write ROWS BETWEEN 10 PRECEDING AND CURRENT ROW, or RANGE BETWEEN INTERVAL 5 MINUTES PRECEDING AND CURRENT ROW"
 _AHEAD = "LEAD(x) looks ahead; or let the rows in a window, and group them: FROM a [RANGE 1 HOUR] GROUP BY k"
 
@@ -100,7 +101,12 @@ class OverBinder:
                 node,
                 hint=f"write {name.upper()}(x, 2)",
             )
-        return given.value
+        return self._counted(given.value, node)
+
+    def _counted(self, rows: int, node: exp.Window) -> int:
+        if rows >= _MOST_ROWS:
+            raise self._error(f"{rows} rows are more than this system can count", node)
+        return rows
 
     @staticmethod
     def _as_default(given: Expression, kind: pa.DataType) -> Expression:
@@ -207,7 +213,7 @@ class OverBinder:
             given = Literal(0, pa.int64()) if start == "CURRENT ROW" else self.inside.bind(start)
             if not isinstance(given, Literal) or not pa.types.is_integer(given.type) or given.value < 0:
                 raise self._error("ROWS needs a number of rows", node, hint=_FORM)
-            return int(given.value)
+            return self._counted(int(given.value), node)
         if start != "CURRENT ROW" and not isinstance(start, Duration):
             raise self._error("RANGE needs an interval", node, hint=_FORM)
         if len(keys) != 1:

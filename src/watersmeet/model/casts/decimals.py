@@ -281,14 +281,19 @@ def _by_text(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.cast(pc.cast(values, pa.string()), kind)
 
 
+def half_away(doubles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The nearest whole numbers, halves away from zero."""
+    cut = np.trunc(doubles)
+    return np.asarray(cut + np.where(np.abs(doubles - cut) >= 0.5, np.sign(doubles), 0.0))
+
+
 def from_floats(values: pa.Array, target: pa.DataType) -> Made:
     """As DuckDB does it: the product with the power of ten in doubles, then its nearest whole number, halves away
     from zero."""
     doubles = pc.cast(values, pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore", invalid="ignore"):
         shifted = doubles * 10.0**target.scale
-        whole = np.trunc(shifted)
-        whole += np.where(np.abs(shifted - whole) >= 0.5, np.sign(shifted), 0.0)
+        whole = half_away(shifted)
         fits = np.abs(whole) < 10.0**target.precision
     size = np.abs(np.where(fits, whole, 0.0))
     upper = np.floor(size / _WORD)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.casts.decimals import AWAY, DOWN, INTEGER_DIGITS, UP, from_unscaled, rounded, unscaled
+from watersmeet.model.casts.decimals import AWAY, DOWN, INTEGER_DIGITS, UP, from_unscaled, half_away, rounded, unscaled
 from watersmeet.model.casts.outcome import Outcome, misfit
-from watersmeet.operators.scalar.values import Function, Value, convert, null_where, numpy_of, over_rows, per_constant
+from watersmeet.operators.scalar.values import (
+    Function,
+    Value,
+    convert,
+    from_numpy,
+    null_where,
+    numpy_of,
+    over_rows,
+    per_constant,
+)
 from watersmeet.plan.expressions import Call
 
+_LARGEST_EXPONENT = 308  # of a power of ten that is a double
 _FACTOR_DIGITS = 37  # two such factors and a carry fill decimal256
 
 
@@ -129,9 +140,25 @@ def rounding_to(mode: str) -> Function:
             return pa.scalar(None, call.type)
         if pa.types.is_decimal(args[0].type):
             return _rounded(args[0], digits, call.type, mode)
-        return pc.round(convert(args[0], call.type), digits, mode)
+        value = convert(args[0], call.type)
+        if pa.types.is_floating(call.type):
+            return from_numpy(_rounded_doubles(numpy_of(value, 0.0), digits, mode), [value], call.type)
+        return pc.round(value, digits, mode)
 
     return apply
+
+
+def _rounded_doubles(x: np.ndarray[Any, Any], digits: int, mode: str) -> np.ndarray[Any, Any]:
+    """As DuckDB does it: the power of ten and the product with it are doubles. Arrow refuses, or leaves as they are,
+    those that are not finite."""
+    nearest = half_away if mode == AWAY else np.trunc
+    with np.errstate(over="ignore", invalid="ignore"):
+        power = 10.0 ** abs(digits) if abs(digits) <= _LARGEST_EXPONENT else np.inf
+        if digits >= 0:
+            made = nearest(x * power) / power
+            return np.asarray(np.where(np.isfinite(made), made, x))
+        made = nearest(x / power) * power
+        return np.asarray(np.where(np.isfinite(x), np.where(np.isfinite(made), made, 0.0), x))
 
 
 FUNCTIONS: dict[str, Function] = {

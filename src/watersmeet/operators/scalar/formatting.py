@@ -108,6 +108,8 @@ def _written(value: Value, how: str, unsigned: bool) -> Value:
             return format(number % 2**64 if unsigned and kind and kind in _BITS else number, how)
         except (ValueError, TypeError) as error:
             raise pa.ArrowInvalid(f"{how!r} cannot write {item!r}: {error}") from None
+        except MemoryError:
+            raise pa.ArrowInvalid(f"{how!r} is wider than any text") from None
 
     return over_unique(value, one, pa.string())
 
