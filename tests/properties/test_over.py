@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from tests.effort import EFFORT, PATIENT
 from tests.oracles import duckdb_log
+from tests.properties.outer_strategies import OuterCase
 from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
+from tests.properties.strategies import streams
+from tests.properties.test_versions import at_instants, grouped_by_duckdb
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
@@ -122,3 +125,27 @@ def test_rows_of_a_semi_join_are_in_the_order_of_their_first_partners() -> None:
     )
     for rows_per_batch in (1, None):
         assert by_local_engine(sql, sources, rows_per_batch) == by_reference(sql, sources) == bag([(0, 2), (1, 2)])
+
+
+# Written by hand, as checks are given the plan that the engine has.
+WINDOW = "FROM s0 [RANGE 2 SECONDS]"
+HELD = "FROM instants, s0 WHERE s0.ts <= moment AND moment <= s0.ts + INTERVAL 2 SECONDS"
+BY_HAND = {
+    f"SELECT id, RANK() OVER (PARTITION BY k ORDER BY j NULLS FIRST) AS r, COUNT(*) OVER () AS n {WINDOW}":
+    "SELECT moment, id, rank() OVER (PARTITION BY moment, k ORDER BY j NULLS FIRST), "
+    f"count(*) OVER (PARTITION BY moment) {HELD}",
+    f"SELECT id, SUM(j) OVER (ORDER BY ts, id ROWS 1 PRECEDING) AS y {WINDOW} QUALIFY y > 1":
+    f"SELECT moment, id, sum(j) OVER (PARTITION BY moment ORDER BY ts, id ROWS 1 PRECEDING) AS y {HELD} QUALIFY y > 1",
+    f"SELECT k, MAX(n) AS m FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS n {WINDOW}) q GROUP BY k":
+    "SELECT moment, k, max(n) FROM (SELECT moment, k, row_number() OVER (PARTITION BY moment, k ORDER BY id) AS n "
+    f"{HELD}) GROUP BY moment, k",
+}  # fmt: skip
+
+
+@few
+@given(st.sampled_from([*BY_HAND.items()]), streams("s0", 8, False), st.sampled_from([1, 2, None]))
+def test_answers_that_change_are_at_every_instant_what_plain_sql_gives(
+    texts: tuple[str, str], source: Source, rows_per_batch: int | None
+) -> None:
+    log = local_query(texts[0], [source], rows_per_batch).to_arrow()
+    assert at_instants(log) == grouped_by_duckdb(OuterCase(*texts, (source,)))
