@@ -6,18 +6,20 @@ import datetime as dt
 import threading
 import warnings
 from itertools import islice
-from time import monotonic
+from time import monotonic, perf_counter
 
 import pyarrow as pa
 import pytest
 
 import watersmeet as wm
 from watersmeet.errors import FloodWarning, RunError
+from watersmeet.hosts.local.run import LocalRun
 
 NOON = dt.datetime(2026, 1, 1, 12)
 FAR = dt.datetime(9999, 1, 1)
 EVERY_SECOND = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND"
 SCHEMA = {"k": "BIGINT", "ts": "TIMESTAMP"}
+MOMENTS = [NOON + dt.timedelta(microseconds=at) for at in range(200_000)]
 
 
 def session_of(times: list[dt.datetime]) -> wm.Session:
@@ -101,3 +103,52 @@ def test_on_answer_is_called_in_the_middle_of_a_flood_and_may_end_it() -> None:
     run.push("s", {"k": [1], "ts": [NOON]})
     with pytest.warns(FloodWarning), pytest.raises(OSError, match="enough"):
         run.push("s", {"k": [2], "ts": [FAR]})
+
+
+@pytest.mark.filterwarnings("ignore::watersmeet.errors.FloodWarning", "ignore::watersmeet.errors.CrossJoinWarning")
+@pytest.mark.parametrize(
+    ("sql", "times"),
+    [
+        (EVERY_SECOND, [NOON, FAR]),
+        ("SELECT x.k, y.k AS other FROM s x, s y WINDOW = 1 DAY", [NOON] * 40_000),
+        ("SELECT COUNT(*) AS n FROM s x [RANGE 1 DAY], s y [RANGE 1 DAY]", MOMENTS),
+        ("SELECT x.k FROM s x [RANGE 1 DAY], s y [RANGE 1 DAY] ORDER BY k LIMIT 3", MOMENTS),
+    ],
+)
+def test_a_stop_is_heard_in_the_middle_of_a_batch(sql: str, times: list[dt.datetime]) -> None:
+    run = LocalRun(session_of(times).sql(sql).plan)
+    threading.Timer(0.5, run.request_stop).start()
+    rows = sum(block.num_rows for block in run.batches())
+    assert run._stop_by_s < perf_counter() < run._stop_by_s + 20
+    assert rows > 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "most"),
+    [
+        # All copies of a row are there at one instant.
+        ("SELECT k, window_end FROM HOP(s, 10 MILLISECONDS, 1 HOUR)", 360_000),
+        (
+            "SELECT k, window_end, COUNT(*) AS n FROM HOP(s, 1 MILLISECOND, 1 HOUR) "
+            "WHERE window_end > TIMESTAMP '2026-01-01' GROUP BY k, window_start, window_end",
+            1 << 18,
+        ),
+    ],
+)
+def test_rows_in_very_many_windows_come_in_blocks(sql: str, most: int) -> None:
+    times = [NOON + dt.timedelta(milliseconds=at) for at in range(1_000)]
+    answers = session_of(times).sql(sql).batches()
+    blocks = list(islice((block for block in answers if block.num_rows), 4))
+    assert len(blocks) == 4
+    assert max(block.num_rows for block in blocks) <= most
+
+
+def test_a_join_of_all_with_all_below_a_group_comes_in_parts() -> None:
+    session = session_of([NOON + dt.timedelta(microseconds=at) for at in range(3_000)])
+    query = session.sql("SELECT COUNT(*) AS n FROM s x [RANGE 1 DAY] CROSS JOIN s y [RANGE 1 DAY]")
+    began, most = 0, 0
+    for _ in (run := LocalRun(query.plan)).batches():
+        combined = run.operator._combined  # type: ignore[attr-defined]
+        began, most = combined, max(most, combined - began)
+    assert began == 9_000_000
+    assert most < 4_000_000

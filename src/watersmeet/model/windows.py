@@ -85,6 +85,11 @@ class Hop:
     zone: str | None = None  # that of the times
 
     @property
+    def repeats(self) -> bool:
+        """Whether a row may be in more windows than one."""
+        return self.slide_us < self.size_us
+
+    @property
     def ends_us(self) -> int:
         """One of the ends, from which the others are multiples of the slide away."""
         return self.offset_us + self.size_us

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from watersmeet.model.windows import Hop
 from watersmeet.operators.continuous.alone import Alone, Teed
 from watersmeet.operators.continuous.distinct import DistinctOperator
 from watersmeet.operators.continuous.each_step import EachStep
@@ -79,14 +80,14 @@ class AnswerBuilder:
         self._rows = rows
         self._leaves: dict[str, Leaf] = {}
         self._queues: list[Fifo] = []
+        self._hops: list[Hop] = []
 
     def operator(self, node: ContinuousNode) -> Operator:
         if node.pipeline in PUBLISHED:
             return self._published(node)
         root = self._node(node.child)
-        return Continuous(
-            root, self._leaves, node.kind, node.schema, node.pipeline, self._rows.joins, whole=node.kept_whole
-        )
+        inside = (node.kind, node.schema, node.pipeline, self._rows.joins)
+        return Continuous(root, self._leaves, *inside, whole=node.kept_whole, hops=self._hops)
 
     def _published(self, node: ContinuousNode) -> Operator:
         """One of the papers' networks, which the engine's own operators do not know of."""
@@ -169,6 +170,8 @@ class AnswerBuilder:
         return self._rows.window_join(node.joining), sources, schema, TRIGGERS[node.noticing]()
 
     def _source(self, node: SourceNode) -> LivesSource:
+        if not isinstance(node, ViewSourceNode) and isinstance(node.window, Hop) and node.window.repeats:
+            self._hops.append(node.window)
         match node:
             case StreamSourceNode(leaf=leaf):
                 source = StreamSource(node.window, node.boundary, node.made)

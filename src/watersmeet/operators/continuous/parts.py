@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from watersmeet.operators.waiting import Waiting
 
 PART_ROWS = 1 << 16  # that a part should make, as answers or as combinations inside
-MOST_STEPS = 1 << 10
+FIRST_STEPS, MOST_STEPS = 1 << 4, 1 << 10
 FIRST_ROWS = 1 << 10  # of each input, while it is not known how many partners they have
 MOST_ROWS = 1 << 20
 
@@ -20,12 +20,13 @@ class Parts:
     """Up to which instant to answer next. What a part made says how large the following ones are; as instants stay
     whole, answers do not depend on it."""
 
-    def __init__(self, pace_us: int | None, *, joins: bool) -> None:
-        """pace_us: how often answers are given although nothing changes. joins: rows have partners."""
+    def __init__(self, pace_us: int | None, copies: int) -> None:
+        """pace_us: how often answers are given although nothing changes. copies: how many come of a row at least; 0 if
+        it has neither copies nor partners."""
         self._pace_us = pace_us
-        self._joins = joins
-        self._steps = MOST_STEPS
-        self._rows = FIRST_ROWS
+        self._multiplied = copies > 0
+        self._steps = FIRST_STEPS
+        self._rows = max(FIRST_ROWS // max(copies, 1), 1)
 
     def next(self, reached: int, wake_us: int | None, inputs: Sequence[Waiting], until: int) -> int:
         """reached: how far the last part went. wake_us: when there is something to answer next. inputs: the rows that
@@ -36,7 +37,7 @@ class Parts:
         ends = [until]
         if self._pace_us is not None:
             ends.append(wake_us + self._steps * self._pace_us)
-        if self._joins:
+        if self._multiplied:
             ends += [time_us for one in inputs if (time_us := one.time_of(self._rows)) is not None]
         return max(min(ends), wake_us + 1)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.model.windows import RowsWindow, Session, SteppedRows
+from watersmeet.model.windows import Hop, RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_many import FromMany
@@ -64,9 +64,11 @@ class Continuous(Operator):
         joins: Sequence[Operator] = (),
         *,
         whole: bool = False,
+        hops: Sequence[Hop] = (),
     ) -> None:
         """schema: the columns given out, the instant and the sign among them where the kind has them. joins: those
-        inside, which tell when they change their routes. whole: it is kept as it is, not rebuilt from its rows."""
+        inside, which tell when they change their routes. whole: it is kept as it is, not rebuilt from its rows. hops:
+        the windows for each of which rows have a copy."""
         self._whole = whole
         self.strategy = strategy
         self.root = root
@@ -80,8 +82,10 @@ class Continuous(Operator):
         self._expired_before = 0
         self._paced = [node for node in everything_below(root) if isinstance(node, Snapshots | EachStep)]
         self._inputs = [leaf.waiting for leaf in leaves.values()]
-        self._in_parts = bool(self._paced or joins)
-        self._parts = Parts(min((node.pace_us for node in self._paced), default=None), joins=bool(joins))
+        paces = [*(node.pace_us for node in self._paced), *(hop.slide_us for hop in hops)]
+        most_copies = max((hop.size_us // hop.slide_us for hop in hops), default=1 if joins else 0)
+        self._in_parts = bool(paces or joins)
+        self._parts = Parts(min(paces, default=None), most_copies)
         self._to_come = 0
 
     @property

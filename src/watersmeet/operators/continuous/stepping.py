@@ -17,6 +17,7 @@ from watersmeet.operators.row_windows import Numbering
 from watersmeet.operators.waiting import Waiting
 
 _DEATH, _SERIAL = pa.field("__death", pa.int64()), pa.field("__serial", pa.int64())
+_CAME = pa.field("__came", pa.int64())
 
 
 class Entrance:
@@ -26,8 +27,10 @@ class Entrance:
     STATE = ("by_step",)
 
     def __init__(self, window: Window | None) -> None:
-        self.by_step: tuple[Steps | Sessions | GrowingSessions | Blocks, ...] = ()
-        if isinstance(window, Stepped | Hop | Landmark | Each):
+        self.by_step: tuple[Steps | Hops | Sessions | GrowingSessions | Blocks, ...] = ()
+        if isinstance(window, Hop) and window.repeats and not window.at_once:
+            self.by_step = (Hops(window),)
+        elif isinstance(window, Stepped | Hop | Landmark | Each):
             self.by_step = (Steps(window),)
         elif isinstance(window, Session):
             self.by_step = (GrowingSessions(window) if window.at_once else Sessions(window),)
@@ -92,6 +95,58 @@ class Steps:
         # The window is complete at the last instant before its end.
         births = times if window.at_once else ends - 1
         return _dying(_in_windows(data, ends - window.size_us, ends, window.zone), births, ends)
+
+
+class Hops(Steps):
+    """HOP whose groups come when windows are complete: a row may be in millions of windows, so its copies are made when
+    time has come to them."""
+
+    STATE = ("waiting", "folded")
+    GROWS = True  # at first all copies were made when a row came, and waited
+
+    def __init__(self, window: Hop) -> None:
+        super().__init__(window)
+        self.hop = window
+        self.folded = Waiting()  # rows, each at the instant at which it enters next, with the time at which it came
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self.folded)
+
+    @property
+    def nbytes(self) -> int:
+        return self.waiting.nbytes + self.folded.nbytes
+
+    def next_birth(self) -> int:
+        oldest = self.folded.oldest_us
+        return super().next_birth() if oldest is None else min(super().next_birth(), oldest)
+
+    def entering(self, rows: Rows | None, until: int) -> tuple[Rows, Int64s] | None:
+        if rows is not None:
+            inside = rows.take(np.flatnonzero(self.hop.copies(rows.times) > 0))
+            came = inside.data.append_column(_CAME, pa.array(inside.times))
+            self.folded.add(Rows(came, self.hop.first_ends(inside.times) - 1))
+        ready = self.folded.release(until)
+        if ready is not None:
+            self.waiting.add(self._copies(ready, until))
+        return super().entering(None, until)
+
+    def _copies(self, rows: Rows, until: int) -> Rows:
+        """Of rows that enter before an instant, their copies that do; they come back for those that follow."""
+        hop = self.hop
+        came: Int64s = rows.data.column(rows.data.num_columns - 1).to_numpy()
+        last = hop.first_ends(came + hop.size_us) - hop.slide_us - 1
+        copies = (np.minimum(last, until - 1) - rows.times) // hop.slide_us + 1
+        following = rows.times + copies * hop.slide_us
+        more = np.flatnonzero(following <= last)
+        self.folded.add(Rows(rows.data.take(pa.array(more)), following[more]))
+        which = np.repeat(np.arange(len(rows)), copies)
+        nth = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
+        births = rows.times[which] + nth * hop.slide_us
+        # Those of one window in the order in which their rows came.
+        order = np.lexsort((came[which], births))
+        data = rows.data.remove_column(rows.data.num_columns - 1).take(pa.array(which[order]))
+        ends = births[order] + 1
+        return _dying(_in_windows(data, ends - hop.size_us, ends, hop.zone), births[order], ends)
 
 
 def taken_apart(rows: Rows, window: Each) -> tuple[Rows, Int64s]:
