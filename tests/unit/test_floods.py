@@ -111,6 +111,8 @@ def test_on_answer_is_called_in_the_middle_of_a_flood_and_may_end_it() -> None:
     [
         (EVERY_SECOND, [NOON, FAR]),
         ("SELECT x.k, y.k AS other FROM s x, s y WINDOW = 1 DAY", [NOON] * 40_000),
+        ("SELECT x.k FROM s x SEMI JOIN s y ON x.k <> y.k AND ABS(y.ts - x.ts) <= 1 DAY", MOMENTS),
+        ("SELECT x.k FROM s x, s y WHERE x.k + y.k < 9 WINDOW = 1 DAY", MOMENTS),
         ("SELECT COUNT(*) AS n FROM s x [RANGE 1 DAY], s y [RANGE 1 DAY]", MOMENTS),
         ("SELECT x.k FROM s x [RANGE 1 DAY], s y [RANGE 1 DAY] ORDER BY k LIMIT 3", MOMENTS),
     ],

@@ -175,7 +175,8 @@ class Operator(ABC):
 
     @abstractmethod
     def push(self, alias: str, rows: Rows) -> Results:
-        """Take new rows; results that are certain come at once."""
+        """Take new rows; results that are certain come at once, in blocks, of which some have no rows: between two of
+        them whoever takes them may stop for good."""
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
         """The same; a few results are there at once, and their columns may be left to whoever asks for them."""

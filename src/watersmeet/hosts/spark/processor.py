@@ -175,6 +175,8 @@ class BucketProcessor:
         group: list[pa.RecordBatch] = []
         held = 0
         for batch in results:
+            if batch.num_rows == 0:
+                continue
             group.append(batch)
             held += batch.nbytes
             if held >= OUTPUT_BYTES:

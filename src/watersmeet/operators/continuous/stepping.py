@@ -53,7 +53,7 @@ class Steps:
     """`[RANGE w SLIDE s]`, TUMBLE, HOP and `[LANDMARK t]`: when a row enters and when it leaves is known as soon as it
     comes."""
 
-    STATE = ("waiting",)
+    STATE: ClassVar[tuple[str, ...]] = ("waiting",)
 
     def __init__(self, window: Stepped | Hop | Landmark | Each) -> None:
         self.window = window

@@ -41,6 +41,7 @@ from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression
 
 # How many combinations are found before their columns are gathered.
+FEW_FOUND = 1 << 12
 OUTPUT_ROWS = 1 << 16
 # A look at the routes is a search over all orders, so some rows come between two.
 RECONSIDER_AFTER_ROWS = 4096
@@ -85,6 +86,7 @@ class WindowJoin(Counting):
         self.strategy = strategy
         self.columns = columns
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
+        self._nothing = pa.RecordBatch.from_pylist([], schema=self.schema)
         self.timeless = tuple(timeless)
         self.windows = strategy.join.windows
         self.layout = Layout(strategy, columns, announced)
@@ -290,6 +292,8 @@ class WindowJoin(Counting):
                 answer = self._selected(program, part, rows)
                 if answer is not None:
                     yield answer
+                elif part.shape[1] >= FEW_FOUND:  # many are looked through in vain: whoever takes them may stop here
+                    yield self._nothing
 
     def _selected(self, program: Program, numbers: Codes, rows: Rows) -> pa.RecordBatch | None:
         found = Combinations(

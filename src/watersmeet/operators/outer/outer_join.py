@@ -16,6 +16,7 @@ from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.join.window_join import FEW_FOUND
 from watersmeet.operators.outer.marks import Marks
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
@@ -80,6 +81,7 @@ class OuterJoin(Sided):
         self.join = join
         self.columns = list(columns)
         self.schema = pa.schema([pa.field(name, e.type) for name, e in self.columns])
+        self._nothing = pa.RecordBatch.from_pylist([], schema=self.schema)
         self.kept = {one.alias: one for one in kept}
         self.sides = dict(sides)
         self.remembered_us = remembered_us
@@ -157,7 +159,10 @@ class OuterJoin(Sided):
         if kept is not None:
             rows = kept.take_in(rows)
         for batch in self.join.push(alias, rows):
-            yield from self._counted(self._matched(batch))
+            if batch.num_rows:
+                yield from self._counted(self._matched(batch))
+            if batch.num_rows == 0 or batch.num_rows >= FEW_FOUND:
+                yield self._nothing  # matches are noted, of which nothing may be given: whoever waits may stop here
         if kept is not None and kept.at_once:
             yield from self._counted(self._alone(kept, FOREVER_US))
 
