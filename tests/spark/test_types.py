@@ -48,6 +48,7 @@ def test_schemas_go_to_spark_and_back():
         (pa.timestamp("s", tz="Europe/Berlin"), pa.timestamp("us", tz="UTC")),
         (pa.date64(), pa.date32()),
         (pa.large_list(pa.int8()), pa.list_(pa.int8())),
+        (pa.list_(pa.int8(), 2), pa.list_(pa.int8())),
         (pa.list_(pa.uint8()), pa.list_(pa.int16())),
     ],
     ids=str,

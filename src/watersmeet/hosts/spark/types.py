@@ -64,7 +64,7 @@ def spark_type(kind: pa.DataType) -> spark.DataType:
         return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
     if pa.types.is_map(kind):
         return spark.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return spark.ArrayType(spark_type(kind.value_type))
     if pa.types.is_struct(kind):
         return spark.StructType([spark.StructField(f.name, spark_type(f.type)) for f in kind])
