@@ -120,7 +120,7 @@ def _stream(seed: int) -> pa.Table:
             "k": random.integers(0, 6, count),
             "x": np.round(random.normal(0, 9, count), 3),
             "s": pa.array([None if i % 7 == 0 else f"text {i % 5}" for i in range(count)]),
-            "w": words.dictionary_encode(),
+            "w": words,
             "m": pa.array([Decimal(3 * i) for i in range(count)], pa.decimal128(12, 2)),
             "ts": pa.array(times, pa.timestamp("us")),
         }
