@@ -514,3 +514,54 @@ def test_event_times_are_pushed_as_the_stream_says_they_are_written(rows: Any) -
     run.finish()
     assert run.metrics()["skipped_rows"] == 1
     assert run.take().to_pylist() == [{"k": n + 1, "ts": datetime(2026, 1, 1, 12, 0, n)} for n in range(2)]
+
+
+# ---- values inside of values ----------------------------------------------------------------------------------------
+
+NESTED = {
+    "an empty list": ("BIGINT[]", [], []),
+    "a list of nothing but NULLs": ("STRING[]", [None], [None]),
+    "integers in fewer bits": ("INT[]", [1, None], [1, None]),
+    "integers as doubles": ("DOUBLE[]", [1, 2], [1.0, 2.0]),
+    "integers as decimals": ("DECIMAL(10, 2)[]", [1], [Decimal("1.00")]),
+    "times as text": ("TIMESTAMP[]", ["2026-01-01T00:00:05"], [START + timedelta(seconds=5)]),
+    "lists in lists": ("INT[][]", [[1], [], None], [[1], [], None]),
+    "a field that is NULL": ("STRUCT(a INT, b STRING)", {"a": 1, "b": None}, {"a": 1, "b": None}),
+    "a field that is left out": ("STRUCT(a INT, b STRING)", {"a": 1}, {"a": 1, "b": None}),
+    "fields in another order": ("STRUCT(a INT, b STRING)", {"b": "x", "a": 1}, {"a": 1, "b": "x"}),
+    "no struct": ("STRUCT(a INT)", None, None),
+    "a list of structs": ("STRUCT(a INT)[]", [{"a": 1}, None], [{"a": 1}, None]),
+    "a map as a dict": ("MAP(STRING, INT)", {"x": 1}, [("x", 1)]),
+    "an empty map": ("MAP(STRING, INT)", {}, []),
+}
+
+
+@pytest.mark.parametrize(("kind", "value", "expected"), NESTED.values(), ids=NESTED)
+def test_values_inside_of_values_are_fitted_as_others_are(kind: str, value: Any, expected: Any) -> None:
+    session = wm.Session()
+    session.stream("n", schema={"v": kind, "ts": "TIMESTAMP"}, time="ts")
+    for form in ([{"v": value, "ts": START}], {"v": [value], "ts": [START]}):
+        with session.sql("SELECT v FROM n").start() as run:
+            run.push("n", form)
+            run.finish()
+            assert run.take()["v"].to_pylist() == [expected]
+
+
+MISFITS = {
+    "a fraction": ("BIGINT[]", [1.5], r"column 'v\[\]' of 'n' is declared BIGINT, but what was pushed has DOUBLE"),
+    "a number that is too large": ("TINYINT[]", [1000], r"column 'v\[\]' of stream 'n' is declared TINYINT"),
+    "a field of another name": ("STRUCT(abc INT)", {"abd": 1}, "has no field 'abd', which was pushed"),
+    "text for a number, deeper": ("STRUCT(a INT[])", {"a": ["x"]}, r"column 'v.a\[\]' of 'n' is declared INT"),
+    "no time": ("TIMESTAMP[]", ["noon"], "text such as 'noon' is not written as"),
+    "a value for a list": ("BIGINT[]", 1, r"is declared BIGINT\[\], but what was pushed has BIGINT"),
+}
+
+
+@pytest.mark.parametrize(("kind", "value", "words"), MISFITS.values(), ids=MISFITS)
+def test_what_does_not_fit_inside_of_a_value_is_told_with_its_place(kind: str, value: Any, words: str) -> None:
+    session = wm.Session()
+    session.stream("n", schema={"v": kind, "ts": "TIMESTAMP"}, time="ts")
+    with session.sql("SELECT v FROM n").start() as run:
+        with pytest.raises((wm.DataError, wm.SourceError), match=words):
+            run.push("n", [{"v": value, "ts": START}])
+        run.push("n", [{"v": None, "ts": START}])

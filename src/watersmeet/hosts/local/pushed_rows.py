@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
+from watersmeet.hosts.local.nested_parts import pairs_of_dicts, with_fitted_parts
 from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.read_times import Place, read_batch, read_times
@@ -153,11 +154,7 @@ class PushedRows:
         return [pa.RecordBatch.from_arrays(arrays, schema=self._schema)]
 
     def _column(self, name: str, kind: pa.DataType, nullable: bool, values: Any) -> pa.Array:
-        try:
-            # By what they are, not by what they are to be: Arrow would cut 1.5 to 1 and take 5 for a time.
-            array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            array = self._nested(name, kind, values, error)
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else self._guessed(name, kind, values)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         reading = self._reading
@@ -172,26 +169,30 @@ class PushedRows:
             )
         return array
 
-    def _nested(self, name: str, kind: pa.DataType, values: Any, error: Exception) -> pa.Array:
-        """What Arrow cannot tell the type of, such as maps, it may still make of what is declared."""
-        if kind == pa.uint64() and all(value is None or type(value) is int for value in values):
-            return self._beyond_signed(name, kind, values)
-        if not pa.types.is_nested(kind):
+    def _guessed(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
+        """By what they are, not by what they are to be: Arrow would cut 1.5 to 1 and take 5 for a time."""
+        if pa.types.is_map(kind):  # which looks like a list, or like a struct
+            return self._as_declared(name, kind, pairs_of_dicts(values))
+        try:
+            return pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            # Integers from 2^63 on Arrow takes for signed ones unless it is told.
+            unsigned = kind == pa.uint64() and all(value is None or type(value) is int for value in values)
+            if unsigned or pa.types.is_nested(kind):
+                return self._as_declared(name, kind, values)
             raise self._misfit(name, kind, error) from None
+
+    def _as_declared(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
+        """What Arrow cannot tell the type of it may still make of what is declared."""
         try:
             return pa.array(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as misfit:
             raise self._misfit(name, kind, misfit) from None
 
-    def _beyond_signed(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
-        """Integers from 2^63 on, which Arrow takes for signed ones unless it is told."""
-        try:
-            return pa.array(values, kind)
-        except OverflowError as misfit:
-            raise self._misfit(name, kind, misfit) from None
-
     def _fitted(self, name: str, kind: pa.DataType, found: pa.Array) -> pa.Array:
         """Python has one kind of integer and one of float, and JSON writes times as text."""
+        if (nested := with_fitted_parts(name, kind, found, self._fitted)) is not None:
+            return nested
         if is_text(found.type) and is_instant(kind):
             found = self._read_times(name, kind, found)
         if _is_narrower_number(found.type, kind):
