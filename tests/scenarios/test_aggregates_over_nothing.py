@@ -107,6 +107,11 @@ def test_an_aggregate_over_an_aggregate_counts_the_row_of_nothing(run):
     assert changes(run(sql, timeline("s: 1@0 2@5"))) == ["0 +1 0"]
 
 
+def test_over_a_stream_that_a_query_makes_it_begins_with_the_rows_that_one_is_made_of(run):
+    sql = "SELECT COUNT(*) AS n FROM (SELECT DSTREAM v FROM s [RANGE 2 SECONDS]) [RANGE 1 SECOND] AS gone"
+    assert changes(run(sql, timeline("s: 1@0"))) == ["0 +0", "2.000001 -0", "2.000001 +1", "3.000002 -1", "3.000002 +0"]
+
+
 def test_each_side_of_a_set_begins_with_its_own_streams(run):
     sql = "SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND] {} SELECT COUNT(*) FROM b [RANGE 1 SECOND]"
     sources = timeline("a: 1@0\nb: 1@4")

@@ -137,6 +137,10 @@ class Script:
                     yield from self._moments_of_input(one)
             case Changes(kind="rstream", every_us=every_us):
                 yield self._multiples(node, every_us or 1)
+            case GroupBy(child=join, keys=()):
+                # It begins with the first row of any stream, also of one that a subquery makes others of.
+                yield f"SELECT * FROM ({self._first_event(join)}) AS first ({AT}) WHERE {AT} IS NOT NULL"
+                yield from self._moments(join)
             case _:
                 for child in children(node):
                     yield from self._moments(child)

@@ -199,6 +199,11 @@ class _History:
                     yield from self._moments_of_input(one)
             case Changes(kind="rstream", every_us=every_us):
                 yield from self._multiples(node, every_us or 1)
+            case GroupBy(child=join, keys=()):
+                # It begins with the first row of any stream, also of one that a subquery makes others of.
+                times = (row.at_ns // NS_PER_US for one in streams_below(join) for row in self.members(one))
+                yield from (first for first in [min(times, default=None)] if first is not None)
+                yield from self._moments(join)
             case _:
                 for child in children(node):
                     yield from self._moments(child)
