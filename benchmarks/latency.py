@@ -105,7 +105,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
     run = DurableRun(
         plan,
         folder / "checkpoint",
-        lambda run: numbered_sink("out", sink, plan.output_schema, run),
+        lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
         {},
         Settings(snapshot_s=2.0, commits=Commits(every_s=1.0)),
         tell=lambda what: None,

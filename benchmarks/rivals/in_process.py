@@ -84,7 +84,7 @@ def run(sending: Sending, folder: Path) -> Outcome:
     durable = DurableRun(
         plan,
         folder / "checkpoint",
-        lambda run: numbered_sink("out", sink, plan.output_schema, run),
+        lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
         {},
         Settings(snapshot_s=2.0, commits=Commits(every_s=1.0)),
         tell=lambda what: None,

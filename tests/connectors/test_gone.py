@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import sqlite3
 import warnings
@@ -206,8 +207,22 @@ def test_a_checkpoint_that_was_put_back_to_an_older_state_loses_nothing_without_
             (tmp_path / "answers.db").unlink()
             options["if_gone"] = "make"
         for _ in range(2):
-            with pytest.raises(RunError, match=r"is older than what was written with it: the sink has .* up to 2, but"):
+            with pytest.raises(SinkError, match=r"this checkpoint does not know .* is older than what was written"):
                 go_on_with(3)
+
+
+def test_a_copy_of_a_checkpoint_that_was_in_use_is_older_than_what_that_start_wrote_later(tmp_path: Path) -> None:
+    kept = sqlite_file(tmp_path)
+    session = wm.Session()
+    session.stream("s", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    query = session.sql("SELECT k FROM s")
+    with query.start(checkpoint=tmp_path / "state", sink=kept.options, commit_every="1 ms") as run:
+        run.push("s", [{"k": 1, "ts": dt.datetime(2026, 1, 1)}])
+        shutil.copytree(tmp_path / "state", tmp_path / "copy")
+        run.push("s", [{"k": 2, "ts": dt.datetime(2026, 1, 2)}])
+    with pytest.raises(RunError, match=r"the sink has the answers of batches up to 1, but the journal ends with"):
+        query.start(checkpoint=tmp_path / "copy", sink=kept.options)
+    assert kept.rows() == [1, 2]
 
 
 def test_what_was_put_back_to_an_older_state_is_noticed(query: wm.Query, tmp_path: Path) -> None:

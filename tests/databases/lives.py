@@ -61,7 +61,9 @@ def live(kept: Kept, dies_at: int | None) -> None:
     run = DurableRun(
         plan,
         case.folder / "checkpoint",
-        lambda run: kept.place.sink(plan.output_schema, run=run, keys=kept.keys, changes=kept.changes),
+        lambda run, start: kept.place.sink(
+            plan.output_schema, run=run, keys=kept.keys, changes=kept.changes, start=start
+        ),
         {name: reader_of(streams[name]) for name in case.read},
         Settings(
             batch_rows=case.batch_rows,

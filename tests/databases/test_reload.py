@@ -103,7 +103,7 @@ def lived(folder: Path, path: Path, offers: int, at: random.Random) -> tuple[dic
 def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[DurableRun, dict[int, list[Any]]]:
     told: dict[int, list[Any]] = {}
     settings = Settings(snapshot_s=snapshot_s, sync=False)
-    run = DurableRun(plan_of(path, THREE), folder, lambda name: NoSink(), {}, settings, tell=lambda what: None)
+    run = DurableRun(plan_of(path, THREE), folder, lambda name, start: NoSink(), {}, settings, tell=lambda what: None)
     run.on_answers = lambda number, batches: told.setdefault(number, []).extend(
         row for batch in batches for row in batch.to_pylist()
     )
@@ -160,7 +160,9 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
 
     def life() -> DurableRun:
         plan = read_script(script, opener=open_in_process, pushed=True)[0].plan
-        run = DurableRun(plan, tmp_path / "run", lambda name: NoSink(), {}, Settings(sync=False), tell=told.append)
+        run = DurableRun(
+            plan, tmp_path / "run", lambda name, start: NoSink(), {}, Settings(sync=False), tell=told.append
+        )
         run.on_answers = note
         run.start()
         return run

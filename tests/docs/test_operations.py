@@ -13,7 +13,7 @@ from tests.docs.test_map import pages
 from tests.serve.serving import row, serving
 from tests.unit.test_docs import ROOT
 from watersmeet.cli.commands import app
-from watersmeet.io.connectors.databases.table_sink import BATCHES  # a table of databases, and no metric
+from watersmeet.io.connectors.databases.table_sink import BATCHES, STARTS  # tables of databases, and no metrics
 
 # In the text as `watersmeet run …`, or on a line of a block.
 COMMAND = re.compile(r"(?:`|^\$ |^)(watersmeet [a-z][^`\n]*)", re.MULTILINE)
@@ -22,7 +22,7 @@ OPTION = re.compile(r"(?<![\w'-])--[a-z][a-z-]*")
 
 def test_every_metric_that_a_page_names_for_prometheus_is_scraped(tmp_path: Path) -> None:
     texts = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
-    named = {name for text in texts for name in re.findall(r"\bwatersmeet_\w+", text)} - {BATCHES}
+    named = {name for text in texts for name in re.findall(r"\bwatersmeet_\w+", text)} - {BATCHES, STARTS}
     with serving(tmp_path) as client:
         client.posted("a", [row(1, 2.0, 3)])
         scraped = client.get("/metrics").text

@@ -112,7 +112,7 @@ def made_run(case: Case) -> Any:
     return DurableRun(
         plan,
         case.folder / "checkpoint",
-        lambda run: numbered_sink("out", sink, plan.output_schema, run),
+        lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
         {name: reader_of(streams[name]) for name in case.read},
         settings,
         tell=lambda what: None,

@@ -117,7 +117,7 @@ def test_files_are_read_as_they_come_and_available_now_ends(tmp_path: Path) -> N
     assert run.wait(60)
     written(tmp_path / "a", "2", 30)
     assert query.start(checkpoint=tmp_path / "state", sink=words, available_now=True, flush=True).wait(60)
-    lines = [line for path in (tmp_path / "out").iterdir() for line in path.read_text().splitlines()]
+    lines = [line for path in (tmp_path / "out").glob("*.json") for line in path.read_text().splitlines()]
     assert len(lines) == 2 * 4
     reading = query.start(checkpoint=tmp_path / "state", sink=words)
     with reading, pytest.raises(wm.RunError, match="stream 'a' is read by the run itself, so it cannot be pushed"):

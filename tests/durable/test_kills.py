@@ -20,6 +20,7 @@ from tests.durable.lives import (
 )
 from tests.effort import EFFORT
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.noted import noted
 
 COUNT = 400
 QUERIES = {
@@ -59,8 +60,10 @@ def test_a_kill_amid_the_files_of_a_commit_changes_nothing(point: str, tmp_path:
     lived(killed, COUNT, point, 25)
     assert lived(killed, COUNT)
     expected = answer(whole)
+    run = noted(killed.folder / "checkpoint")["run"]
     assert {one.name for one in (killed.folder / "out").iterdir()} == {
-        f"k={k}" for k in expected["k"].unique().to_pylist()
+        f".start-{run}",  # who owns it
+        *(f"k={k}" for k in expected["k"].unique().to_pylist()),
     }
     assert answer(killed).equals(expected)
 

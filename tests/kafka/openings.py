@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.contract import LanedSource, Lot, NumberedSink, SinkOpening, SourceOpening
+from watersmeet.io.connectors.contract import LanedSource, Lot, NumberedSink, SinkOpening, SourceOpening, Start
 from watersmeet.io.connectors.registry import connector_named, opener_of
 
 EVENTS = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us"))])
@@ -32,6 +32,7 @@ def sink(
     keys: tuple[str, ...] = (),
     changes: str | None = None,
     taken: int = -1,
+    start: Start | None = None,
     **options: str,
 ) -> NumberedSink:
     connector = connector_named("kafka")
@@ -39,7 +40,7 @@ def sink(
     opener = opener_of(connector, "sink")
     assert opener is not None
     given = {"brokers": brokers, "topic": topic, "timeout": "5 seconds", **options}
-    found: NumberedSink = opener(SinkOpening("answers", given, schema, run, keys, changes, taken))
+    found: NumberedSink = opener(SinkOpening("answers", given, schema, run, keys, changes, taken, start=start))
     return found
 
 

@@ -16,6 +16,7 @@ from tests.kafka.mock_cluster import QUIET
 from tests.kafka.topics import answers, make_topic, put_rows, said_by_duckdb, sink, stream
 from watersmeet.demo.broker import Broker
 from watersmeet.errors import SinkError, SourceError
+from watersmeet.io.connectors.claims import new_start
 
 pytestmark = pytest.mark.kafka
 
@@ -71,6 +72,24 @@ def test_a_process_that_was_replaced_is_shut_out(commits: int, broker: Broker) -
     with pytest.raises(SinkError, match="another process writes with the same checkpoint"):
         old.commit(commits, [rows])
     assert sum(answers(broker.brokers, name, "id").values()) == 2 * commits + 2
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2])
+def test_the_newest_start_of_a_run_owns_the_topic(commits: int, broker: Broker) -> None:
+    rows, name = pa.record_batch({"id": [1, 2]}), f"owned-{commits}"
+    first = new_start([])
+    old = openings.sink(broker.brokers, name, rows.schema, run=name, start=first)
+    for number in range(commits):
+        old.commit(number, [rows])
+    new = openings.sink(broker.brokers, name, rows.schema, run=name, start=new_start([first.token]))
+    assert new.last_number == commits - 1
+    with pytest.raises(SinkError, match=rf"is owned by a newer start \(run {name}, start 2, since 20"):
+        old.commit(commits, [rows])
+    new.commit(commits, [rows])
+    with pytest.raises(SinkError, match=r"does not know .* another copy of it has written them"):
+        openings.sink(broker.brokers, name, rows.schema, run=name, start=new_start([first.token]))
+    new.commit(commits + 1, [rows])  # which that has not disturbed
+    assert sum(answers(broker.brokers, name, "id").values()) == 2 * commits + 4
 
 
 def test_a_topic_is_made_as_it_is_asked_for(broker: Broker) -> None:

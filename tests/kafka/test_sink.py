@@ -7,10 +7,12 @@ from datetime import datetime
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import sink
 from watersmeet.errors import OptionError, SinkError
+from watersmeet.io.connectors.claims import known_after, new_start
 from watersmeet.io.connectors.kafka.encoding.json import json_objects
 from watersmeet.io.connectors.kafka.markers import DEFAULT_TOPIC
 from watersmeet.io.writers import json_rows
@@ -145,3 +147,45 @@ def test_json_is_that_of_our_files():
     )
     made = [json.loads(one or b"") for one in json_objects(rows)]
     assert made == [json.loads(one) for one in json_rows(rows)]
+
+
+def test_a_start_that_the_brokers_shut_out_names_the_newer_one(
+    mock: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The played cluster shuts out nobody, so that is played, too; `test_broker.py` has brokers that do."""
+
+    def fenced(*given: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED))
+
+    first = new_start([])
+    old = sink(mock.brokers, topic, ROWS.schema, run="two", start=first)
+    old.commit(0, [ROWS.slice(0, 1)])
+    new = sink(mock.brokers, topic, ROWS.schema, run="two", start=new_start([first.token]))
+    assert new.last_number == 0
+    monkeypatch.setattr(old, "_write", fenced)
+    with pytest.raises(SinkError, match=r"'answers' is owned by a newer start \(run two, start 2, since 20.*, process"):
+        old.commit(1, [ROWS.slice(1, 1)])
+    new.commit(1, [ROWS.slice(2, 1)])
+    assert [one["id"] for one in values(mock, topic)] == [1, 3]
+
+
+def test_what_another_copy_has_written_to_a_topic_is_not_taken_for_ones_own(mock: MockCluster, topic: str):
+    first = new_start([])
+    sink(mock.brokers, topic, ROWS.schema, run="copies", start=first).commit(0, [ROWS])
+    other = sink(mock.brokers, topic, ROWS.schema, run="copies", start=new_start([first.token]))
+    other.commit(1, [ROWS])
+    with pytest.raises(SinkError, match=r"does not know .* another copy of it has written them"):
+        sink(mock.brokers, topic, ROWS.schema, run="copies", start=new_start([first.token]))
+
+
+def test_the_next_start_of_a_run_goes_on_behind_lives_that_wrote_nothing(mock: MockCluster, topic: str):
+    known: list[str] = []
+    for number in range(4):
+        start = new_start(known)
+        one = sink(mock.brokers, topic, ROWS.schema, run="lives", start=start)
+        assert one.last_number == (0 if number else -1)
+        known = known_after(start, [one])
+        if not number:
+            one.commit(0, [ROWS])
+        one.close()
+    assert len(values(mock, topic)) == 3

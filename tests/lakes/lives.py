@@ -93,7 +93,7 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     run = DurableRun(
         plan,
         local_folder(case.checkpoint),
-        lambda run: numbered_sink("out", case.sink, plan.output_schema, run),
+        lambda run, start: numbered_sink("out", case.sink, plan.output_schema, run, start=start),
         {name: reader_of(stream) for name, stream in streams.items()},
         settings,
         tell=lambda what: None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.contract import LanedSource, Offsets, SinkOpening, SourceOpening, TableOpening
+from watersmeet.io.connectors.contract import LanedSource, Offsets, SinkOpening, SourceOpening, Start, TableOpening
 from watersmeet.io.connectors.registry import connector_named, opener_of
 
 
@@ -16,8 +16,8 @@ def source(kind: str, columns: pa.Schema | None = None, **options: str) -> Any:
     return _opened(kind, "source", SourceOpening("s", _dotted(options), columns))
 
 
-def sink(kind: str, schema: pa.Schema, run: str = "0123456789ab", **options: str) -> Any:
-    return _opened(kind, "sink", SinkOpening("out", _dotted(options), schema, run))
+def sink(kind: str, schema: pa.Schema, run: str = "0123456789ab", *, start: Start | None = None, **options: str) -> Any:
+    return _opened(kind, "sink", SinkOpening("out", _dotted(options), schema, run, start=start))
 
 
 def table(kind: str, columns: pa.Schema | None = None, **options: str) -> pa.Table:

@@ -24,7 +24,7 @@ OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, [f"{STATE_FORMAT}-f1"])
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     """Of this machine, so that no Spark is asked; its state knows nothing yet."""
-    monkeypatch.setattr(checkpoint, "_is_here", lambda spark, folder: True)
+    monkeypatch.setattr(checkpoint, "is_here", lambda spark, folder: True)
     monkeypatch.setattr(checkpoint, "read_guard", lambda spark, folder: None)
     return Checkpoint(None, str(tmp_path))  # type: ignore[arg-type]
 

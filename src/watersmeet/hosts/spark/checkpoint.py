@@ -109,7 +109,7 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self.spark = spark
         self.folder = folder
-        self.is_here = _is_here(spark, folder)
+        self.is_here = is_here(spark, folder)
 
     def refuse_in_process(self) -> None:
         """Spark would begin anew beside what lies there, and what was answered would come once more."""
@@ -274,7 +274,7 @@ def _way_out(held: Owner, owner: Owner) -> str:
     return GO_BACK
 
 
-def _is_here(spark: SparkSession, folder: str) -> bool:
+def is_here(spark: SparkSession, folder: str) -> bool:
     if is_connect(spark) or has_scheme(folder):
         return False
     default: str | None = spark._jsc.hadoopConfiguration().get("fs.defaultFS")

@@ -45,8 +45,7 @@ class Sides:
                 else:
                     self.output.late(stream, records, np.full(records.num_rows, missed_us))
         for name, records in self.output.take().items():
-            if number > self.sinks[name].last_number:
-                self.sinks[name].commit(number, records)
+            self.sinks[name].commit(number, records)
             noted(name, number)
 
     def close(self) -> None:
@@ -79,9 +78,8 @@ class NumberedWriter:
             parts = [conform(part, self._plan.output_schema) for packet in packets for part in from_packet(packet)]
             found = pa.Table.from_batches(parts, self._plan.output_schema)
         rows = self._rows(found)
-        if rows and number > self._sink.last_number:
-            self._sink.commit(number, rows)
         if rows:
+            self._sink.commit(number, rows)
             self._noted(self._name, number)
         if rows and self._on_rows is not None:
             self._on_rows(number, rows)

@@ -6,6 +6,7 @@ import re
 
 NOTE = "watersmeet.json"  # in a checkpoint: whose it is
 RUN_NOTE = "watersmeet-run.txt"  # and the name of its run
+STARTS_NOTE = "watersmeet-starts.json"  # and the starts of it that may have written to its sinks
 TAKEN_NOTE = "watersmeet-taken.json"  # and the last batches whose rows its sinks have
 
 

@@ -18,6 +18,7 @@ from watersmeet.errors import SetupError, UnsafeFolderError, UnsupportedError, W
 from watersmeet.hosts.spark import hot
 from watersmeet.hosts.spark.archive import follow
 from watersmeet.hosts.spark.checkpoint import Checkpoint, Owner
+from watersmeet.hosts.spark.claimed_files import ClaimedFiles
 from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
 from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
@@ -80,6 +81,12 @@ class Running:
     query: StreamingQuery
     checkpoint: str
     tally: Tally = field(default_factory=Tally)
+    claimed: ClaimedFiles | None = None  # the files that Spark writes, if they are ours to look after
+
+    def check_owner(self, *, has_written: bool) -> None:
+        """Raises if a newer start of the run owns what this one writes."""
+        if self.claimed is not None:
+            self.claimed.look(has_written=has_written)
 
     @property
     def metrics(self) -> Metrics:
@@ -132,7 +139,8 @@ class SparkRun:
             self._refuse_in_process(checkpoints)
             connect = is_connect(self.spark)
             jobs = zip(self.jobs, checkpoints, strict=True)
-            sinks = [SparkSink(job, folder, over_connect=connect) for job, folder in jobs]
+            lasting = self.choices.checkpoint is not None
+            sinks = [SparkSink(job, folder, over_connect=connect, lasting=lasting) for job, folder in jobs]
             watching = Watching(sinks, boards or {})
             check_workers(self.spark)
             owners = self._owners(sinks)
@@ -190,7 +198,7 @@ class SparkRun:
             df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
         query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
         follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
-        return Running(sink.job, query, sink.checkpoint)
+        return Running(sink.job, query, sink.checkpoint, claimed=sink.claimed)
 
     def _trigger(self) -> dict[str, Any]:
         if self.choices.available_now:
@@ -204,6 +212,7 @@ class SparkRun:
                 batches = list(one.new_batches())
                 for batch in batches:
                     tell(one, batch)
+                one.check_owner(has_written=bool(batches))
                 if self._stop and one.query.isActive:
                     ending.setdefault(number, one.tally.batches)
                     if one.tally.batches > ending[number] or not one.query.status["isTriggerActive"]:
@@ -211,8 +220,10 @@ class SparkRun:
                 _raise_failure(one, self._stop)
             time.sleep(POLL_SECONDS)
         for one in running:
-            for batch in one.new_batches():
+            batches = list(one.new_batches())
+            for batch in batches:
                 tell(one, batch)
+            one.check_owner(has_written=bool(batches))
             _raise_failure(one, self._stop)
 
     @contextmanager

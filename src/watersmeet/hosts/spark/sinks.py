@@ -15,15 +15,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
+from watersmeet.hosts.spark import starts
 from watersmeet.hosts.spark.bad import goes_beside, streams_of
 from watersmeet.hosts.spark.checkpoint import METADATA as CHECKPOINT_METADATA
-from watersmeet.hosts.spark.checkpoint import Checkpoint
+from watersmeet.hosts.spark.checkpoint import Checkpoint, is_here
+from watersmeet.hosts.spark.claimed_files import ClaimedFiles
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.numbered import NumberedWriter, Sides, run_beside
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.taken import TakenNote
 from watersmeet.io.conform import conform
+from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.folder_claim import PREFIX
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
@@ -51,7 +55,8 @@ _JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 class SparkSink:
     """Where the results of one job go. Making it checks what can be checked before anything runs."""
 
-    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False) -> None:
+    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False, lasting: bool = False) -> None:
+        """lasting: a later run may go on with the checkpoint, or with a copy of it."""
         given = {key.lower(): value for key, value in job.sink.items()}
         self.job = job
         self.on_rows: OnAnswers | None = None  # is called with rows that are printed
@@ -60,7 +65,9 @@ class SparkSink:
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
         self.connector = connector_named(given.get("sink"))
         self.beside = goes_beside(job.plan)
+        self._lasting = lasting
         self._numbered: NumberedWriter | None = None
+        self.claimed: ClaimedFiles | None = None  # what Spark writes there by itself
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
@@ -96,6 +103,7 @@ class SparkSink:
         """Start writing a streaming DataFrame."""
         if self._numbered is None:
             self._clear_old()
+            self._claim_files(df.sparkSession)
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         with self._starting():
@@ -115,6 +123,11 @@ class SparkSink:
         # Going on from a checkpoint, Spark adds to what the same query wrote; clearing it would lose what was answered.
         if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
             _clear(Path(self.path or ""), self.partition_by)
+
+    def _claim_files(self, spark: SparkSession) -> None:
+        """Where we can see them."""
+        if self._lasting and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
+            self.claimed = ClaimedFiles(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -149,6 +162,7 @@ class SparkSink:
             checkpoint = Checkpoint(spark, self.checkpoint)
             run, note = checkpoint.run_name(), TakenNote(spark, checkpoint)
             taken = note.known()
+            start = starts.begun(checkpoint) if self._lasting else None
             # Going on, what is there may be another query's: what was there before was replaced when this one began.
             goes_on = checkpoint.read(CHECKPOINT_METADATA) is not None
             sink = numbered_sink(
@@ -160,18 +174,21 @@ class SparkSink:
                 changes=change_column(plan),
                 taken=taken.get(self.job.name, -1),
                 tell=_tell,
+                start=start,
             )
             if any(name.lower() == "commit_every" for name in self.job.sink):
                 log.warning(
                     "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
                 )
-            sides = self._sides(run, taken, goes_on=goes_on) if self.beside else None
+            sides = self._sides(run, start, taken, goes_on=goes_on) if self.beside else None
+            if start is not None:
+                starts.opened(checkpoint, start, [sink, *(() if sides is None else sides.sinks.values())])
             self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
             for name, last_number in self._numbered.taken().items():
                 checkpoint.refuse_newer(name, last_number)
         return self._numbered
 
-    def _sides(self, run: str, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
+    def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
         """The sinks beside the answers; another query of the script may write to them too."""
         output = SideOutput(streams_of(self.job.plan))
         sinks = {
@@ -182,6 +199,7 @@ class SparkSink:
                 run_beside(run, name),
                 taken=taken.get(name, -1),
                 tell=_tell,
+                start=start,
             )
             for name, one in output.sinks.items()
         }
@@ -279,7 +297,8 @@ def _limit(name: str, written: str | None) -> int | None:
 
 
 def _holds_something(target: Path) -> bool:
-    return target.is_file() or (target.is_dir() and any(target.iterdir()))
+    # A start that failed may have claimed it, and written nothing.
+    return target.is_file() or (target.is_dir() and any(not one.name.startswith(PREFIX) for one in target.iterdir()))
 
 
 def _check_may_clear(target: Path, columns: Sequence[str]) -> None:

@@ -205,7 +205,13 @@ class NumberedSink(Protocol):
     many seconds come together. One whose commits take little has `commits_soon`: in-process, unless a run says how
     often to commit, answers go there as soon as those before are there. `may_forget`, if it is true: whoever reads may
     take away what it has, as with files, so a run that misses there what it gave goes on with a warning; else it
-    ends."""
+    ends. `written_by`: the token of the start that has written its last batch, as it was found when the sink was
+    opened; None if nothing was.
+
+    The newest start of a run owns the sink. So one that can keeps the start beside the number: it claims the sink when
+    it is opened, and a commit, in the step that makes it count, finds the claim its own or is refused (`claims.py`
+    has the words). One that does not keep it should at least ask anew which number it has whenever `last_number` is
+    read: then a commit behind which somebody else has written is refused, too."""
 
     @property
     def last_number(self) -> int:
@@ -230,8 +236,21 @@ class SourceOpening:
 
 
 @dataclass(frozen=True)
+class Start:
+    """One start of a run. Copies of one checkpoint may all be started, and only the newest start owns the sinks of the
+    run. `token` is its own, eight hexadecimal digits; `known`, those of the starts before it that its checkpoint knows:
+    what a sink has was written by one of them, or by another copy. `since` and `place` are for people."""
+
+    token: str
+    known: frozenset[str] = frozenset()
+    since: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
 class SinkOpening:
-    """What a sink is opened with. `run` is the name of the run, the same in all its lives, new for a new checkpoint.
+    """What a sink is opened with. `run` is the name of the run, the same in all its lives, new for a new checkpoint;
+    `start` is this life of it, None if no other can ever be.
     `keys` are the columns by which the rows of a changing answer are known, if it has any; `changes` names the column
     that says whether a row comes or goes, None if rows only come. `taken`: the last number that the checkpoint knows
     the sink to have, -1 if all that it was given will be given again. `makes_anew`: the user has said that what is gone
@@ -245,6 +264,7 @@ class SinkOpening:
     changes: str | None = None
     taken: int = -1
     makes_anew: bool = False
+    start: Start | None = None
 
     @property
     def must_be_there(self) -> bool:

@@ -1,7 +1,8 @@
 """Answers as files of a folder, each under the numbers of its batches: a number is there once, whatever happens.
 
 A file is written under a hidden name and renamed, so it is there whole or not at all; its name says by which run it was
-written, and up to which batch. After a crash the names tell what the sink has.
+written, and up to which batch. After a crash the names tell what the sink has. A hidden file beside them says which
+start of the run owns the folder.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
+from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.sealed import BrokenSealError
 from watersmeet.io.sinks import SUFFIXES
 from watersmeet.io.writers import WRITERS, writable
@@ -26,15 +30,25 @@ class FolderSink:
     may_forget = True  # files may be taken away by those they are for
 
     def __init__(
-        self, name: str, path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], run: str
+        self,
+        name: str,
+        path: Path,
+        kind: str,
+        mode: str,
+        schema: pa.Schema,
+        options: Mapping[str, str],
+        run: str,
+        start: Start | None = None,
     ) -> None:
         """run: the name of the run. Files of others are left alone, and refused unless `mode` says so."""
         self._path, self._kind, self._schema, self._options, self._run = path, kind, schema, options, run
+        self._claim = FolderClaim(name, path, run, start)
         refuse_file(name, path)
         with writable(path):
             path.mkdir(parents=True, exist_ok=True)
-            self._clear_drafts()
-        self.last_number = self._last()
+            with self._claim.taking_over():
+                self._clear_drafts()
+                self.last_number = self._last()
         strangers = [one for one in self._visible() if self._number_of(one) is None]
         if strangers and self.last_number < 0 and mode != "append":
             self._refuse_or_clear(strangers, mode)
@@ -43,12 +57,18 @@ class FolderSink:
         if number <= self.last_number:
             return
         target = self._path / f"part-{self._run}-{number:015d}{SUFFIXES[self._kind]}"
-        draft = target.with_name(f".{target.name}.tmp")
+        # Of its own: a start that is refused may write one at the same time.
+        draft = target.with_name(f".{target.name}.{uuid4().hex[:8]}.tmp")
         with committed(target):
             write_draft(draft, self._kind, self._schema, self._options, rows)
-            draft.replace(target)
-            sync(self._path)
+            with self._claim.committing():
+                draft.replace(target)
+                sync(self._path)
         self.last_number = number
+
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
 
     def close(self) -> None:
         pass

@@ -158,9 +158,19 @@ class GuardedSink:
         self.commit_every_s: float | None = getattr(sink, "commit_every_s", None)
         self.may_forget = bool(getattr(sink, "may_forget", False))
         self.commits_soon: bool = getattr(sink, "commits_soon", False)
+        self._last: int | None = None  # what it had when it was first asked, and what it was given since
+
+    @property
+    def written_by(self) -> str | None:
+        return getattr(self.inner, "written_by", None)
 
     @property
     def last_number(self) -> int:
+        found = self._found()
+        self._last = found if self._last is None else self._last
+        return found
+
+    def _found(self) -> int:
         with called(self.connector, "last_number", SinkError, self._secrets):
             number = self.inner.last_number
         if not isinstance(number, int) or number < -1:
@@ -168,8 +178,16 @@ class GuardedSink:
         return number
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
+        found = self.last_number
+        assert self._last is not None
+        if found > self._last and not hasattr(self.inner, "written_by"):  # else it refuses itself, by name
+            raise SinkError(
+                f"connector {self.connector!r} has batch {found:,} of this run, which another process has written",
+                hint="another copy of this checkpoint runs: let one of them run, and stop the other",
+            )
         with called(self.connector, "commit()", SinkError, self._secrets):
             self.inner.commit(number, rows)
+        self._last = max(self._last, number)
 
     def close(self) -> None:
         with called(self.connector, "close()", SinkError, self._secrets):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.folder_sink import FolderSink
 from watersmeet.io.connectors.gone import OPTION, check_taken
 from watersmeet.io.connectors.opening import open_sink
@@ -60,20 +60,22 @@ def numbered_sink(
     changes: str | None = None,
     taken: int = -1,
     tell: Callable[[Warning], None] = warn,
+    start: Start | None = None,
 ) -> NumberedSink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on. keys, changes: by which
     columns the rows of a changing answer are known, and which one says whether they come or go. taken: the last number
-    that the checkpoint knows it to have; if it has not, that is an error, or told where readers may take files away."""
+    that the checkpoint knows it to have; if it has not, that is an error, or told where readers may take files away.
+    start: this one of the run, which owns the sink from now on."""
     given = {key.lower(): value for key, value in options.items()}
     connector = connector_of("sink", given)
     if connector is not None:
-        sink = open_sink(connector, name, given, schema, run, keys, changes, taken)
+        sink = open_sink(connector, name, given, schema, run, keys, changes, taken, start)
         check_taken(name, sink, taken, given.get(OPTION), tell)
         return sink
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))
-    sink = _folder_sink(name, path, kind, schema, given, run)
+    sink = _folder_sink(name, path, kind, schema, given, run, start)
     check_taken(name, sink, taken, None, tell)
     return sink
 
@@ -85,11 +87,11 @@ def adds_to_files(options: Mapping[str, str]) -> bool:
 
 
 def _folder_sink(
-    name: str, path: Path, kind: str, schema: pa.Schema, given: Mapping[str, str], run: str
+    name: str, path: Path, kind: str, schema: pa.Schema, given: Mapping[str, str], run: str, start: Start | None
 ) -> FolderSink | PartitionedFolderSink:
     if not schema.names:
         raise SinkError(f"sink {name!r} would have no columns")
     columns = partition_columns(name, given.get("partition_by"), schema)
     if columns:
-        return PartitionedFolderSink(name, path, columns, kind, mode_of(name, given), schema, given, run)
-    return FolderSink(name, path, kind, mode_of(name, given), schema, given, run)
+        return PartitionedFolderSink(name, path, columns, kind, mode_of(name, given), schema, given, run, start)
+    return FolderSink(name, path, kind, mode_of(name, given), schema, given, run, start)

@@ -12,7 +12,7 @@ from watersmeet.errors import SinkError, SourceError, WatersmeetError
 from watersmeet.io.conform import check_columns, held_columns, plain_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.connected_table import ConnectedTable
-from watersmeet.io.connectors.contract import Connector, NumberedSink, SinkOpening, SourceOpening, TableOpening
+from watersmeet.io.connectors.contract import Connector, NumberedSink, SinkOpening, SourceOpening, Start, TableOpening
 from watersmeet.io.connectors.gone import makes_anew
 from watersmeet.io.connectors.guarded import GuardedSink, GuardedSource, called
 from watersmeet.io.connectors.registry import opener_of, with_environment
@@ -80,9 +80,10 @@ def open_sink(
     keys: tuple[str, ...] = (),
     changes: str | None = None,
     taken: int = -1,
+    start: Start | None = None,
 ) -> NumberedSink:
     given = with_environment(name, options)
-    opening = SinkOpening(name, given, schema, run, keys, changes, taken, makes_anew(name, given))
+    opening = SinkOpening(name, given, schema, run, keys, changes, taken, makes_anew(name, given), start)
     secrets = secret_values(opening.options, connector.sink_options)
     return GuardedSink(connector.name, _opened(connector, "sink", opening, SinkError, secrets), secrets)
 

@@ -10,9 +10,12 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
+from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.connectors.folder_sink import NAME, committed, damaged, holds_others, refuse_file, sync, write_draft
 from watersmeet.io.partitioned import check_replaceable, parted
 from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
@@ -33,18 +36,21 @@ class PartitionedFolderSink:
         schema: pa.Schema,
         options: Mapping[str, str],
         run: str,
+        start: Start | None = None,
     ) -> None:
         """run: the name of the run. Files of others are left alone, and refused unless `mode` says so."""
         self._path, self._columns, self._kind, self._options, self._run = path, columns, kind, options, run
         self._schema = pa.schema([field for field in schema if field.name not in columns])
         self._list = path / f".commit-{run}.json"
+        self._claim = FolderClaim(name, path, run, start)
         refuse_file(name, path)
         with writable(path):
             path.mkdir(parents=True, exist_ok=True)
-            listed = self._finish()
-            for draft in path.glob(f".part-{run}-*.tmp"):
-                draft.unlink(missing_ok=True)
-            self.last_number = max(listed, self._last())
+            with self._claim.taking_over():
+                listed = self._finish()
+                for draft in path.glob(f".part-{run}-*.tmp"):
+                    draft.unlink(missing_ok=True)
+                self.last_number = max(listed, self._last())
             strangers = [one for one in path.iterdir() if not one.name.startswith((".", "_"))]
             if strangers and self.last_number < 0 and mode != "append":
                 self._refuse_or_clear(strangers, mode)
@@ -53,9 +59,15 @@ class PartitionedFolderSink:
         if number <= self.last_number:
             return
         with committed(self._path):
-            self._write_list(number, self._drafted(number, pa.concat_batches(rows)))
-            self._finish()
+            drafts = self._drafted(number, pa.concat_batches(rows))
+            with self._claim.committing():
+                self._write_list(number, drafts)
+                self._finish()
         self.last_number = number
+
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
 
     def close(self) -> None:
         pass
@@ -63,9 +75,10 @@ class PartitionedFolderSink:
     def _drafted(self, number: int, rows: pa.RecordBatch) -> dict[str, str]:
         """Write the rows of every folder under hidden names; where each file belongs."""
         drafts: dict[str, str] = {}
+        mine = uuid4().hex[:8]  # a start that is refused may write some at the same time
         own = rows.select(self._schema.names)
         for folder, numbers in parted(rows, self._columns):
-            draft = self._path / f".part-{self._run}-{number:015d}-{len(drafts):05d}.tmp"
+            draft = self._path / f".part-{self._run}-{number:015d}-{len(drafts):05d}-{mine}.tmp"
             write_draft(draft, self._kind, self._schema, self._options, [own.take(numbers)])
             drafts[draft.name] = str(folder / f"part-{self._run}-{number:015d}{SUFFIXES[self._kind]}")
         return drafts

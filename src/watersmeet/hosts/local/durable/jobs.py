@@ -11,7 +11,7 @@ from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
 from watersmeet.hosts.local.durable.run import DurableRun, Settings
 from watersmeet.hosts.local.durable.taken import taken_by
-from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
@@ -92,7 +92,7 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
     streams = streams_of(job.plan)
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
 
-    def sink(run: str) -> NumberedSink:
+    def sink(run: str, start: Start) -> NumberedSink:
         if pushed and job.sink is CONSOLE:
             return NoSink()
         keys, changes = answer_keys(job.plan), change_column(job.plan)
@@ -105,6 +105,7 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
             changes=changes,
             taken=taken_by(folder).answers,
             tell=tell,
+            start=start,
         )
         note_replaced(folder, job.sink)
         return made

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import DamagedCheckpointWarning, FloodWarning, RunError, SkippedRowsWarning, WatersmeetError
+from watersmeet.hosts.local.durable import starts
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import (
     BatchRecord,
@@ -52,7 +53,7 @@ from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.fed_query import PUSHED, FedQuery
 from watersmeet.hosts.local.run import BATCH_ROWS, FINISHING_S
 from watersmeet.io.bad_rows import without_bad_rows
-from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, as_piece, changed_files_of, lag_of
+from watersmeet.io.connectors.contract import NumberedSink, Range, Reader, Start, as_piece, changed_files_of, lag_of
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.operators.answers import Answer, as_batches
@@ -64,7 +65,7 @@ from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 
 _LOOK_S = 0.005  # how soon to look again whether there is memory for a copy
-MakeSink = Callable[[str], NumberedSink]
+MakeSink = Callable[[str, Start], NumberedSink]
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
 
@@ -100,7 +101,7 @@ class DurableRun:
         *,
         tell: Tell = warn,
     ) -> None:
-        """make_sink: is given the name of the run, which is new for a new checkpoint."""
+        """make_sink: is given the name of the run, which is new for a new checkpoint, and this start of it."""
         self.plan = plan
         self.settings = settings or Settings()
         self.on_answers: OnAnswers | None = None
@@ -138,8 +139,12 @@ class DurableRun:
             self._journal = Journal(self._folder.path, name, sync=self.settings.sync, reached=self._reached)
             self._snapshots = Snapshots(self._folder.path, name)
             self._loads = TableLoads(self._folder.path, name, self.fed, tell, kept)
-            self._sink = make_sink(name)
-            self._sides = SideFlows(self.fed.clock.side, name, self._folder.path, tell)
+            start = starts.begun(self._folder.path)
+            self._sink = make_sink(name, start)
+            self._sides = SideFlows(self.fed.clock.side, name, self._folder.path, start, tell)
+            starts.opened(self._folder.path, start, [self._sink, *self._sides.sinks])
+            # Asked once: what it has of later batches, if this life has not given it, is another start's.
+            self._there = self._sink.last_number
         except BaseException:
             self._folder.close()
             raise
@@ -415,7 +420,7 @@ class DurableRun:
         """What was cut off at the end of the journal was never committed; if it was, the disk has lost it since. Nor is
         anything committed that is not in the journal; new batches under numbers that a sink has would be passed
         over."""
-        found = max(self._sink.last_number, self._sides.last_number)
+        found = max(self._there, self._sides.last_number)
         if found <= self._written:
             return
         what = "is damaged" if self._journal.is_torn else "is older than what was written with it"
@@ -737,7 +742,7 @@ class DurableRun:
 
     def _give(self, answers: list[Answer]) -> None:
         assert self._outflow is not None
-        is_there = self._number <= max(self._sink.last_number, self.given_before)  # committed before a crash
+        is_there = self._number <= max(self._there, self.given_before)  # committed before a crash
         self._outflow.put(self._number, [] if is_there else answers)
         self._sides.put(self._number)
         if any(one.num_rows for one in answers):

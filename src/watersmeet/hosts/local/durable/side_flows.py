@@ -6,14 +6,14 @@ be of one kind and in one place. What a batch brings here is the same whenever i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from pathlib import Path
 
 from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.taken import taken_by
-from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.late_rows import Tell, warn
@@ -21,7 +21,7 @@ from watersmeet.runtime.side_output import SideOutput
 
 
 class SideFlows:
-    def __init__(self, output: SideOutput, run: str, folder: Path, tell: Tell = warn) -> None:
+    def __init__(self, output: SideOutput, run: str, folder: Path, start: Start, tell: Tell = warn) -> None:
         """run: the name of the run; folder: its checkpoint, where it is noted which sinks it has had."""
         self._output = output
         self.taken = dict(taken_by(folder).sides)  # the last batch that brought something, by sink
@@ -38,7 +38,9 @@ class SideFlows:
                     run_beside(run, name),
                     taken=self.taken.get(name, -1),
                     tell=tell,
+                    start=start,
                 )
+            self._there = {name: sink.last_number for name, sink in self._sinks.items()}
             if self._sinks:
                 note(folder, sides=sorted({*had, *self._sinks}))
         except BaseException:
@@ -49,15 +51,19 @@ class SideFlows:
         self._flows = {name: Outflow(sink, commits, on_error, before) for name, sink in self._sinks.items()}
 
     @property
+    def sinks(self) -> Collection[NumberedSink]:
+        return self._sinks.values()
+
+    @property
     def last_number(self) -> int:
-        """The last number that one of the sinks has."""
-        return max((sink.last_number for sink in self._sinks.values()), default=-1)
+        """The last number that one of the sinks had when it was opened."""
+        return max(self._there.values(), default=-1)
 
     def put(self, number: int) -> None:
         """Hand on what a batch has brought, to those that do not have it yet."""
         brought = self._output.take()
         for name, flow in self._flows.items():
-            is_there = number <= self._sinks[name].last_number  # it was committed before a crash
+            is_there = number <= self._there[name]  # it was committed before a crash
             if any(one.num_rows for one in brought.get(name, [])):
                 self.taken[name] = number
             flow.put(number, [] if is_there else brought.get(name, []))

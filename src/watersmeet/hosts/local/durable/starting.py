@@ -19,7 +19,7 @@ from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
 from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
 from watersmeet.hosts.local.durable.taken import taken_by
-from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_words
@@ -43,7 +43,11 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     kept = KeptAnswers(asked.max_waiting) if asked.sink is None and asked.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
     folder = local_folder(asked.checkpoint)
-    run = DurableRun(plan, folder, lambda name: _sink(plan, asked, kept, name, folder), readers, settings_of(asked))
+
+    def sink(name: str, start: Start) -> NumberedSink:
+        return _sink(plan, asked, kept, name, start, folder)
+
+    run = DurableRun(plan, folder, sink, readers, settings_of(asked))
     run.fed.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
@@ -104,7 +108,7 @@ def settings_of(asked: Lasting) -> Settings:
     )
 
 
-def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, folder: Path) -> NumberedSink:
+def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, start: Start, folder: Path) -> NumberedSink:
     if kept is not None:
         return kept
     if asked.sink is None:
@@ -114,7 +118,7 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, folder
     check_sink_words("out", asked.sink)
     keys, changes = answer_keys(plan), change_column(plan)
     taken, said = taken_by(folder).answers, replacing_once(folder, asked.sink)
-    made = numbered_sink("out", said, plan.output_schema, run, keys=keys, changes=changes, taken=taken)
+    made = numbered_sink("out", said, plan.output_schema, run, keys=keys, changes=changes, taken=taken, start=start)
     note_replaced(folder, asked.sink)
     return made
 

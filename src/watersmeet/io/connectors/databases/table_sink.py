@@ -1,4 +1,5 @@
-"""An answer kept as a table of a database: each batch is one transaction, which the number of the batch is part of."""
+"""An answer kept as a table of a database: each batch is one transaction, which the number of the batch is part of, and
+that the start which brings it still owns the table."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from time import monotonic, sleep
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
+from watersmeet.io.connectors.claims import Claim, Owner, owner_in
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.databases.database import (
     Database,
@@ -26,6 +28,7 @@ from watersmeet.io.connectors.gone import gone
 from watersmeet.io.sinks import mode_of
 
 BATCHES = "watersmeet_batches"
+STARTS = "watersmeet_starts"
 INSTANT = "_ts"  # when a change was: the table is what is now
 PATIENCE_S, PAUSE_S = 30.0, 0.5  # a server may be started again meanwhile
 _STAGED = "s"
@@ -38,6 +41,7 @@ class TableSink:
         if not table_parts(self._written):
             raise SinkError(f"sink {opening.name!r} has table = {self._written!r}, which names no table")
         self._table, self._batches = quoted_table(self._written), beside(self._written, BATCHES)
+        self._claim, self._starts = Claim.of(opening), beside(self._written, STARTS)
         self._changes = opening.changes if _keeps_answer(opening) else None
         self._schema = _kept_columns(opening.schema, self._changes)
         self._names: list[str] = self._schema.names
@@ -68,6 +72,8 @@ class TableSink:
             taken = self._taken(work)
             if taken is None:
                 raise self._forgotten()
+            if self._claim.is_made:
+                self._note_owner(work, self._claim.committed(self._owner(work)))
             if taken == number:  # by a commit of which no word came back
                 return
             self._check_alone(taken)
@@ -168,7 +174,10 @@ class TableSink:
                 f"CREATE TABLE IF NOT EXISTS {self._batches} "
                 "(run TEXT NOT NULL, sink TEXT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (run, sink))"
             )
+            # The row of a run in the table of numbers is locked first, here and by commits: they come one by one.
             columns, taken = work.columns_of(self._written), self._taken(work)
+            if self._claim.is_made:
+                self._take_over(work)
             self._check_still_there(columns, taken)
             if columns is None:
                 self._create(work)
@@ -243,6 +252,39 @@ class TableSink:
         work.run(
             f"UPDATE {self._batches} SET number = {number} WHERE run = {mark} AND sink = {mark}", self._run, self._name
         )
+
+    def _take_over(self, work: Work) -> None:
+        work.run(
+            f"CREATE TABLE IF NOT EXISTS {self._starts} "
+            "(run TEXT NOT NULL, sink TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (run, sink))"
+        )
+        found = self._owner(work)
+        owner, mark = self._claim.taking_over(found), self._database.mark
+        if found is not None:
+            self._note_owner(work, owner)
+            return
+        work.run(f"INSERT INTO {self._starts} VALUES ({mark}, {mark}, {mark})", self._run, self._name, owner.as_text())
+
+    def _owner(self, work: Work) -> Owner | None:
+        mark = self._database.mark
+        row = work.first(
+            f"SELECT owner FROM {self._starts} WHERE run = {mark} AND sink = {mark}", self._run, self._name
+        )
+        return None if row is None else owner_in(row[0], STARTS)
+
+    def _note_owner(self, work: Work, owner: Owner | None) -> None:
+        if owner is not None:
+            mark = self._database.mark
+            work.run(
+                f"UPDATE {self._starts} SET owner = {mark} WHERE run = {mark} AND sink = {mark}",
+                owner.as_text(),
+                self._run,
+                self._name,
+            )
+
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
 
     def _forgotten(self) -> SinkError:
         return SinkError(

@@ -1,5 +1,6 @@
 """Answers into a Delta table: each commit carries the name of the run and the number of its batch, so that a repeat is
-known, in the same transaction as the rows."""
+known, in the same transaction as the rows; and the start that owns the table, so that it fails if another has claimed
+it."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+from watersmeet.io.connectors.delta.claimed import DeltaClaim
 from watersmeet.io.connectors.delta.log import version_file
 from watersmeet.io.connectors.delta.opening import Place, columns_of
 from watersmeet.io.connectors.gone import gone
@@ -51,31 +53,43 @@ class DeltaSink:
         if table is not None:
             self._check(name, table)
         self._table = table or self._made()
+        self._claim = DeltaClaim(opening, self._run)
+        with self._place.told("cannot be written", GO_ON):
+            self._claim.take_over(self._table)
+        self.last_number = self._last(self._table)
         self._is_partial = set(columns_of(self._table, self._place.path).names) != set(self._schema.names)
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
             return
-        mark = CommitProperties(app_transactions=[Transaction(app_id=self._run, version=number)])
         with self._place.told("cannot be written", GO_ON):
             self._table.update_incremental()
             self._check_there()
+            mark = [Transaction(app_id=self._run, version=number), *self._claim.marks(self._table)]
             self._check_alone()
-            write_deltalake(
-                self._table,
-                pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema),
-                mode="append",
-                schema_mode="merge" if self._is_partial else None,
-                target_file_size=self._file_bytes,
-                commit_properties=mark,
-            )
+            with self._claim.told(self._table):
+                self._write(rows, CommitProperties(app_transactions=mark))
         self.last_number = number
         self._commits += 1
         if self._compact_every is not None and self._commits % self._compact_every == 0:
             self._compact()
 
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
+
     def close(self) -> None:
         pass
+
+    def _write(self, rows: Sequence[pa.RecordBatch], mark: CommitProperties) -> None:
+        write_deltalake(
+            self._table,
+            pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema),
+            mode="append",
+            schema_mode="merge" if self._is_partial else None,
+            target_file_size=self._file_bytes,
+            commit_properties=mark,
+        )
 
     def _made(self) -> DeltaTable:
         with self._place.told("cannot be made", GO_ON):

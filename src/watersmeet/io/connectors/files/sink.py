@@ -3,6 +3,10 @@
 A store has no rename: an object is there whole, once it was put. Where a commit is several files, by the values of
 columns, a mark is put behind them; files of a number without a mark are what a crash has left, and are removed by the
 next life of the run.
+
+Nor has it a lock. Every start puts an object of its own that says so (`claimed.py`), and looks for a newer one before
+and after it puts a batch. A put that was under way when another start claimed the folder cannot be held back: whoever
+put it ends, and says so.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ import pyarrow.fs as pa_fs
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
-from watersmeet.io.connectors.files.folder import Folder, kind_of
+from watersmeet.io.connectors.files.claimed import StoreClaim
+from watersmeet.io.connectors.files.folder import Folder, kind_of, put
 from watersmeet.io.connectors.folder_sink import NAME, damaged, write_draft
 from watersmeet.io.connectors.lake_options import interval_s, one_of
 from watersmeet.io.formats import ALIASES
@@ -46,6 +51,9 @@ class StoreSink:
         self._columns = partition_columns(name, options.get("partition_by"), opening.schema)
         self._schema = pa.schema([field for field in opening.schema if field.name not in self._columns])
         mode = one_of(name, options, "mode", ("error", "append", "overwrite"), "error")
+        self._claim = StoreClaim(opening, self._folder)
+        with self._folder.told("cannot be written", GO_ON):
+            self._claim.take_over()
         files = list(self._files())
         self.last_number = self._marked() if self._columns else self._largest(files)
         own = [path for path in files if self._number_of(path) is not None]
@@ -59,6 +67,7 @@ class StoreSink:
             return
         name = f"part-{self._run}-{number:015d}.{self._kind}"
         with self._folder.told("cannot be written", GO_ON):
+            self._claim.begin_commit()
             if not self._columns:
                 self._put_rows(name, rows)
             else:
@@ -66,7 +75,9 @@ class StoreSink:
                 own = whole.select(self._schema.names)
                 for folder, numbers in parted(whole, self._columns):
                     self._put_rows(f"{folder.as_posix()}/{name}", [own.take(numbers)])
-                self._put(self._mark, sealed(self._mark, json.dumps({"number": number}).encode()))
+                self._claim.check()  # the files count when the mark is there
+                put(self._folder, self._mark, sealed(self._mark, json.dumps({"number": number}).encode()))
+            self._claim.check()
         self.last_number = number
 
     def close(self) -> None:
@@ -76,17 +87,11 @@ class StoreSink:
         with TemporaryDirectory(prefix="watersmeet-") as scratch:
             draft = Path(scratch) / "part"
             write_draft(draft, self._kind, self._schema, self._options, rows)
-            self._put(name, draft.read_bytes())
+            put(self._folder, name, draft.read_bytes())
 
-    def _put(self, name: str, data: bytes) -> None:
-        files, path = self._folder.file_system, f"{self._folder.path}/{name}"
-        if isinstance(files, pa_fs.LocalFileSystem):  # which is a store of folders, and has a rename
-            files.create_dir(path.rpartition("/")[0])
-            hidden = "/.".join(path.rsplit("/", 1)) + ".tmp"
-            _write(files, hidden, data)
-            files.move(hidden, path)
-            return
-        _write(files, path, data)
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
 
     def _files(self) -> Iterator[str]:
         """What is there, but for what is hidden; by paths in the folder."""
@@ -145,8 +150,3 @@ class StoreSink:
         with self._folder.told("cannot be written", GO_ON):
             for path in paths:
                 self._folder.file_system.delete_file(f"{self._folder.path}/{path}")
-
-
-def _write(files: pa_fs.FileSystem, path: str, data: bytes) -> None:
-    with files.open_output_stream(path, compression=None) as stream:
-        stream.write(data)

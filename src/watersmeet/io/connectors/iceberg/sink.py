@@ -1,5 +1,5 @@
 """Answers into an Iceberg table: the snapshot of each commit carries the name of the run and the number of its batch,
-and so does a property of the table, which outlives snapshots."""
+and so does a property of the table, which outlives snapshots. Another says which start of the run owns it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
 from watersmeet.io.connectors.gone import gone
+from watersmeet.io.connectors.iceberg.claimed import IcebergClaim
 from watersmeet.io.connectors.iceberg.opening import Place, columns_of
 from watersmeet.io.connectors.lake_options import column_list, interval_s, one_of, size_in_bytes
 from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
@@ -50,7 +51,11 @@ class IcebergSink:
             raise SinkError(f"the Iceberg table {self._place.name} is there already", hint="say mode = 'append'")
         if table is not None:
             self._check(name, table, grows=grows)
+        self._claim = IcebergClaim(opening, self._run)
         self._table = self._made(catalog, partition, size) if table is None else table
+        with self._place.told("cannot be written", GO_ON):
+            self._table = self._claim.take_over(self._table)
+        self.last_number = self._last(self._table)
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
@@ -61,11 +66,15 @@ class IcebergSink:
             self._check_alone()
             with self._table.transaction() as change:
                 change.append(given, snapshot_properties={"watersmeet.run": self._run, "watersmeet.batch": str(number)})
-                change.set_properties({self._key: str(number)})
+                change.set_properties({self._key: str(number), **self._claim.properties(self._table)})
             if self._keep_s is not None:
                 before = datetime.now() - timedelta(seconds=self._keep_s)
                 self._table.maintenance.expire_snapshots().older_than(before).commit()
         self.last_number = number
+
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
 
     def close(self) -> None:
         pass

@@ -1,16 +1,19 @@
-"""The last batch that a sink has taken, in a topic of its own: one record for each run and sink, in the transaction of
-the batch. Older ones are removed by the brokers, as the topic is compacted."""
+"""The last batch that a sink has taken, and which start of the run owns it, in a topic of its own: one record for each
+run and sink, in the transaction of the batch, or of the claim. Older ones are removed by the brokers, as the topic is
+compacted."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from time import monotonic
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from watersmeet.errors import SinkError
+from watersmeet.io.connectors.claims import Owner, owner_in
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told, told_as
 
 DEFAULT_TOPIC = "watersmeet.batches"
@@ -24,17 +27,26 @@ def marker_key(run: str, sink: str) -> bytes:
     return json.dumps([run, sink]).encode()
 
 
-def marker_value(number: int) -> bytes:
-    return json.dumps({"batch": number}).encode()
+@dataclass(frozen=True)
+class Marker:
+    """The last number, or -1; the owner is not known of records of earlier versions."""
+
+    number: int = -1
+    owner: Owner | None = None
+
+    def value(self) -> bytes:
+        return json.dumps(
+            {"batch": self.number} | ({} if self.owner is None else {"owner": self.owner.as_text()})
+        ).encode()
 
 
-def last_number(cluster: Cluster, sink: str, topic: str, key: bytes) -> int:
-    """The last number that was committed under a key, or -1."""
+def last_marker(cluster: Cluster, sink: str, topic: str, key: bytes, *, waits: bool = True) -> Marker:
+    """What was committed last under a key. waits: also until open transactions that may have more of it have ended."""
     asking = _Asking(cluster, sink, topic, key)
     admin = made(SinkError, cluster, asking.what, AdminClient, cluster.config(asking.heard))
     with told_as(SinkError, cluster, asking.what, asking.heard):
         end = _end(admin, cluster, topic)
-        return asking.committed(end)
+        return asking.committed(end, waits=waits)
 
 
 def _end(admin: AdminClient, cluster: Cluster, topic: str) -> int:
@@ -56,11 +68,13 @@ class _Asking:
         self.heard = Heard()
         self.what = f"sink {sink!r} cannot learn from topic {topic!r} which batches it has"
 
-    def committed(self, end: int) -> int:
-        """The last number before an offset, or -1."""
-        found, looked, until_s = -1, False, monotonic() + max(_PATIENCE_S, self._cluster.timeout_s)
-        for at, number in self._read(0, end, "read_committed"):
-            found = found if number is None else number
+    def committed(self, end: int, *, waits: bool) -> Marker:
+        """The last before an offset."""
+        found, looked, until_s = Marker(), False, monotonic() + max(_PATIENCE_S, self._cluster.timeout_s)
+        for at, marker in self._read(0, end, "read_committed"):
+            found = found if marker is None else marker
+            if at is not None and not waits:
+                return found
             held_up = at is not None and at < end
             if held_up and not looked:
                 looked = True
@@ -73,8 +87,8 @@ class _Asking:
                 )
         return found
 
-    def _read(self, at: int, end: int, level: str) -> Iterator[tuple[int | None, int | None]]:
-        """Numbers under the key, and where all that may be read ends, as they come; each beside None."""
+    def _read(self, at: int, end: int, level: str) -> Iterator[tuple[int | None, Marker | None]]:
+        """Markers under the key, and where all that may be read ends, as they come; each beside None."""
         config = self._cluster.config(
             self.heard,
             group_id="watersmeet",
@@ -93,7 +107,11 @@ class _Asking:
                     if error is None:
                         at = one.offset() + 1
                         if one.key() == self._key and one.value() is not None:
-                            yield None, int(json.loads(one.value())["batch"])
+                            said = json.loads(one.value())
+                            yield (
+                                None,
+                                Marker(int(said["batch"]), owner_in(said.get("owner"), f"topic {self._topic!r}")),
+                            )
                     elif error.code() == KafkaError._PARTITION_EOF:
                         at = max(at, one.offset())
                         yield at, None

@@ -1,7 +1,8 @@
 """Answers as records of a topic: a batch is one transaction, which also says its number, so that none comes twice.
 
-Whoever reads with isolation.level = read_committed sees each batch whole or not at all. A run that starts anew with
-the same checkpoint shuts out the one before, should that still live: both have the same transactional.ids.
+Whoever reads with isolation.level = read_committed sees each batch whole or not at all. The newest start of a run owns
+the topic: it shuts out the one before, should that still live, as both have the same transactional.ids; and it says so
+beside the number, for the other to tell by whom.
 
 Two producers take turns. A transaction that is committed is not yet over for the brokers, which tell every partition
 of it; whoever begins another meanwhile under the same id is told to wait, and the library does for 20 ms.
@@ -18,10 +19,12 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from watersmeet.errors import SinkError
+from watersmeet.io.connectors.claims import Claim, Owner
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.gone import gone
 from watersmeet.io.connectors.kafka import markers
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
+from watersmeet.io.connectors.kafka.markers import Marker
 from watersmeet.io.connectors.kafka.topics import ensure_topic, is_missing
 from watersmeet.io.connectors.kafka.writing import KeyAndValue, RecordMaker, record_maker, whole_number
 
@@ -51,29 +54,48 @@ class Target:
 class KafkaSink:
     commits_soon = True  # a commit takes some milliseconds, and readers wait for it
 
-    def __init__(self, target: Target, records: RecordMaker, last_number: int | None = None) -> None:
-        """The topics are there. It first ends what a life before has left open, then learns what it has."""
-        self._target, self._records = target, records
+    def __init__(self, target: Target, records: RecordMaker, claim: Claim, *, is_new: bool = False) -> None:
+        """The topics are there. It first ends what a life before has left open, then learns what it has. is_new: the
+        topic was made just now, so it has nothing, whatever the markers say."""
+        self._target, self._records, self._claim = target, records, claim
         self._heard = Heard()
         self._key = markers.marker_key(target.run, target.sink)
+        if claim.is_made:  # one that has nothing to do here shuts out nobody
+            claim.taking_over(self._marker(waits=False).owner)
         # All are there before it is asked what was committed: until then another life can commit with any of them.
         self._producers = deque(self._connected(turn) for turn in range(_PRODUCERS))
-        if last_number is None:
-            last_number = markers.last_number(target.cluster, target.sink, target.marker_topic, self._key)
-        self.last_number = last_number
+        found = Marker() if is_new and not claim.is_made else self._marker()
+        self.last_number = -1 if is_new else found.number
+        self._owner: Owner | None = None
+        if claim.is_made:
+            self._owner = claim.taking_over(found.owner)
+            self._commit(Marker(self.last_number, self._owner), [])
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
             return
         made_of = [self._records.records(batch) for batch in rows if batch.num_rows]
+        if self._owner is not None:
+            self._owner = self._claim.committed(self._owner) or self._owner
+        self._commit(Marker(number, self._owner), made_of)
+        self.last_number = number
+
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
+
+    def _commit(self, marker: Marker, made_of: Sequence[Sequence[KeyAndValue]]) -> None:
         for tries_left in reversed(range(_TRIES)):
             try:
-                self._write(number, made_of)
+                self._write(marker, made_of)
                 break
             except KafkaException as error:
                 self._after(error.args[0], tries_left)
-        self.last_number = number
         self._producers.rotate()
+
+    def _marker(self, *, waits: bool = True) -> Marker:
+        target = self._target
+        return markers.last_marker(target.cluster, target.sink, target.marker_topic, self._key, waits=waits)
 
     def close(self) -> None:
         # Nothing is on its way: a commit waits for all of it.
@@ -105,12 +127,12 @@ class KafkaSink:
             raise told(SinkError, target.cluster, target.what, error.args[0], self._heard) from None
         return producer
 
-    def _write(self, number: int, made_of: Sequence[Sequence[KeyAndValue]]) -> None:
+    def _write(self, marker: Marker, made_of: Sequence[Sequence[KeyAndValue]]) -> None:
         self._producer.begin_transaction()
         for records in made_of:
             for key, value in records:
                 self._put(self._target.topic, key, value)
-        self._put(self._target.marker_topic, self._key, markers.marker_value(number), markers.PARTITION)
+        self._put(self._target.marker_topic, self._key, marker.value(), markers.PARTITION)
         self._commit_transaction()
 
     def _put(self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1) -> None:
@@ -148,10 +170,7 @@ class KafkaSink:
     def _told(self, error: KafkaError) -> SinkError:
         target = self._target
         if error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-            return SinkError(
-                f"{target.what}: another process writes with the same checkpoint",
-                hint="let one of them run; what this one had not committed is the other's to write",
-            )
+            return self._refused()
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return SinkError(
                 f"{target.what}: a row is larger than the topic takes ({error.str()})",
@@ -161,6 +180,18 @@ class KafkaSink:
         if missing is not None:
             return self._told_missing(missing)
         return told(SinkError, target.cluster, target.what, error, self._heard, _RESTART)  # type: ignore[return-value]
+
+    def _refused(self) -> SinkError:
+        """The brokers know only that it is shut out; who has done that says so in the marker."""
+        if self._claim.is_made:
+            try:
+                self._claim.check(self._marker(waits=False).owner)
+            except SinkError as refusal:
+                return refusal
+        return SinkError(
+            f"{self._target.what}: another process writes with the same checkpoint",
+            hint="another copy of this checkpoint runs: let one of them run, and stop the other",
+        )
 
     def _missing(self) -> str | None:
         """The topic that brokers which answer have not, if there is one."""
@@ -218,4 +249,4 @@ def open_sink(opening: SinkOpening) -> KafkaSink:
     )
     target = Target(opening.name, cluster, topic, marker_topic, opening.run)
     # Of a topic that was made just now, whatever the markers say: what can be given again shall be.
-    return KafkaSink(target, records, last_number=-1 if topic in missing else None)
+    return KafkaSink(target, records, Claim.of(opening), is_new=topic in missing)

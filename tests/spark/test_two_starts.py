@@ -1,0 +1,94 @@
+"""Two live copies of one checkpoint: on Spark, too, the newest start owns the sink, and the older is told by name."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import SinkError
+from watersmeet.hosts.spark.checkpoint import Checkpoint
+from watersmeet.hosts.spark.paths import STARTS_NOTE
+from watersmeet.hosts.spark.progress import Batch
+from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.io.connectors.claims import new_start
+from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.folder_claim import FolderClaim
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.plan.nodes import Plan
+
+
+def script(sink: str) -> str:
+    return f"""
+    CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (source = 'csv', path = 'in', time = 'ts', lateness = '1 day');
+    CREATE SINK out WITH ({sink}) AS SELECT k FROM s;"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    arrive(0)
+
+
+def arrive(number: int) -> None:
+    Path(f"in/.{number}").write_text(f"k,ts\n{number},2026-01-01 00:00:0{number}\n")
+    Path(f"in/.{number}").rename(f"in/{number}.csv")
+
+
+def goes_on_beside(spark: SparkSession, sink: str, claimed: Callable[[str, Start, Plan], object]) -> None:
+    """A run on Spark; once it has written its first batch, another start claims its sink; then more rows come."""
+    run = SparkRun(spark, script(sink), Choices(buckets=2, checkpoint="ck", trigger="200 milliseconds"))
+    patience = threading.Timer(300, run.request_stop)  # should nothing come
+    patience.daemon = True
+    patience.start()
+
+    def claim_once(running: Running, batch: Batch) -> None:
+        if batch.number == 0:
+            checkpoint = Checkpoint(spark, str(Path("ck").absolute()))
+            known = json.loads(checkpoint.read_sealed(STARTS_NOTE) or "[]")  # as a copy of the checkpoint has it
+            claimed(checkpoint.run_name(), new_start(known), running.job.plan)
+            arrive(1)
+
+    run.run(claim_once)
+
+
+def test_a_batch_of_an_older_start_is_refused_by_name(spark: SparkSession) -> None:
+    options = {"sink": "sqlite", "path": "out.db"}
+    taken: list[int] = []
+
+    def claimed(run: str, start: Start, plan: Plan) -> None:
+        sink = numbered_sink("out", options, plan.output_schema, run, start=start)
+        taken.append(sink.last_number)
+
+    with pytest.raises(SinkError, match=r"sink 'out' is owned by a newer start \(run \w+, start 2, since 20"):
+        goes_on_beside(spark, "sink = 'sqlite', path = 'out.db'", claimed)
+    assert taken == [0]
+    with sqlite3.connect("out.db") as database:
+        assert database.execute("SELECT k FROM out").fetchall() == [(0,)]
+    # The newest start is the next one: of the same checkpoint, as the other has written nothing.
+    SparkRun(
+        spark, script("sink = 'sqlite', path = 'out.db'"), Choices(available_now=True, buckets=2, checkpoint="ck")
+    ).run()
+    with sqlite3.connect("out.db") as database:
+        assert sorted(database.execute("SELECT k FROM out")) == [(0,), (1,)]
+
+
+def test_files_that_spark_writes_by_itself_are_looked_after_between_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def claimed(run: str, start: Start, plan: Plan) -> None:
+        with FolderClaim("out", tmp_path / "out", run, start).taking_over():
+            pass
+
+    with pytest.raises(SinkError, match=r"sink 'out' is owned by a newer start \(run \w+, start 2, since 20"):
+        goes_on_beside(spark, "sink = 'parquet', path = 'out'", claimed)
+    SparkRun(
+        spark, script("sink = 'parquet', path = 'out'"), Choices(available_now=True, buckets=2, checkpoint="ck")
+    ).run()
+    assert sorted(row.k for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [0, 1]
