@@ -18,8 +18,9 @@ NUMBERS = (
     "GREATEST(f, x)", "COALESCE(x, k, 0)", "NULLIF(x, 1)", "CASE WHEN x > 1 THEN x WHEN k > 1 THEN k END",
     "CASE k WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'many' END", "IF(x > 1, k, -k)", "g > f", "g = g", "g < 1",
     "d > f", "x > d", "k = x", "y > x", "y % 7", "y // 1000", "x BETWEEN k AND 5", "x NOT BETWEEN 0 AND 2",
-    "x IN (1, 2, NULL)", "x NOT IN (1, 2, NULL)", "x IS DISTINCT FROM k", "(x > 1) IS TRUE", "(x > 1) IS NOT FALSE",
-    "x > 1 AND k > 1", "x > 1 OR k > 1", "NOT (x > 1)", "d IS NULL", "ABS(x) << 2", "f / 0", "x / 0", "x % 0",
+    "x IN (1, 2, NULL)", "x NOT IN (1, 2, NULL)", "x IS DISTINCT FROM k", "(x > 1) IS TRUE", "x > 1 IS TRUE",
+    "x = k IS NULL", "NOT x = k IS NULL", "x > 1 IS DISTINCT FROM k > 1", "(x > 1) IS NOT FALSE", "x > 1 AND k > 1",
+    "x > 1 OR k > 1", "NOT (x > 1)", "d IS NULL", "ABS(x) << 2", "f / 0", "x / 0", "x % 0",
 )  # fmt: skip
 DECIMALS = (
     "ROUND(d)", "ROUND(d, 1)", "CEIL(d)", "FLOOR(d)", "CAST(d AS DECIMAL(7, 0))", "CAST(d AS DECIMAL(9, 1))",

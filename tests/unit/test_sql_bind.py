@@ -208,6 +208,25 @@ def test_aggregates_are_typed(aggregate: str, kind: pa.DataType) -> None:
     assert plan(f"SELECT {aggregate} AS v FROM a [RANGE 1 HOUR]").schema.field("v").type == kind
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("x = 2 IS NULL", "(x = 2) IS NULL"),
+        ("x > 1 IS TRUE", "(x > 1) IS TRUE"),
+        ("NOT x = 2 IS NOT NULL", "NOT ((x = 2) IS NOT NULL)"),
+        ("x > 1 IS DISTINCT FROM x > 2", "(x > 1) IS DISTINCT FROM (x > 2)"),
+        ("x IS NULL = FALSE", "(x IS NULL) = FALSE"),
+        ("x + 1 IS NULL AND x IN (1, 2) IS TRUE", "((x + 1) IS NULL) AND ((x IN (1, 2)) IS TRUE)"),
+        (
+            "s LIKE 'a%' IS NOT TRUE OR x BETWEEN 1 AND 2 IS NULL",
+            "((s LIKE 'a%') IS NOT TRUE) OR ((x BETWEEN 1 AND 2) IS NULL)",
+        ),
+    ],
+)
+def test_is_is_asked_of_a_whole_comparison(written: str, meant: str) -> None:
+    assert columns(f"SELECT {written} AS c FROM a") == columns(f"SELECT {meant} AS c FROM a")
+
+
 def test_a_constant_takes_the_type_of_the_column_it_meets() -> None:
     made = join(
         "SELECT a.k FROM a, dim WHERE a.d = 1.25 AND since >= '2024-01-01' AND a.ts < '2024-01-01 10:00:00+02:00'"

@@ -82,6 +82,8 @@ class ExpressionParser(parser.Parser):
         kind: parse for kind, parse in parser.Parser.PLACEHOLDER_PARSERS.items() if kind != TokenType.COLON
     }
     EXPONENT: ClassVar[dict[TokenType, type[exp.Expr]]] = {TokenType.DSTAR: exp.Pow}
+    # IS is asked of a whole comparison, as in PostgreSQL and DuckDB: x = y IS NULL is (x = y) IS NULL.
+    IS_PREDICATE_PRECEDENCE: ClassVar[Any] = parser.IsPredicatePrecedence.LOW
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER}
 
     constants: Sequence[Literal] = ()  # what the PLACEHOLDER words stand for, by their column (see parameters.py)
