@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tests.outsiders import (
     changing,
+    composed,
     expressions,
     joins,
     lists_and_copies,
@@ -34,6 +35,7 @@ FAMILIES: dict[str, tuple[Template, ...]] = {
     "lists": lists_and_copies.FAMILY,
     "expressions": expressions.FAMILY,
     "mixtures": mixtures.FAMILY,
+    "composed": composed.FAMILY,
     "decimals": expressions.DECIMAL_FAMILY,
 }
 

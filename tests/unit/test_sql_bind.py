@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pyarrow as pa
 import pytest
 
+import watersmeet as wm
 from tests.plans import golden_catalog
 from watersmeet.errors import BindError
 from watersmeet.model.windows import RowsWindow
@@ -225,6 +228,16 @@ def test_aggregates_are_typed(aggregate: str, kind: pa.DataType) -> None:
 )
 def test_is_is_asked_of_a_whole_comparison(written: str, meant: str) -> None:
     assert columns(f"SELECT {written} AS c FROM a") == columns(f"SELECT {meant} AS c FROM a")
+
+
+@pytest.mark.parametrize(
+    "null", ["-CAST(NULL AS BIGINT)", "-(CAST(NULL AS DECIMAL(4, 2)))", "CAST(-CAST(NULL AS INT) AS BIGINT)"]
+)
+def test_a_null_with_a_type_may_be_negated(null: str) -> None:
+    session = wm.Session()
+    times = pa.array([datetime(2026, 1, 1)], pa.timestamp("us"))
+    session.stream("a", pa.table({"x": [1], "ts": times}), time="ts")
+    assert session.sql(f"SELECT {null} AS c FROM a").to_arrow()["c"].to_pylist() == [None]
 
 
 def test_a_constant_takes_the_type_of_the_column_it_meets() -> None:

@@ -205,7 +205,7 @@ class ExpressionBinder:
         return self._negated(self.bind(node.this), node)
 
     def _negated(self, inner: Expression, node: exp.Expr) -> Expression:
-        if isinstance(inner, Literal) and is_number(inner.type):
+        if isinstance(inner, Literal) and is_number(inner.type) and inner.value is not None:
             return literals.negated(inner)
         return self.call("negate", [inner], node)
 
