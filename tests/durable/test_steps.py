@@ -1,8 +1,5 @@
 """What many calls push is one step of a batch, and the journal gives back what was written."""
 
-import json
-import struct
-
 import pyarrow as pa
 
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, together
@@ -33,15 +30,7 @@ def test_nothing_moves_past_what_is_said_of_time() -> None:
 def test_every_note_keeps_its_own_rows() -> None:
     first, second = Note("k1", None, "d1"), Note("client", 7, "d2")
     (step,) = together([pushed("a", 1, 2, note=first), pushed("a", 3), pushed("a", 4, 5, 6, note=second)])
-    data = b"".join(bytes(part) for part in BatchRecord(3, 1.5, 9, [step]).parts())
+    data = b"".join(bytes(part) for part in BatchRecord(3, 1.5, 9, [step], 7).parts())
     (again,) = BatchRecord.from_bytes(3, data, {"a": SCHEMA}).steps
     assert list(again.notes) == [(first, 2), (second, 3)]
     assert again.rows == step.rows
-
-
-def test_a_journal_with_one_note_for_all_rows_of_a_step_is_read() -> None:
-    body = pushed("a", 1, 2).rows.serialize()  # type: ignore[union-attr]
-    head = json.dumps([0.0, 0, [["pushed", "a", body.size, ["k1", None, "d1"]]]]).encode()
-    data = struct.pack("<I", len(head)) + head + body.to_pybytes()
-    (step,) = BatchRecord.from_bytes(0, data, {"a": SCHEMA}).steps
-    assert list(step.notes) == [(Note("k1", None, "d1"), 2)]

@@ -11,7 +11,7 @@ from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import GroupBy, Input, Plan, nodes_below
+from watersmeet.plan.nodes import Input, Plan
 from watersmeet.plan.pipelines import PUBLISHED
 
 
@@ -61,11 +61,6 @@ class ContinuousJob(SparkJob):
         keys = {code.expression.name for code in self.keys_of(one) if isinstance(code.expression, Column)}
         needed = self.physical.leaf(one.alias).columns | keys
         return [name for name in one.schema.names if name in needed]
-
-    def keeping(self) -> list[str]:
-        # A checkpoint from before has nothing of them where there were no rows, and is known by that.
-        groups = [one for one in nodes_below(self.plan.root) if isinstance(one, GroupBy)]
-        return [] if all(one.keys for one in groups) else ["aggregates over nothing are a row"]
 
     def admission(self, one: Input) -> Admission:
         """Every row counts; those without a key too."""

@@ -85,19 +85,18 @@ def as_one(steps: Sequence[Step]) -> Step:
 @dataclass(frozen=True)
 class BatchRecord:
     """The steps of a batch in their order, and what the clock on the wall showed. At the end of every batch time is
-    looked at. `part_rows`: when a batch has so many answers, those that follow are given under the next number; None in
-    journals that were written before."""
+    looked at. `part_rows`: when a batch has so many answers, those that follow are given under the next number."""
 
     number: int
     now_s: float
     today_us: int
     steps: Sequence[Step]
-    part_rows: int | None = None
+    part_rows: int
 
     def parts(self) -> list[Any]:
         """Its bytes, without copies of rows."""
         bodies: list[pa.Buffer] = []
-        told: list[list[Any]] = [] if self.part_rows is None else [["parts", "", self.part_rows]]
+        told: list[list[Any]] = []
         for step in self.steps:
             match step.kind:
                 case "read":
@@ -113,28 +112,25 @@ class BatchRecord:
                     told.append(["table", step.stream, step.range])
                 case "promise":
                     told.append(["promise", step.stream, step.until_us])
-        head = json.dumps([self.now_s, self.today_us, told], separators=(",", ":")).encode()
+        head = json.dumps([self.now_s, self.today_us, self.part_rows, told], separators=(",", ":")).encode()
         return [_SIZE.pack(len(head)), head, *bodies]
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
         """schemas: of the streams that are pushed."""
         (size,) = _SIZE.unpack_from(data)
-        now_s, today_us, told = json.loads(data[_SIZE.size : _SIZE.size + size])
+        now_s, today_us, part_rows, told = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
         steps: list[Step] = []
-        part_rows: int | None = None
         for kind, stream, *more in told:
             match kind:
-                case "parts":
-                    part_rows = more[0]
                 case "read":
                     lane, lanes = (more[1], more[2]) if len(more) > 1 else ("", ())
                     steps.append(Step("read", stream, range=more[0], lane=lane, lanes=lanes))
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
-                    steps.append(Step("pushed", stream, rows, notes=[_noted(one, rows) for one in more[1:]]))
+                    steps.append(Step("pushed", stream, rows, notes=[_noted(one) for one in more[1:]]))
                     at += more[0]
                 case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))
@@ -154,6 +150,6 @@ def _lanes_told(step: Step) -> list[Any]:
     return [step.lane, list(step.lanes)] if step.lane or step.lanes else []
 
 
-def _noted(told: Sequence[Any], rows: pa.RecordBatch) -> Noted:
-    key, sequence, digest, *count = told  # the first journals had one note for all rows of a step
-    return Note(key, sequence, digest), count[0] if count else rows.num_rows
+def _noted(told: Sequence[Any]) -> Noted:
+    key, sequence, digest, count = told
+    return Note(key, sequence, digest), count

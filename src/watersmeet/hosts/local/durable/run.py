@@ -116,7 +116,7 @@ class DurableRun:
         self._positions: dict[str, Any] = {}
         self._number = -1  # of the last batch
         self._in_hand = -1  # of the one that is being answered, or of its part
-        self._part_rows: int | None = None
+        self._part_rows = PART_ROWS
         self._found: list[Answer] = []  # its answers that were not handed on yet
         self._records: Iterator[BatchRecord] = iter(())  # what is still to be repeated
         self._written = -1  # the last batch in the journal
@@ -691,7 +691,7 @@ class DurableRun:
         if self._stop.is_set() and monotonic() > self._stop_by_s:
             left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
             raise LeftInTheMiddle(f"{left}; {self.fed.floods.way_out}")
-        while self._part_rows is not None and (parts := cut(found, self._part_rows)) is not None:
+        while (parts := cut(found, self._part_rows)) is not None:
             if not self._begin_part(self._in_hand + 1):
                 return
             self._number, answers = self._in_hand, [*self._found, *parts[0]]
