@@ -165,14 +165,13 @@ NESTED.add(Stream("n", pa.schema([("k", pa.int64()), ("l", pa.list_(pa.int64()))
     [
         "SELECT DISTINCT l FROM n [NOW]",
         "SELECT COUNT(*) AS c FROM n [NOW] GROUP BY l",
-        "SELECT LAST(l) AS newest FROM n [NOW]",
         "SELECT l FROM n [NOW] UNION ALL SELECT l FROM n [NOW]",
         "SELECT DSTREAM l FROM n [NOW]",
         "SELECT v.k FROM (SELECT k, l FROM n [NOW]) AS v",
     ],
 )
 def test_rows_of_an_answer_that_changes_must_be_comparable(sql: str) -> None:
-    with pytest.raises(BindError, match=r"(l|newest) is nested"):
+    with pytest.raises(BindError, match="l is nested"):
         bind(sql, NESTED)
 
 

@@ -68,7 +68,7 @@ class WindowParser(ExpressionParser):
             # [RANGE UNBOUNDED], as in CQL.
             return (Unbounded() if self._match_text_seq("UNBOUNDED") else Range(self._interval())), ()
         if self._match_text_seq("ROWS"):
-            return RowsWindow(self._count("a number of rows")), ()
+            return RowsWindow(self._window_rows()), ()
         if self._match_text_seq("NOW"):
             return Range(0), ()
         if self._match_text_seq("UNBOUNDED"):
@@ -82,7 +82,7 @@ class WindowParser(ExpressionParser):
                     f"PARTITION BY in a window goes with ROWS, found {self._found()}",
                     hint="write [PARTITION BY k ROWS 10]",
                 )
-            return RowsWindow(self._count("a number of rows")), tuple(columns)
+            return RowsWindow(self._window_rows()), tuple(columns)
         if self._at_bare_interval():
             hint = f"write [RANGE {self._curr.text} {self._next.text}]"
             self.fail(f"{self._found()} is not a window", hint=hint)
@@ -94,6 +94,13 @@ class WindowParser(ExpressionParser):
 
     def _partition_column(self) -> Name:
         return self._name("a column to partition by")
+
+    def _window_rows(self) -> int:
+        """A window that may hold more rows than a stream has holds all of them."""
+        if self._curr.text.isdecimal() and len(self._curr.text.lstrip("0")) > _MOST_DIGITS:
+            self._advance()
+            return int("9" * _MOST_DIGITS)
+        return self._count("a number of rows")
 
     def _count(self, what: str) -> int:
         text = self._curr.text if self._curr else ""

@@ -132,52 +132,11 @@ class SlottedChunks:
         """Slots stay where they are."""
 
 
-class SlottedWords:
-    """Text that comes with dictionaries, without them: a dictionary may hold far more than the rows that stay."""
-
-    STATE = ("inner",)
-
-    def __init__(self, kind: pa.DictionaryType, inner: SlottedBytes) -> None:
-        self.type = kind
-        self.inner = inner
-        self.resize, self.relocate, self.keep, self.leave = inner.resize, inner.relocate, inner.keep, inner.leave
-
-    @property
-    def nbytes(self) -> int:
-        return self.inner.nbytes
-
-    @property
-    def bytes_per_row(self) -> float:
-        return self.inner.bytes_per_row
-
-    def bytes_of(self, width: float) -> float:
-        return self.inner.bytes_of(width)
-
-    def append(self, values: pa.Array, at: int) -> None:
-        self.inner.append(values.dictionary_decode(), at)
-
-    def gather(self, positions: Positions) -> pa.Array:
-        return self._encoded(self.inner.gather(positions))
-
-    def gather_slots(self, slots: Slots) -> pa.Array:
-        return self._encoded(self.inner.gather_slots(slots))
-
-    def _encoded(self, values: pa.Array) -> pa.Array:
-        found = values.dictionary_encode()
-        if found.type == self.type:
-            return found
-        return pa.DictionaryArray.from_arrays(
-            found.indices.cast(self.type.index_type), found.dictionary, ordered=self.type.ordered
-        )
-
-
-Slotted = SlottedFixed | SlottedBytes | SlottedChunks | SlottedWords
+Slotted = SlottedFixed | SlottedBytes | SlottedChunks
 
 
 def slotted(kind: pa.DataType, slot_of: Callable[[], Slots], slots: int, live: Callable[[int], Slots]) -> Slotted:
     """live: the slots of the rows before a position that have one, in the order in which they came."""
-    if pa.types.is_dictionary(kind) and is_text(kind.value_type):
-        return SlottedWords(kind, SlottedBytes(kind.value_type, slot_of, slots, live))
     if is_text(kind):
         return SlottedBytes(kind, slot_of, slots, live)
     made: PayloadColumn = payload_column(kind, slots)

@@ -24,7 +24,7 @@ from watersmeet.operators.keeping.kernels import contest
 from watersmeet.operators.keeping.kernels.priorities import LEVELS
 from watersmeet.operators.keeping.kernels.slots import GONE, GROWTH, Slots, give_back, give_back_between, take_slots
 from watersmeet.operators.keeping.online_statistics import Factors
-from watersmeet.operators.keeping.payload import SlottedChunks, SlottedFixed, SlottedWords, slotted
+from watersmeet.operators.keeping.payload import SlottedChunks, SlottedFixed, slotted
 from watersmeet.operators.payload import Positions, moved, picked
 
 Marks = npt.NDArray[np.uint8]
@@ -175,7 +175,7 @@ class SheddingStore(WindowStore):
         slots = self.free[self.free_count : free_count]
         self.free_count = free_count
         for column in self.columns.values():
-            if slots.size and isinstance(column, SlottedBytes | SlottedWords):
+            if slots.size and isinstance(column, SlottedBytes):
                 column.leave(slots)
 
     def turn_away(self, positions: Positions) -> Slots:

@@ -13,7 +13,8 @@ from watersmeet.errors import SinkError
 
 
 class LostError(SinkError):
-    """The connection is gone, maybe in the middle of a batch; with another one that can be taken once more."""
+    """The connection is gone, maybe in the middle of a batch, or another transaction was in the way; the batch can be
+    taken once more."""
 
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')

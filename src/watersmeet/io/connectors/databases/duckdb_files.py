@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.connectors.contract import SinkOpening, TableOpening
-from watersmeet.io.connectors.databases.database import listed, table_parts
+from watersmeet.io.connectors.databases.database import LostError, listed, table_parts
 from watersmeet.io.connectors.databases.duckdb_types import family_of_name, type_of
 from watersmeet.io.connectors.databases.paths import file_of
 from watersmeet.io.connectors.databases.queries import query_of
@@ -92,7 +92,9 @@ class DuckdbFile:
         try:
             yield
         except (duckdb.Error, OSError) as error:
-            raise SinkError(
+            # Two runs of one process have one database, in which the second of two that change a row fails.
+            met = isinstance(error, duckdb.TransactionException)
+            raise (LostError if met else SinkError)(
                 f"{self._path} cannot be written: {_first_line(error)}",
                 hint="mend that, then start again with the same checkpoint: nothing is lost",
             ) from None

@@ -3,9 +3,10 @@ that the start which brings it still owns the table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic, sleep
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -32,6 +33,7 @@ STARTS = "watersmeet_starts"
 INSTANT = "_ts"  # when a change was: the table is what is now
 PATIENCE_S, PAUSE_S = 30.0, 0.5  # a server may be started again meanwhile
 _STAGED = "s"
+T = TypeVar("T")
 
 
 class TableSink:
@@ -50,21 +52,14 @@ class TableSink:
         merged = any(database.merges(self._schema.field(key).type) for key in opening.keys)
         self._keys = tuple(opening.keys) if self._changes is not None and not merged else ()
         self._types = _types(self._name, self._schema, database)
-        self.last_number = self._prepare(mode_of(opening.name, opening.options))
+        mode = mode_of(opening.name, opening.options)
+        self.last_number = _patiently(lambda: self._prepare(mode))
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self.last_number:
             return
         log = self._as_kept(rows)
-        until_s = monotonic() + PATIENCE_S
-        while True:
-            try:
-                self._take(number, log)
-                break
-            except LostError:
-                if monotonic() > until_s:
-                    raise
-                sleep(PAUSE_S)
+        _patiently(lambda: self._take(number, log))
         self.last_number = number
 
     def _take(self, number: int, log: pa.Table | None) -> None:
@@ -320,3 +315,15 @@ def _types(name: str, schema: pa.Schema, database: Database) -> dict[str, str]:
             )
         types[field.name] = kind
     return types
+
+
+def _patiently(step: Callable[[], T]) -> T:
+    """One transaction, again if the connection was lost or somebody else was in its way."""
+    until_s = monotonic() + PATIENCE_S
+    while True:
+        try:
+            return step()
+        except LostError:
+            if monotonic() > until_s:
+                raise
+            sleep(PAUSE_S)
