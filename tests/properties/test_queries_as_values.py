@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from collections.abc import Sequence
+
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import EFFORT, PATIENT
 from tests.properties.outer_strategies import KEYS, OuterCase
 from tests.properties.strategies import one_in, streams
 from tests.properties.test_versions import at_instants, grouped_by_duckdb
-from tests.runners import by_duckdb, by_local_engine, by_reference, local_query
+from tests.relays import Relay, goes_on_as_if_nothing_had_happened
+from tests.runners import Source, bound_plan, by_duckdb, by_local_engine, by_reference, local_query
+from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.physical.nodes import ThresholdNode
 
 many = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
@@ -86,6 +91,74 @@ def values_beside_aggregates(draw: st.DrawFn) -> OuterCase:
     plain = f"SELECT moment, n, t, n + v FROM ({each} WHERE moment >= (SELECT MIN(ts) FROM s0)) WHERE "
     plain += having.format(n="n", v="v")
     return OuterCase(sql, plain, (draw(streams("s0", 6, False)), draw(streams("s1", 6, False))))
+
+
+NUMBERS = ("a.j", "a.k", "a.d", "a.f", "a.k + 1", "a.f * 2", "-a.d")
+VALUES = ("AVG(b.j)", "AVG(b.d)", "MAX(b.f)", "MIN(b.d)", "SUM(b.k)", "MEDIAN(b.f)", "MAX(b.j) - 1")
+# Numbers with more digits than codes have are not compared by them.
+COMPARABLE = [(one, value) for one in NUMBERS for value in VALUES if (one[-1], value) not in {
+    ("j", "MIN(b.d)"), ("k", "MIN(b.d)"), ("1", "MIN(b.d)"), ("d", "SUM(b.k)"), ("d", "MAX(b.j) - 1")}]  # fmt: skip
+WINDOWS = ("[RANGE 0 SECONDS]", "[RANGE 2 SECONDS]", "[RANGE 4 SECONDS]", "[ROWS 3]", "[PARTITION BY k ROWS 2]",
+           "[RANGE 3 SECONDS SLIDE 2 SECONDS]", "[UNBOUNDED]")  # fmt: skip
+
+
+@st.composite
+def threshold_cases(draw: st.DrawFn) -> tuple[str, tuple[Source, ...]]:
+    """Rows compared with nothing but one value for each of some keys, in all that can stand around them."""
+    compared, value = draw(st.sampled_from([*COMPARABLE, ("a.w", "MAX(b.w)")]))
+    keys = draw(st.lists(st.sampled_from(["k", "s", "f", "d"]), max_size=2, unique=True))
+    order = draw(st.sampled_from(["<", "<=", ">", ">="]))
+    inner = f"{draw(st.sampled_from(('s0', 's1')))} {draw(st.sampled_from(WINDOWS))} AS b"
+    own = f"s0 {draw(st.sampled_from(WINDOWS))} AS a"
+    if draw(one_in(4, True, False)):
+        own = f"(SELECT DISTINCT {', '.join(('k', 's', 'f', 'd', 'j', 'w'))}, k AS id FROM {own}) AS a"
+    having = draw(st.sampled_from(["", "", " HAVING COUNT(*) > 1"]))
+    rows = ["a.id, a.f", "a.id / a.id AS one", "DISTINCT a.s"]
+    as_value = draw(st.booleans())
+    if as_value:
+        where = [f"b.{key} = a.{key}" for key in keys]
+        asked = f" WHERE {' AND '.join(where)}" if where else ""
+        condition, other = f"{compared} {order} (SELECT {value} FROM {inner}{asked}{having})", ""
+    else:
+        by = f" GROUP BY {', '.join(f'b.{key}' for key in keys)}" if keys else ""
+        listed = ", ".join([f"{value} AS v", *(f"b.{key} AS {key}" for key in keys)])
+        other = f", (SELECT {listed} FROM {inner}{by}{having}) AS g"
+        condition = " AND ".join([*(f"a.{key} = g.{key}" for key in keys), f"g.v {order} {compared}"])
+    rest = draw(st.sampled_from(["", " AND a.j > 0", " AND a.s <> 'b'"]))
+    body = f"FROM {own}{other} WHERE {condition}{rest}"
+    aggregates = ["COUNT(*) AS n, MAX(a.f) AS most", "grouped"]
+    shown = draw(st.sampled_from(rows if as_value and keys else rows + aggregates))
+    sql = f"SELECT a.s, COUNT(*) AS n {body} GROUP BY a.s" if shown == "grouped" else f"SELECT {shown} {body}"
+    return sql, (draw(streams("s0", 8, False)), draw(streams("s1", 6, False)))
+
+
+def runs_by_threshold(sql: str, sources: Sequence[Source]) -> bool:
+    return any(isinstance(node, ThresholdNode) for node in plan_query(bound_plan(sql, sources)).nodes)
+
+
+@settings(many, max_examples=60 * EFFORT)
+@given(threshold_cases(), st.sampled_from([1, 2, None]))
+def test_rows_against_one_value_are_at_every_instant_what_is_defined(
+    case: tuple[str, tuple[Source, ...]], rows_per_batch: int | None
+) -> None:
+    assert runs_by_threshold(*case)
+    assert by_local_engine(*case, rows_per_batch) == by_reference(*case)
+
+
+@settings(many, max_examples=10 * EFFORT)
+@given(threshold_cases())
+def test_rows_against_one_value_are_what_duckdb_gives(case: tuple[str, tuple[Source, ...]]) -> None:
+    assume(not any(rough in case[0] for rough in ("AVG(b.d)", "MEDIAN(b.f)")))  # which DuckDB rounds otherwise
+    assert by_local_engine(*case) == by_duckdb(*case)
+
+
+@settings(many, max_examples=20 * EFFORT)
+@given(threshold_cases(), st.integers(1, 7))
+def test_rows_against_one_value_go_on_from_a_state(case: tuple[str, tuple[Source, ...]], batches: int) -> None:
+    sql, sources = case
+    used = [source for source in sources if f"{source.name} " in sql]
+    assume(any(len(source.table) for source in used))
+    goes_on_as_if_nothing_had_happened(Relay(bound_plan(sql, used), used), batches)
 
 
 @many

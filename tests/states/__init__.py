@@ -90,6 +90,8 @@ KINDS = {
     "DESC) <= 2",
     "first to arrive": "SELECT o.id, o.s, b.id AS other FROM DEDUPLICATE(TABLE a, 3 SECONDS PARTITION BY k, s) AS o, b "
     "WHERE o.k = b.k WINDOW = 5 SECONDS",
+    "rows against a value": "SELECT a.id, a.s FROM a [RANGE 9 SECONDS] WHERE a.x > (SELECT AVG(b.x) FROM b [ROWS 20] "
+    "WHERE b.k = a.k)",
     "a view": "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
     "a [RANGE 3 SECONDS] WHERE v.k = a.k OPTIONS (pipeline = 'nta')",
 }

@@ -18,6 +18,7 @@ from watersmeet.explain.text import (
     lateness_of,
     output,
     sort_key,
+    threshold_lines,
 )
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import format_interval
@@ -151,14 +152,15 @@ def _conditions(join: Join) -> tuple[str, ...]:
 def _join(join: Join, joins: Joins) -> Told:
     explained = joins.get(id(join))
     children = tuple(_input(one, explained, joins) for one in join.inputs)
-    if join.asof is not None:
-        title, *told = (line.text for line in asof_lines(join, join.asof) if isinstance(line, Line))
+    if explained is None or join.asof is not None:
+        lines = threshold_lines(join) if join.asof is None else asof_lines(join, join.asof)
+        title, *told = (line.text for line in lines if isinstance(line, Line))
         return Told("join", title, tuple(told), children=children)
     conditions = [to_text(one) for one in join.predicates]
     later = [f"then {to_text(one)}" for one in join.where]
     bounds = [line.text for line in bound_lines(join.windows) if isinstance(line, Line) and line.text != "none"]
     bounds = bounds if len(bounds) > 1 else []
-    routes = () if explained is None else tuple(_routes(explained.strategy))
+    routes = tuple(_routes(explained.strategy))
     title = join_words(join).removesuffix(", no intermediate results")
     return Told("join", title, (*conditions, *later), (*bounds, *routes), children=children)
 

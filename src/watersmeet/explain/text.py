@@ -18,6 +18,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedRows
 from watersmeet.model.wording import short
+from watersmeet.optimizer.choose_threshold import choose_threshold
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
 from watersmeet.physical.over import top_rows
@@ -259,8 +260,9 @@ def _join(join: Join, joins: Joins) -> Lines:
         yield from _below(_waiting(join, explained.strategy.method) if explained is not None else ())
     elif join.asof is not None:
         yield from asof_lines(join, join.asof)
+    elif explained is None:
+        yield from threshold_lines(join)
     else:
-        assert explained is not None
         yield Line(join_words(join))
         yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
         yield from _below([*bound_lines(join.windows), *_strategy(explained)])
@@ -282,6 +284,18 @@ def asof_lines(join: Join, asof: AsOf) -> Lines:
     yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
     kept = "of each key the last one, and those after it" if asof.within_us is None else "while they are not too old"
     yield from _below([_entry(f"rows of {right} are kept", [kept])])
+
+
+def threshold_lines(join: Join) -> Lines:
+    """Of a join that has no strategy, as it puts nothing together."""
+    against = choose_threshold(join, ())
+    assert against is not None
+    rows, values = against.rows.alias, against.values.alias
+    key = " of its key" if against.keys else ""
+    yield Line(f"each row of {rows} against the one value{key} in {values}")
+    yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
+    order = f"rows of {rows} are kept in the order of {against.comparison.own}"
+    yield from _below([Line(f"{order}: when a value moves, only those between are given or taken back")])
 
 
 def join_words(join: Join) -> str:

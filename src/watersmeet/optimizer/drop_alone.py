@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, replaced, walk
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, replaced, walk
 from watersmeet.plan.functions import BY_TIME
 from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Plan, Project, View, children
 from watersmeet.plan.rewrite import with_children
@@ -71,8 +71,18 @@ def _fails_without(partner: str, expression: Expression) -> bool:
 
 
 def _is_null(partner: str, expression: Expression) -> bool:
-    if isinstance(expression, Column):
-        return expression.stream == partner
-    if not isinstance(expression, Call) or expression.function not in _STRICT:
-        return False
-    return any(_is_null(partner, arg) for arg in expression.args)
+    """Whether it is NULL where a row has no partner."""
+    match expression:
+        case Column(stream=stream):
+            return stream == partner
+        case Literal(value=value):
+            return value is None
+        case Call(function="case", args=(Call(function="is_null", args=(Column(stream=stream),)), missing, _)) if (
+            stream == partner
+        ):
+            return _is_null(partner, missing)
+        case Call(function="case", args=args):
+            return all(_is_null(partner, made) for made in (*args[1:-1:2], args[-1]))
+        case Call(function=function, args=args) if function in _STRICT:
+            return any(_is_null(partner, arg) for arg in args)
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range
+from watersmeet.optimizer.choose_threshold import Against, choose_threshold
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.plan_outer import (
     asked_of_partners,
@@ -39,11 +41,12 @@ from watersmeet.physical.nodes import (
     Noticing,
     SourceNode,
     StreamSourceNode,
+    ThresholdNode,
     ViewSourceNode,
     WindowJoinNode,
 )
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.plan.expressions import Column, EventTime, Literal
+from watersmeet.plan.expressions import Column, EventTime, Literal, columns_of
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View
 
@@ -99,6 +102,11 @@ class FromPlanner:
             return FromOneNode(sources[0], schema, join.predicates, columns, around.noticing, self.negative)
         if join.kind != "inner":
             return self._matched(join, sources, columns)
+        # FIRST and LAST go by the order of combinations, and a way that was asked for is taken.
+        if around.noticing == "in_time" and not ordered and method in (None, Method()):
+            against = choose_threshold(join, columns)
+            if against is not None:
+                return _threshold(join, against, {source.alias: source for source in sources}, columns)
         announced = tuple(source.alias for source in sources if source.announced)
         # FIRST and LAST break ties of time by the serial numbers of all members.
         counted = tuple(source.alias for source in sources) if ordered else announced
@@ -181,6 +189,20 @@ class FromPlanner:
         name = unlike(self._names, alias)
         self._names.add(name)
         return name
+
+
+def _threshold(join: Join, against: Against, sources: Mapping[str, SourceNode], columns: Columns) -> ThresholdNode:
+    rows, values = against.rows, sources[against.values.alias]
+    assert isinstance(values, ViewSourceNode)
+    asked = (*(e for _, e in columns), *(own.expression for own, _ in against.keys), against.comparison.own.expression)
+    needed = {column.name for e in asked for column in columns_of(e)}
+    held = tuple(
+        (field.name, Column(rows.alias, field.name, field.type)) for field in rows.schema if field.name in needed
+    )
+    read = columns_read(rows, join, columns)
+    schema = pa.schema([field for field in rows.schema if field.name in read])
+    one = FromOneNode(sources[rows.alias], schema, against.conditions, held, "in_time", negative=False)
+    return ThresholdNode(join, one, values.child, against.keys, against.comparison, columns)
 
 
 def _looked_up(source: SourceNode, join: Join, kept_us: int) -> SourceNode:

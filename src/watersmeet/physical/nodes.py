@@ -17,7 +17,7 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Boundary, Hop, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
 from watersmeet.physical.over import TopRows
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import Code, Comparison, JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression, OverCall
 from watersmeet.plan.nodes import Input, Join, Kind, SortKey
 from watersmeet.plan.shedding import Shedding
@@ -364,6 +364,19 @@ class FromMatchedNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
+class ThresholdNode(PhysicalNode):
+    """Rows compared with the one value of their key. `join` is as it was written; `keys` are those of the rows and of
+    the values, the comparison has what is asked of the rows first."""
+
+    join: Join
+    rows: FromOneNode
+    values: AnswerNode
+    keys: tuple[tuple[Code, Code], ...]
+    comparison: Comparison
+    columns: Columns
+
+
+@dataclass(frozen=True)
 class FromGrowingNode(PhysicalNode):
     """An outer, semi, anti or as-of join that only grows, over inputs that are not all streams as they come. `inner`
     has no sides of its own, and gives the event time of each row besides the columns asked for."""
@@ -478,6 +491,7 @@ AnswerNode = (
     FromOneNode
     | FromManyNode
     | FromMatchedNode
+    | ThresholdNode
     | FromGrowingNode
     | GroupByNode
     | EachStepNode

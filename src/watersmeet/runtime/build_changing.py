@@ -26,6 +26,7 @@ from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperator
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, LivesSource, StreamSource, ViewSource
+from watersmeet.operators.continuous.threshold import Threshold
 from watersmeet.operators.continuous.top_k import TopKOperator
 from watersmeet.operators.continuous.triggers import AtNextInput, Timely, Trigger
 from watersmeet.operators.contract import Operator
@@ -57,6 +58,7 @@ from watersmeet.physical.nodes import (
     SnapshotsNode,
     SourceNode,
     StreamSourceNode,
+    ThresholdNode,
     TopKNode,
     ViewSourceNode,
     leaves_below,
@@ -110,6 +112,8 @@ class AnswerBuilder:
                 sources = {source.alias: self._source(source) for source in node.sources}
                 given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
                 return FromGrowing(self._growing(node.inner), sources, given)
+            case ThresholdNode(rows=rows, values=values, keys=keys, comparison=comparison, columns=columns):
+                return Threshold(self._node(rows), self._node(values), keys, comparison, columns)
             case FromManyNode():
                 return FromMany(*self._joined(node), ranged=node.ranged, numbered=node.numbered)
             case GroupByNode(keys=keys, aggregates=aggregates, having=having, columns=columns, fifo=fifo, final=final):

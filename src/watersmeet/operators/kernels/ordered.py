@@ -458,12 +458,18 @@ def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, 
 
 
 @kernel
-def weight_of(nodes, state, group, code):
-    """How many rows have a key."""
+def entry_of(nodes, state, group, code):
+    """The leaf and entry at which a key is, or would be."""
     node = state[ROOT]
     for _ in range(state[HEIGHT]):
         node = nodes[node, KIDS + child_of(nodes, node, group, code)]
-    p = place_of(nodes, node, group, code)
+    return node, place_of(nodes, node, group, code)
+
+
+@kernel
+def weight_of(nodes, state, group, code):
+    """How many rows have a key."""
+    node, p = entry_of(nodes, state, group, code)
     return nodes[node, WEIGHTS + p] if is_at(nodes, node, p, group, code) else np.int64(0)
 
 

@@ -42,9 +42,13 @@ class Tree:
         """Call kernel(*before, nodes, state, at, *after), again and again with more nodes until it is through."""
         at = np.zeros(2, np.int64)
         while (ended := kernel(*before, self.nodes, self.state, at, *after)) == NEEDS_ROOM:
-            self.nodes = grown(self.nodes, self.nodes.shape[0] + FIRST_NODES, by=0.25)
+            self.grow()
         if ended == NOT_THERE:
             raise AssertionError("a row left that had not come")
+
+    def grow(self) -> None:
+        """Make room for more nodes."""
+        self.nodes = grown(self.nodes, self.nodes.shape[0] + FIRST_NODES, by=0.25)
 
     def entries(self) -> Int64s:
         """All keys as rows of (group, code, weight, payload), in order."""
@@ -56,7 +60,7 @@ class Tree:
         tree = Tree()
         at = np.zeros(2, np.int64)
         while insert_all(rows, at, tree.nodes, tree.state) == NEEDS_ROOM:
-            tree.nodes = grown(tree.nodes, tree.nodes.shape[0] + FIRST_NODES, by=0.25)
+            tree.grow()
         return tree
 
     def renamed(self, payload: Callable[[Int64s], Int64s], key: Callable[[Int64s], Int64s] | None) -> Tree:

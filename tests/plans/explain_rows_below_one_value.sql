@@ -1,0 +1,2 @@
+SELECT a.k, COUNT(*) AS n FROM a [RANGE 1 HOUR]
+WHERE a.d > 1 AND a.x < (SELECT MAX(b.x) FROM b [ROWS 100]) GROUP BY a.k
