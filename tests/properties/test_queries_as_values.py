@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -102,8 +103,13 @@ WINDOWS = ("[RANGE 0 SECONDS]", "[RANGE 2 SECONDS]", "[RANGE 4 SECONDS]", "[ROWS
            "[RANGE 3 SECONDS SLIDE 2 SECONDS]", "[UNBOUNDED]")  # fmt: skip
 
 
+class ThresholdCase(NamedTuple):
+    sql: str
+    sources: tuple[Source, ...]
+
+
 @st.composite
-def threshold_cases(draw: st.DrawFn) -> tuple[str, tuple[Source, ...]]:
+def threshold_cases(draw: st.DrawFn) -> ThresholdCase:
     """Rows compared with nothing but one value for each of some keys, in all that can stand around them."""
     compared, value = draw(st.sampled_from([*COMPARABLE, ("a.w", "MAX(b.w)")]))
     keys = draw(st.lists(st.sampled_from(["k", "s", "f", "d"]), max_size=2, unique=True))
@@ -129,7 +135,8 @@ def threshold_cases(draw: st.DrawFn) -> tuple[str, tuple[Source, ...]]:
     aggregates = ["COUNT(*) AS n, MAX(a.f) AS most", "grouped"]
     shown = draw(st.sampled_from(rows if as_value and keys else rows + aggregates))
     sql = f"SELECT a.s, COUNT(*) AS n {body} GROUP BY a.s" if shown == "grouped" else f"SELECT {shown} {body}"
-    return sql, (draw(streams("s0", 8, False)), draw(streams("s1", 6, False)))
+    known = draw(streams("s0", 8, False)), draw(streams("s1", 6, False))
+    return ThresholdCase(sql, tuple(source for source in known if f"{source.name} " in sql))
 
 
 def runs_by_threshold(sql: str, sources: Sequence[Source]) -> bool:
@@ -139,7 +146,7 @@ def runs_by_threshold(sql: str, sources: Sequence[Source]) -> bool:
 @settings(many, max_examples=60 * EFFORT)
 @given(threshold_cases(), st.sampled_from([1, 2, None]))
 def test_rows_against_one_value_are_at_every_instant_what_is_defined(
-    case: tuple[str, tuple[Source, ...]], rows_per_batch: int | None
+    case: ThresholdCase, rows_per_batch: int | None
 ) -> None:
     assert runs_by_threshold(*case)
     assert by_local_engine(*case, rows_per_batch) == by_reference(*case)
@@ -147,18 +154,16 @@ def test_rows_against_one_value_are_at_every_instant_what_is_defined(
 
 @settings(many, max_examples=10 * EFFORT)
 @given(threshold_cases())
-def test_rows_against_one_value_are_what_duckdb_gives(case: tuple[str, tuple[Source, ...]]) -> None:
+def test_rows_against_one_value_are_what_duckdb_gives(case: ThresholdCase) -> None:
     assume(not any(rough in case[0] for rough in ("AVG(b.d)", "MEDIAN(b.f)")))  # which DuckDB rounds otherwise
     assert by_local_engine(*case) == by_duckdb(*case)
 
 
 @settings(many, max_examples=20 * EFFORT)
 @given(threshold_cases(), st.integers(1, 7))
-def test_rows_against_one_value_go_on_from_a_state(case: tuple[str, tuple[Source, ...]], batches: int) -> None:
-    sql, sources = case
-    used = [source for source in sources if f"{source.name} " in sql]
-    assume(any(len(source.table) for source in used))
-    goes_on_as_if_nothing_had_happened(Relay(bound_plan(sql, used), used), batches)
+def test_rows_against_one_value_go_on_from_a_state(case: ThresholdCase, batches: int) -> None:
+    assume(any(len(source.table) for source in case.sources))
+    goes_on_as_if_nothing_had_happened(Relay(bound_plan(*case), case.sources), batches)
 
 
 @many

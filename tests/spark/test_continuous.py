@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.effort import EFFORT, PATIENT
 from tests.properties.continuous_strategies import Case, cases
 from tests.properties.test_continuous import Sent, assert_same, sent
+from tests.properties.test_queries_as_values import threshold_cases
 from tests.properties.test_unnest import counted_cases
 from tests.runners import Source, bound_plan, tables_of
 from tests.spark.harness import (
@@ -66,6 +67,22 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
         run.run(with_sentinels(case.sources, pieces))
     log = sent(bound_plan(case.sql(), case.sources), rows_of(run.table()))
     assert_same(log, expected(case, pieces))
+
+
+@few
+@given(threshold_cases(), st.data())
+def test_rows_against_one_value_go_on_after_crashes(case, data):
+    pieces = data.draw(splits(case))
+    crash_at, buckets = data.draw(st.lists(st.integers(1, 60), max_size=3)), data.draw(st.sampled_from([1, 2]))
+    lost = data.draw(st.sampled_from(list(LOSSES.values())))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(hot.HOT_DIR, folder)
+        hot._at_hand.clear()
+        run = Simulation(case.sql, case.sources, buckets, crash_at, after_crash=lost)
+        run.run(with_sentinels(case.sources, pieces))
+    kept = pieces_in_time(case.sources, pieces)
+    let_in = never_late([replace(source, table=kept.get(source.name, source.table)) for source in case.sources])
+    assert_same(log_of(case.sql, list(let_in), run.table()), reference_log(case.sql, list(let_in)))
 
 
 @few
@@ -178,6 +195,10 @@ QUERIES = {
     "entries of the last rows": (
         "SELECT k, x, COUNT(*) AS n FROM a [PARTITION BY k ROWS 3], UNNEST(CASE WHEN v < -1 THEN NULL WHEN v < 0 THEN "
         "SPLIT('a b b', ' ') ELSE SPLIT('c', ' ') END) AS t (x) GROUP BY k, x"
+    ),
+    "rows above the average of their key": (
+        "SELECT a.k, a.v FROM a [RANGE 9 SECONDS] "
+        "WHERE a.v > (SELECT AVG(b.v) FROM b [RANGE 9 SECONDS] WHERE b.k = a.k)"
     ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
