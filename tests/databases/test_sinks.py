@@ -8,8 +8,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -139,6 +142,23 @@ def _outcome(sink: NumberedSink, number: int) -> str:
     except SinkError as error:
         return "owned" if "is owned by a newer start" in error.message else error.message
     return "taken"
+
+
+def test_a_batch_that_meets_another_transaction_is_tried_again_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place("duckdb", {"path": str(tmp_path / "met.duckdb")})
+    sink = place.sink(PLAIN)
+    with duckdb.connect(place.options["path"]) as other, ThreadPoolExecutor() as threads:
+        other.execute("BEGIN; UPDATE watersmeet_batches SET number = number + 1")
+        commit = threads.submit(sink.commit, 0, [batch(PLAIN, [(1, "a")])])
+        until_s = monotonic() + 20
+        while "it is tried again" not in caplog.text and monotonic() < until_s:
+            sleep(0.01)
+        other.execute("ROLLBACK")
+        commit.result(timeout=20)
+    assert "it is tried again" in caplog.text
+    assert place.rows() == Counter([(1, "a")])
 
 
 def test_a_table_that_is_put_back_to_an_older_state_is_told(place: Place) -> None:

@@ -3,6 +3,7 @@ that the start which brings it still owns the table."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic, sleep
@@ -34,6 +35,7 @@ INSTANT = "_ts"  # when a change was: the table is what is now
 PATIENCE_S, PAUSE_S = 30.0, 0.5  # a server may be started again meanwhile
 _STAGED = "s"
 T = TypeVar("T")
+LOGGER = logging.getLogger("watersmeet")
 
 
 class TableSink:
@@ -320,10 +322,14 @@ def _types(name: str, schema: pa.Schema, database: Database) -> dict[str, str]:
 def _patiently(step: Callable[[], T]) -> T:
     """One transaction, again if the connection was lost or somebody else was in its way."""
     until_s = monotonic() + PATIENCE_S
+    told = False
     while True:
         try:
             return step()
-        except LostError:
+        except LostError as error:
             if monotonic() > until_s:
                 raise
+            if not told:
+                LOGGER.warning("%s; for %g s it is tried again", error.message, PATIENCE_S)
+                told = True
             sleep(PAUSE_S)
