@@ -161,6 +161,20 @@ def test_a_batch_that_meets_another_transaction_is_tried_again_and_told(
     assert place.rows() == Counter([(1, "a")])
 
 
+def test_runs_of_one_process_write_to_one_duckdb_file_at_once(tmp_path: Path) -> None:
+    place = Place("duckdb", {"path": str(tmp_path / "shared.duckdb")})
+    sinks = [place.sink(PLAIN, name=f"table{number}", run=f"r{number}") for number in range(3)]
+
+    def write(sink: NumberedSink) -> None:
+        for number in range(60):
+            sink.commit(number, [batch(PLAIN, [(number, "a")])])
+            sleep(0.002 * (number % 7))  # the file is closed now and then
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(write, sinks))
+    assert all(place.rows(f"table{number}").total() == 60 for number in range(3))
+
+
 def test_a_table_that_is_put_back_to_an_older_state_is_told(place: Place) -> None:
     sink = place.sink(PLAIN)
     sink.commit(4, [batch(PLAIN, [(1, "a")])])

@@ -92,9 +92,7 @@ class DuckdbFile:
         try:
             yield
         except (duckdb.Error, OSError) as error:
-            # Two runs of one process have one database, in which the second of two that change a row fails.
-            met = isinstance(error, duckdb.TransactionException)
-            raise (LostError if met else SinkError)(
+            raise (LostError if _met_another(error) else SinkError)(
                 f"{self._path} cannot be written: {_first_line(error)}",
                 hint="mend that, then start again with the same checkpoint: nothing is lost",
             ) from None
@@ -127,15 +125,22 @@ class DuckdbWork:
 
 
 def _connected(path: Path) -> duckdb.DuckDBPyConnection:
-    """Another process may have the file open; as a rule not for long."""
+    """Another process may have the file open, or this one be about to close it; as a rule not for long."""
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
             return duckdb.connect(str(path))
-        except duckdb.IOException as error:
-            if "lock" not in str(error) or time.monotonic() > until:
+        except (duckdb.IOException, duckdb.ResourceInUseException) as error:
+            held = isinstance(error, duckdb.ResourceInUseException) or "lock" in str(error)
+            if not held or time.monotonic() > until:
                 raise
             time.sleep(0.05)
+
+
+def _met_another(error: BaseException) -> bool:
+    """Whether two of one process, which have one database, were in each other's way: the second of two that change a
+    row fails, and so does one that connects while the database is being opened, before DuckDB can read Arrow in it."""
+    return isinstance(error, duckdb.TransactionException) or "python_arrow_scan" in str(error)
 
 
 def _first_line(error: BaseException) -> str:
