@@ -25,7 +25,6 @@ class Relay:
 
     plan: Plan
     sources: Sequence[Source]
-    quantum: int | None = None
     prepare: Callable[[Operator], None] = lambda operator: None
 
     def fresh(self, *, tables: bool = True) -> Operator:
@@ -46,7 +45,7 @@ class Relay:
             start = end
 
     def built(self) -> Built:
-        return build_query(self.plan, quantum=self.quantum)
+        return build_query(self.plan)
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)

@@ -153,9 +153,9 @@ def private_folder(path: Path, chosen_by: str = "TMPDIR") -> PrivateFolder:
     return _opened(path, str(path), None, chosen_by)
 
 
-def made_private(path: Path, chosen_by: str = "TMPDIR") -> Path:
+def made_private(path: Path) -> Path:
     """The same for those who need a path. Others cannot put another folder in its place."""
-    with private_folder(path, chosen_by) as folder:
+    with private_folder(path) as folder:
         return folder.path
 
 

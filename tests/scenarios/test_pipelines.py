@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.hosts.local.run import LocalRun
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
@@ -31,11 +30,6 @@ QUERIES = {
         "WHERE s.item = r.item"
     ),
 }
-
-DEEP = (
-    "SELECT DISTINCT store FROM sales [RANGE 5 SECONDS] WHERE price > 50 EXCEPT ALL "
-    "(SELECT store FROM returns [RANGE 3 SECONDS] UNION ALL SELECT store FROM returns [ROWS 4] AS r WHERE r.price < 9)"
-)
 
 
 def shop(rate: float, seconds: int = 60) -> Session:
@@ -85,18 +79,6 @@ def test_input_triggered_answers_are_later_the_rarer_the_input() -> None:
         query.to_arrow()
         means.append(query.metrics()["delays"]["mean"])
     assert means[0] < means[1] < means[2]
-
-
-@pytest.mark.parametrize("quantum", [1, 20])
-@pytest.mark.parametrize("pipeline", ["ita", "tpa", "nta"])
-def test_operators_that_take_turns_with_queues_between_them_give_the_same_log(pipeline: str, quantum: int) -> None:
-    session = shop(10, seconds=20)
-    for sql in (QUERIES["Q3"], QUERIES["Q4"], DEEP):
-        query = session.sql(f"{sql} OPTIONS (pipeline = '{pipeline}')")
-        run = LocalRun(query.plan, batch_rows=7, quantum=quantum)
-        taken = pa.Table.from_batches(run.batches(), schema=query.schema)
-        assert taken.num_rows
-        assert taken.combine_chunks().equals(query.to_arrow().combine_chunks())
 
 
 def test_the_cut_into_batches_does_not_change_when_changes_are_noticed() -> None:

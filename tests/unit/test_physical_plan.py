@@ -23,7 +23,6 @@ from watersmeet.physical.nodes import (
     GroupByNode,
     NegativeJoinNode,
     PhysicalNode,
-    QueueNode,
     SelectNode,
     WindowJoinNode,
 )
@@ -88,15 +87,6 @@ def test_negative_tuples_find_combinations_again_where_they_can(select: str, kin
         node for node in planned(f"{select} OPTIONS (pipeline = 'tpa')").nodes if isinstance(node, FromManyNode)
     ]
     assert type(probing) is FromManyNode
-
-
-def test_queues_stand_between_operators_but_not_below_a_join() -> None:
-    sql = f"SELECT a.k, COUNT(*) AS n {JOIN} GROUP BY a.k OPTIONS (pipeline = 'nta')"
-    assert not [node for node in planned(sql).nodes if isinstance(node, QueueNode)]
-    plan = planned(sql, quantum=7)
-    queues = [node for node in plan.nodes if isinstance(node, QueueNode)]
-    assert [type(node.child).__name__ for node in queues] == ["NetNode", "GroupByNode", "NegativeJoinNode"]
-    assert {node.quantum for node in queues} == {7}
 
 
 def test_first_in_first_out_is_known_of_one_window_that_rows_leave_in_turn() -> None:

@@ -29,12 +29,10 @@ from watersmeet.physical.nodes import (
     LeafNode,
     NegativeJoinNode,
     NetNode,
-    NetworkNode,
     OuterJoinNode,
     OverChangingNode,
     OverStreamNode,
     PhysicalNode,
-    QueueNode,
     SelectNode,
     SetOperationNode,
     SnapshotsNode,
@@ -79,8 +77,6 @@ NAMES: dict[type[PhysicalNode], str] = {
     OverChangingNode: "over_rows_that_change",
     NetNode: "net_changes",
     SnapshotsNode: "snapshots",
-    QueueNode: "queue",
-    NetworkNode: "in_turns",
 }
 
 

@@ -13,7 +13,7 @@ from watersmeet.io.rows import python_rows
 from watersmeet.model.types import is_number, sql_type
 
 LONGEST_CELL = 40
-_STYLE = "text-align:{}; font-variant-numeric:tabular-nums"
+_STYLE = "text-align:left; font-variant-numeric:tabular-nums"
 
 
 def cells_of(rows: pa.Table, most: int) -> list[list[str]]:
@@ -55,17 +55,14 @@ def _padded(text: str, width: int, *, right: bool) -> str:
     return text.rjust(width) if right else text.ljust(width)
 
 
-def html_table(names: Sequence[str], cells: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> str:
-    aligned = [*right, *([False] * (len(names) - len(right)))]
-    head = "".join(_cell("th", name, side) for name, side in zip(names, aligned, strict=True))
-    body = "".join(
-        f"<tr>{''.join(_cell('td', text, side) for text, side in zip(row, aligned, strict=True))}</tr>" for row in cells
-    )
+def html_table(names: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
+    head = "".join(_cell("th", name) for name in names)
+    body = "".join(f"<tr>{''.join(_cell('td', text) for text in row)}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(tag: str, text: str, right: bool) -> str:
-    return f'<{tag} style="{_STYLE.format("right" if right else "left")}">{escape(text)}</{tag}>'
+def _cell(tag: str, text: str) -> str:
+    return f'<{tag} style="{_STYLE}">{escape(text)}</{tag}>'
 
 
 def columns_told(schema: pa.Schema) -> str:

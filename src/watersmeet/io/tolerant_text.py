@@ -30,8 +30,6 @@ _BLOCK_BYTES = 1 << 20
 _LONGEST_RECORD = 1 << 10  # lines that a quoted text may go on for
 _QUOTE = b'"'
 _ROW = re.compile(r"( in row \d+|Row #\d+: )")
-# Makes rows of some lines; raises what is wrong with them.
-Parse = Callable[[Sequence[bytes]], pa.RecordBatch]
 
 
 @dataclass(frozen=True)

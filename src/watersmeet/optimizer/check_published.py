@@ -54,7 +54,6 @@ _WORDS = {
     "OverChangingNode": "OVER",
     "FromMatchedNode": "outer, semi and anti joins",
     "EachStepNode": "windows that step",
-    "QueueNode": "queues of the engine's own",
 }
 
 

@@ -15,10 +15,8 @@ from watersmeet.physical.nodes import (
     FromOneNode,
     GroupByNode,
     NetNode,
-    NetworkNode,
     OverChangingNode,
     OverStreamNode,
-    QueueNode,
     SetOperationNode,
     SnapshotsNode,
     TopKNode,
@@ -50,26 +48,21 @@ from watersmeet.plan.panes import aggregates_of, hop_by_steps, is_window_column
 class AnswerPlanner:
     """Plans one query. FROM, in which subqueries stand, is planned by `FromPlanner`, and the two call each other."""
 
-    def __init__(self, plan: Plan, pipeline: Pipeline, quantum: int | None = None) -> None:
+    def __init__(self, plan: Plan, pipeline: Pipeline) -> None:
         self.plan = plan
         self.froms = FromPlanner(self, pipeline)
-        self.outermost = Surroundings(
-            "at_next_input" if pipeline in ("ita", "ita_scan") else "in_time", quantum=quantum
-        )
+        self.outermost = Surroundings("at_next_input" if pipeline in ("ita", "ita_scan") else "in_time")
 
     def answer(self) -> AnswerNode:
-        root, quantum = self._root(self.plan.root), self.outermost.quantum
-        return root if quantum is None else NetworkNode(QueueNode(root, quantum))
-
-    def _root(self, node: Node) -> AnswerNode:
+        node = self.plan.root
         match node:
             case Changes(kind="rstream", child=child, every_us=every_us):
                 return self._snapshots(child, every_us, self.outermost, order_of(child))
             case Changes(kind="complete"):
-                return _edge(self._complete(node, self.outermost), self.outermost)
+                return self._complete(node, self.outermost)
             case Changes(child=child):
                 # ISTREAM and DSTREAM differ only in what the pipeline lets out at the end.
-                return NetNode(self._below(child, self.outermost))
+                return NetNode(self.node(child, self.outermost))
             case Project(child=Join(kind=kind)) if kind != "inner" and is_monotone(node):
                 inside = self.froms.growing(node, self.outermost)
             case Project(child=Join() as join, columns=columns):
@@ -78,10 +71,7 @@ class AnswerPlanner:
             case _:
                 inside = self.node(node, self.outermost)
         # A join that only grows sends nothing that could cancel.
-        return inside if self.plan.kind == "rows" else NetNode(_edge(inside, self.outermost))
-
-    def _below(self, node: Node, around: Surroundings) -> AnswerNode:
-        return _edge(self.node(node, around), around)
+        return inside if self.plan.kind == "rows" else NetNode(inside)
 
     def node(self, node: Node, around: Surroundings) -> AnswerNode:
         match node:
@@ -90,11 +80,11 @@ class AnswerPlanner:
             case Project(child=GroupBy() as grouped, columns=columns):
                 return self._grouped(grouped, columns, around, always=not grouped.keys)
             case Distinct(child=child):
-                return DistinctNode(self._below(child, around))
+                return DistinctNode(self.node(child, around))
             case SetOperation(kind=kind, all=keep_all, left=left, right=right):
-                return SetOperationNode(kind, keep_all, self._below(left, around), self._below(right, around))
+                return SetOperationNode(kind, keep_all, self.node(left, around), self.node(right, around))
             case TopK(child=child, keys=keys, limit=limit):
-                return TopKNode(self._below(child, around), keys, limit)
+                return TopKNode(self.node(child, around), keys, limit)
             case Over():
                 return self._over(node, around)
         raise TypeError(f"{type(node).__name__} cannot stand inside an answer")
@@ -119,14 +109,14 @@ class AnswerPlanner:
         # Rows that are equal in everything have an order, too: the same for all functions.
         for calls in ((copy_number(known),), *others):
             known = (*known, *((name, Column("", name, call.type)) for name, call in calls))
-            child = _edge(OverChangingNode(child, calls, None, known, None, grows=False), around)
+            child = OverChangingNode(child, calls, None, known, None, grows=False)
         return OverChangingNode(child, last, node.keep, node.columns, None, grows=False)
 
     def _numbered(self, node: Node, around: Surroundings) -> AnswerNode:
         """An input whose rows must be known again when they leave."""
         if isinstance(node, Project) and isinstance(node.child, Join):
-            return _edge(self.froms.rows(node.child, node.columns, around, numbered=True), around)
-        return self._below(node, around)
+            return self.froms.rows(node.child, node.columns, around, numbered=True)
+        return self.node(node, around)
 
     def changes(self, changes: Changes, around: Surroundings) -> AnswerNode:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""
@@ -160,7 +150,7 @@ class AnswerPlanner:
             key: Column("", key.name, key.type) for key in grouped.keys if isinstance(key, Column) and key not in keys
         }
         having = None if grouped.having is None else _placed(grouped.having, places)
-        return EachStepNode(_edge(inside, around), hop, having, tuple((n, _placed(e, places)) for n, e in node.columns))
+        return EachStepNode(inside, hop, having, tuple((n, _placed(e, places)) for n, e in node.columns))
 
     def _snapshots(
         self, child: Node, every_us: int | None, around: Surroundings, order: tuple[SortKey, ...] = ()
@@ -182,7 +172,7 @@ class AnswerPlanner:
         places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
         places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
         return GroupByNode(
-            _edge(child, around),
+            child,
             len(keys),
             tuple((a, f"arg_{i}" if a.args else None) for i, a in enumerate(aggregates)),
             None if grouped.having is None else _placed(grouped.having, places),
@@ -200,11 +190,6 @@ def _never_shrinks(project: Project) -> bool:
     if not isinstance(join, Join) or join.kind != "inner":
         return False
     return all(one.is_table or isinstance(one.window, Unbounded) for one in join.inputs)
-
-
-def _edge(node: AnswerNode, around: Surroundings) -> AnswerNode:
-    """What the next operator takes from: the operator below, or a queue at its output."""
-    return node if around.quantum is None else QueueNode(node, around.quantum)
 
 
 def _placed(expression: Expression, places: dict[Expression, Column]) -> Expression:

@@ -53,12 +53,11 @@ from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Pro
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a part of a query: when it has to notice that rows have expired, for how long its past matters
-    to what is made of it, and how many changes are taken from it at a time if it runs in turns."""
+    """What stands around a part of a query: when it has to notice that rows have expired, and for how long its past
+    matters to what is made of it."""
 
     noticing: Noticing
     outer_us: int = 0
-    quantum: int | None = None
 
     def in_from(self, outer_us: int) -> Surroundings:
         """Of a subquery: what is joined or counted again must be there in time, and complete up to one instant."""

@@ -20,13 +20,10 @@ from watersmeet.plan.nodes import Join, Plan, Project, is_monotone
 from watersmeet.plan.pipelines import PUBLISHED
 
 
-def plan_query(
-    plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None, to_the_end: bool = False
-) -> PhysicalPlan:
+def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> PhysicalPlan:
     """How a plan will run. With `refresh_at_push` a lazy join is refreshed whenever rows are pushed and time advances,
-    not at moments of event time: for a host that has moments of its own. With a `quantum` the operators of a continuous
-    query run in turns, with queues between them, so many changes at a time. `to_the_end`: the run
-    reads what lies there, to its end, and keeps no state beyond that."""
+    not at moments of event time: for a host that has moments of its own. `to_the_end`: the run reads what lies there,
+    to its end, and keeps no state beyond that."""
     plan = drop_alone(plan)
     choice = choose_pipeline(plan)
     match plan.root:
@@ -43,7 +40,7 @@ def plan_query(
             return PhysicalPlan(plan_join(project, method, plan.shedding, plan.spilling), leaves, choice)
         case Project(child=Join()) as project if is_monotone(project) and runs_alone(project) and has_sides(project):
             return PhysicalPlan(plan_growing(project), growing_leaves(project), choice)
-    answer = AnswerPlanner(plan, choice.pipeline, quantum).answer()
+    answer = AnswerPlanner(plan, choice.pipeline).answer()
     if plan.options.has("schedule") and choice.pipeline not in PUBLISHED:
         raise plan.options.wrong(
             "schedule",

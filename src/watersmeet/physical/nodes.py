@@ -472,21 +472,6 @@ class SnapshotsNode(PhysicalNode):
     order: tuple[SortKey, ...] = ()
 
 
-@dataclass(frozen=True)
-class QueueNode(PhysicalNode):
-    """What an operator has made and the next takes so many changes of at a time."""
-
-    child: AnswerNode
-    quantum: int
-
-
-@dataclass(frozen=True)
-class NetworkNode(PhysicalNode):
-    """Operators with queues between them, run in turns."""
-
-    child: QueueNode
-
-
 AnswerNode = (
     FromOneNode
     | FromManyNode
@@ -502,6 +487,4 @@ AnswerNode = (
     | OverChangingNode
     | NetNode
     | SnapshotsNode
-    | QueueNode
-    | NetworkNode
 )

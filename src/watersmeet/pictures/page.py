@@ -38,10 +38,10 @@ def page(title: str, pictures: Iterable[Shown]) -> str:
     )
 
 
-def fragment(svg: str, text: str, *, summary: str = "the same as text") -> str:
+def fragment(svg: str, text: str) -> str:
     """A picture inside a page, such as a notebook's; a wide one is scrolled, as small text could not be read."""
     told = "\n".join(map(visible, text.rstrip("\n").split("\n")))
-    return f"{scrolled(svg)}\n<details><summary>{escape(summary)}</summary><pre>{escape(told)}</pre></details>"
+    return f"{scrolled(svg)}\n<details><summary>the same as text</summary><pre>{escape(told)}</pre></details>"
 
 
 def scrolled(svg: str) -> str:

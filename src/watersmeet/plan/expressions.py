@@ -14,8 +14,6 @@ from watersmeet.model.types import sql_type
 from watersmeet.model.zones import moved
 from watersmeet.plan.user_functions import UserFunction
 
-Span = tuple[int, int]
-
 
 @dataclass(frozen=True)
 class Column:

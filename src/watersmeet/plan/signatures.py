@@ -35,7 +35,6 @@ WHOLE: Wanted = (pa.types.is_integer, "a whole number")
 INSTANT: Wanted = (is_instant, "a TIMESTAMP or DATE")
 SPAN: Wanted = (pa.types.is_duration, "an interval such as INTERVAL 5 MINUTES")
 ANY: Wanted = (lambda t: True, "a value")
-CONDITION: Wanted = (pa.types.is_boolean, "a condition (BOOLEAN)")
 
 
 # How functions are written that cannot be called by their name.

@@ -74,12 +74,10 @@ class Built:
     columns: Mapping[str, frozenset[str]] | None = None
 
 
-def build_query(
-    plan: Plan, *, refresh_at_push: bool = False, quantum: int | None = None, to_the_end: bool = False
-) -> Built:
+def build_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> Built:
     """The operator that answers a plan, and what it reads; see `plan_query`."""
     with plan.pointing_at_options():
-        return build_plan(plan_query(plan, refresh_at_push=refresh_at_push, quantum=quantum, to_the_end=to_the_end))
+        return build_plan(plan_query(plan, refresh_at_push=refresh_at_push, to_the_end=to_the_end))
 
 
 def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:

@@ -18,7 +18,6 @@ from watersmeet.operators.continuous.from_one import FromOne
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
-from watersmeet.operators.continuous.network import Fifo, Network
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.over.changing import OverChanging
 from watersmeet.operators.continuous.over.stream import OverStream
@@ -48,12 +47,10 @@ from watersmeet.physical.nodes import (
     LeafNode,
     NegativeJoinNode,
     NetNode,
-    NetworkNode,
     Noticing,
     OuterJoinNode,
     OverChangingNode,
     OverStreamNode,
-    QueueNode,
     SetOperationNode,
     SnapshotsNode,
     SourceNode,
@@ -76,12 +73,11 @@ TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_i
 
 
 class AnswerBuilder:
-    """Turns nodes into operators, and collects where rows enter and what is run in turns."""
+    """Turns nodes into operators, and collects where rows enter."""
 
     def __init__(self, rows: Builder) -> None:
         self._rows = rows
         self._leaves: dict[str, Leaf] = {}
-        self._queues: list[Fifo] = []
         self._hops: list[Hop] = []
 
     def operator(self, node: ContinuousNode) -> Operator:
@@ -139,19 +135,10 @@ class AnswerBuilder:
             case SnapshotsNode():
                 child = self._node(node.child)
                 return Snapshots(child, node.every_us, self._streams_below(node), node.order)
-            case QueueNode():
-                return self._queue(node)
-            case NetworkNode():
-                return Network(self._queue(node.child), self._queues)
 
     def _streams_below(self, node: AnswerNode) -> list[Waiting]:
         """Where the rows enter that an operator is made of, once those below it are made."""
         return [self._leaves[leaf.name].waiting for leaf in leaves_below(node)]
-
-    def _queue(self, node: QueueNode) -> Fifo:
-        queue = Fifo(self._node(node.child), node.quantum)
-        self._queues.append(queue)  # after those below it
-        return queue
 
     def _growing(self, node: OuterJoinNode | AsofJoinNode) -> OuterJoin | AsofJoin:
         return self._rows.outer_join(node) if isinstance(node, OuterJoinNode) else self._rows.asof_join(node)

@@ -34,7 +34,6 @@ class StreamClock:
         "newest_us", "promised_us", "oldest_us", "last_us", "rows_in", "late", "future_rows", "skipped_rows", "ended",
         "idle", "active_at_s", "lanes", "bad", "left_out",
     )  # fmt: skip
-    GROWS = True
 
     def __init__(self, stream: Stream, wall: WallClock | None = None, side: SideOutput | None = None) -> None:
         self.stream = stream

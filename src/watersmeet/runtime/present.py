@@ -19,7 +19,6 @@ class PresentAnswer:
     the answer."""
 
     STATE = ("held", "since")
-    GROWS = True  # at first changes were added up to be saved
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

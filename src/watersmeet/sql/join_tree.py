@@ -244,9 +244,3 @@ def outer_joins(group: Group) -> Iterator[Outer]:
             yield member
             yield from outer_joins(member.left)
             yield from outer_joins(member.right)
-
-
-def all_bounds(group: Group) -> Iterator[Bound]:
-    yield from group.found.bounds
-    for outer in outer_joins(group):
-        yield from outer.found.bounds

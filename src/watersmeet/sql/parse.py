@@ -45,9 +45,9 @@ def parse_query(text: str) -> QuerySyntax:
     return query
 
 
-def parse_question(text: str, parameters: Parameters | None = None) -> QuerySyntax | Explain:
+def parse_question(text: str) -> QuerySyntax | Explain:
     """The one query a text consists of, or what it says to EXPLAIN."""
-    statements = parse_script(text, parameters)
+    statements = parse_script(text)
     if not statements:
         raise ParseError("the text is empty; write a query such as SELECT * FROM a", sql=text, span=(0, 1))
     if len(statements) > 1:

@@ -48,11 +48,8 @@ class LocalRun:
     Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
     """
 
-    def __init__(
-        self, plan: Plan, *, batch_rows: int = BATCH_ROWS, quantum: int | None = None, built: Built | None = None
-    ) -> None:
-        """quantum: run the operators of a continuous query in turns, each on so many changes at a time. built: run
-        these operators instead of those the plan asks for."""
+    def __init__(self, plan: Plan, *, batch_rows: int = BATCH_ROWS, built: Built | None = None) -> None:
+        """built: run these operators instead of those the plan asks for."""
         self.plan = plan
         self.batch_rows = batch_rows
         self.on_progress: Callable[[Metrics], None] | None = None
@@ -70,7 +67,7 @@ class LocalRun:
         self.steps = 0  # how many times rows were read, and how many seconds that took with what it brought about
         self.busy_s = 0.0
         self._reported = 0.0
-        self._built = built or build_query(plan, quantum=quantum, to_the_end=ends_by_itself(plan))
+        self._built = built or build_query(plan, to_the_end=ends_by_itself(plan))
         self.operator = self._built.operator
         # Without streams, so that a stop may be asked for before any is opened.
         self._feeds = Feeds([], SimpleQueue(), self.wall)

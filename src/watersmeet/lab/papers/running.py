@@ -187,12 +187,6 @@ class Replayed:
         return float(self.waits_us.max()) / 1e6
 
     @property
-    def responses_us(self) -> Float64s:
-        """How long after its instant each change was told, with what processing took."""
-        processing: Float64s = np.repeat(self.seconds * 1e6, self.told)
-        return processing + self.waits_us
-
-    @property
     def processing_us(self) -> float:
         """The mean for an instant, without the slowest tenth: now and then memory is tidied up."""
         ordered = np.sort(self.seconds)

@@ -102,7 +102,6 @@ class Hops(Steps):
     time has come to them."""
 
     STATE = ("waiting", "folded")
-    GROWS = True  # at first all copies were made when a row came, and waited
 
     def __init__(self, window: Hop) -> None:
         super().__init__(window)

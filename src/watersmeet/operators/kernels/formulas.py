@@ -25,7 +25,6 @@ DEEPEST = 16
 
 # columns[c]: a column of the answer is a formula from one step to another; doubles are told from integers.
 FIRST_STEP, LAST_STEP, IS_DOUBLE = range(3)
-COLUMN_FIELDS = 3
 
 OVERFLOW = -1
 # Below 2**63 by far more than three roundings of doubles are off: an integer that is no larger fits. Of one that is,

@@ -39,16 +39,6 @@ class Tuples:
     def __len__(self) -> int:
         return int(self.instants.size)
 
-    @property
-    def min_ts(self) -> Int64s:
-        """The oldest constituent of each; NEVER where none expires."""
-        found: Int64s = self.stamps.min(axis=1, initial=NEVER)
-        return found
-
-    @property
-    def max_ts(self) -> Int64s:
-        return self.instants
-
     def take(self, positions: Positions) -> Tuples:
         return Tuples(
             self.data.take(pa.array(positions)),

@@ -62,6 +62,6 @@ def model(policy: Policy, pair: Pair, memory: int, allocation: Allocation = "fix
     return Run(pair.arrivals.results(until), np.arange(held.shape[1]), held)
 
 
-def offline(pair: Pair, most: int, allocation: Allocation = "fixed") -> Numbers:
+def offline(pair: Pair, most: int) -> Numbers:
     """What OPT finds, for every memory up to the most."""
-    return optimum_curve(pair.arrivals, most, allocation)
+    return optimum_curve(pair.arrivals, most, "fixed")

@@ -43,7 +43,7 @@ FIGURE_3B: Settings = {
     "paper": {"intervals": INTERVALS, "units": 1500, "repeats": 5, "faster units": 300},
 }
 
-LAZY_JOINS = LAZY, GENERAL, NAIVE_LAZY = "LAZY", "GENERAL", "NAIVE"
+LAZY, GENERAL, NAIVE_LAZY = "LAZY", "GENERAL", "NAIVE"
 BY_THE_FIGURE = "GENERAL, orders by the figure's model"
 # Which panel of a result has what.
 MODEL, COUNTED, MENDED, SECONDS, PLACES, FASTER = range(6)
