@@ -14,6 +14,8 @@ QUERIES = (
     "SELECT k, COUNT(*) AS n FROM {a} [ROWS 3] AS a GROUP BY k",
     "SELECT DISTINCT k FROM {a} [RANGE 1 SECONDS] AS a",
     "SELECT id, LAG(id) OVER (PARTITION BY k ORDER BY ts) AS l FROM {a} AS a",
+    "SELECT id, LEAD(id) OVER (PARTITION BY k ORDER BY ts) AS l FROM {a} AS a",
+    "SELECT RSTREAM k, COUNT(*) AS n FROM {a} [RANGE 2 SECONDS] AS a GROUP BY k EVERY 1 SECONDS",
     "SELECT a.id, b.id AS y FROM {a} AS a, s1 AS b WHERE a.k = b.k WINDOW = 2 SECONDS",
     "SELECT a.id, b.id AS y FROM {a} AS a, {b} AS b WHERE a.k = b.k WINDOW = 2 SECONDS",
     "SELECT a.id, b.id AS y FROM {a} AS a LEFT JOIN {b} AS b ON a.k = b.k AND ABS(a.ts - b.ts) <= 1 SECONDS",

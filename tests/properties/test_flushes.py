@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from tests.effort import EFFORT, PATIENT
 from tests.properties.continuous_strategies import Case, cases
+from tests.properties.deduplicate_strategies import deduplicated_cases
+from tests.properties.over_strategies import OverCase
 from tests.relays import Relay, between, shown, whole
 from tests.runners import bound_plan
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.contract import End, Operator, Rows
+from watersmeet.operators.deduplicate import Deduplicate
 from watersmeet.operators.going_on import answered_all
 
 
@@ -23,6 +26,17 @@ from watersmeet.operators.going_on import answered_all
 @given(cases(), st.floats(0, 1))
 def test_what_comes_after_all_is_answered_as_from_the_rows(case: Case, share: float) -> None:
     goes_on_after_a_flush(Relay(bound_plan(case.sql(), case.sources), case.sources), share)
+
+
+@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@given(deduplicated_cases(), st.floats(0, 1))
+def test_so_it_is_where_duplicates_are_left_out(case: OverCase, share: float) -> None:
+    goes_on_after_a_flush(Relay(bound_plan(case.sql, case.sources), case.sources), share)
+
+
+def test_what_leaves_duplicates_out_answers_all_else_by_what_it_stands_before() -> None:
+    asked = {name for name in vars(Operator) if not name.startswith("_")} - {"save", "load", "STATE"}
+    assert asked <= {*vars(Deduplicate)}
 
 
 def goes_on_after_a_flush(relay: Relay, share: float) -> None:
@@ -39,7 +53,7 @@ def goes_on_after_a_flush(relay: Relay, share: float) -> None:
     newest_us = max(int(one.times.max()) for one in before.values() if len(one))
     end, again = _outcome(answered_all(operator, rows, newest_us, relay.fresh))
     rebuilt = relay.fresh()
-    rebuilt.restore(_needed(relay.fresh(), before, end.answered_us + 1), end.answered_us + 1, [end])
+    rebuilt.restore(_needed(operator, before, end.answered_us + 1), end.answered_us + 1, [end])
     after = {alias: between(one, max(cut, end.answered_us + 1), FOREVER_US) for alias, one in rows.items()}
     marks = dict.fromkeys(rows, FOREVER_US)
     assert sorted(shown(again.take(after, marks))) == sorted(shown(rebuilt.take(after, marks)))

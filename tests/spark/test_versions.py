@@ -66,6 +66,22 @@ def test_a_log_holds_what_may_still_be_asked_for(name: str, monkeypatch: pytest.
     assert most < (ROWS // 2 if name == "the latest" else 80)
 
 
+@pytest.mark.parametrize("asked", ["a", "DEDUPLICATE(a, 1 SECONDS PARTITION BY id) a"])
+def test_a_key_that_was_deleted_stays_so_on_another_node(asked: str) -> None:
+    times = pa.array([at(0), at(20), at(30), at(40)], pa.timestamp("us"))
+    # When time has passed the deletion it comes in the same batch, and what it deletes lies in the log.
+    ops = {"k": ["x", "x", "y", "y"], "v": [1, None, 2, 3], "op": ["+U", "-D", "+U", "+U"]}
+    sources = [
+        Source("a", pa.table({"id": range(4), "k": ["x"] * 4, "ts": times})),
+        Source("r", pa.table({**ops, "ts": times}), versions=Versions(("k",), "op")),
+    ]
+    sql = f"SELECT a.id, r.v FROM {asked} LEFT JOIN r FOR SYSTEM_TIME AS OF a.ts ON a.k = r.k"
+    run = Simulation(sql, sources, 1, between_batches=another_node)
+    for start, rows, ended in ((0, 1, []), (1, 2, []), (3, 1, ["a", "r"])):
+        run.batch({source.name: source.table.slice(start, rows) for source in sources}, ended)
+    assert run.answer() == by_reference(sql, sources)
+
+
 def remembered(run: Simulation) -> int:
     """The rows in the logs of all buckets."""
     states = run.state.variables["meta"]

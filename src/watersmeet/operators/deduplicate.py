@@ -151,8 +151,18 @@ class Deduplicate(Operator):
     def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
         self.inner.begun_before(aliases, complete_until)
 
+    def pass_end(self, end: End, aliases: Iterable[str]) -> None:
+        self.inner.pass_end(end, aliases := list(aliases))
+        self._note(dict.fromkeys(aliases, end.answered_us + 1))
+
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
-        needed = self.inner.still_needed(alias, rows, complete_until)
+        return self._needed(self.inner.still_needed(alias, rows, complete_until), alias, rows, complete_until)
+
+    def worth_keeping(self, alias: str, rows: Rows, complete_until: int) -> Mask:
+        return self._needed(self.inner.worth_keeping(alias, rows, complete_until), alias, rows, complete_until)
+
+    def _needed(self, needed: Mask, alias: str, rows: Rows, complete_until: int) -> Mask:
+        """needed: by the operator inside."""
         if alias not in self.firsts:
             return needed
         firsts = self.firsts[alias]
@@ -213,6 +223,9 @@ class Deduplicate(Operator):
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
         self.inner.load_table(alias, data)
+
+    def forget_table(self, alias: str) -> None:
+        self.inner.forget_table(alias)
 
     @property
     def window_rows(self) -> int:

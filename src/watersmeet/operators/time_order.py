@@ -86,6 +86,9 @@ class InTimeOrder(Operator):
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
         self.inner.load_table(alias, data)
 
+    def forget_table(self, alias: str) -> None:
+        self.inner.forget_table(alias)
+
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.waiting[alias].add(rows)
         yield from ()
