@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pyarrow as pa
 import pytest
 
@@ -65,6 +67,41 @@ def test_a_band_around_an_unsigned_integer_is_one_of_its_values() -> None:
     session.stream("u", rows([2, 9, 2**62], pa.uint64()), time="ts")
     query = "SELECT a.id AS a, u.id AS b FROM a, u WHERE a.v BETWEEN u.v - 1 AND u.v + 1 WINDOW = 1 HOUR"
     assert pairs(session.sql(query)) == {(0, 0), (2, 1)}
+
+
+LIMITS = [2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, 0]
+
+
+@pytest.mark.parametrize("by", [-2, -1, 0, 1, 2, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("order", ["<", "<=", ">", ">="])
+def test_a_difference_is_compared_as_whole_numbers_without_limits(order: str, by: int) -> None:
+    holds = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[order]
+    session = wm.Session()
+    for name in ("a", "b"):
+        session.stream(name, rows(list(LIMITS), pa.int64()), time="ts")
+    # Where a condition is tested on whole combinations, their differences must fit.
+    near = "" if abs(by) < 2**62 else " AND a.v >= 0 AND b.v >= 0" if by > 0 else " AND a.v < 0 AND b.v < 0"
+    for condition, expected in (
+        (f"a.v - b.v {order} {by}", lambda x, y: holds(x - y, by)),
+        (f"{by} {order} a.v - b.v", lambda x, y: holds(by, x - y)),
+    ):
+        query = session.sql(f"SELECT a.id AS a, b.id AS b FROM a, b WHERE {condition}{near} WINDOW = 1 HOUR")
+        assert pairs(query) == {
+            (a, b)
+            for a, x in enumerate(LIMITS)
+            for b, y in enumerate(LIMITS)
+            if expected(x, y) and (not near or (x >= 0) == (y >= 0) == (by > 0))
+        }
+
+
+@pytest.mark.parametrize("condition", ["a.v >= b.v + 1", "a.v = b.v + 1", "b.v + 1 > a.v", "a.v < b.v - -1"])
+def test_a_sum_that_does_not_fit_is_told_in_a_condition_too(condition: str) -> None:
+    session = wm.Session()
+    for name in ("a", "b"):
+        session.stream(name, rows([1, 2**63 - 1], pa.int64()), time="ts")
+    query = session.sql(f"SELECT a.id AS a, b.id AS b FROM a, b WHERE {condition} WINDOW = 1 HOUR")
+    with pytest.raises(wm.errors.DataError, match="does not fit in BIGINT"):
+        query.to_arrow()
 
 
 def test_unsigned_integers_are_pushed_from_python_too() -> None:

@@ -42,14 +42,11 @@ def codes_of(expression: Expression, columns: Callable[[Column], pa.Array], leng
 def _shifted_integers(
     expression: Expression, columns: Callable[[Column], pa.Array], length: int
 ) -> tuple[Codes, Mask | None] | None:
-    """`x + d` and `x - d` of integers stop at the int64 limits: a band around an extreme value is no error."""
+    """`x + d` and `x - d` that stop at the int64 limits, see optimizer.classify_predicates."""
     match expression:
-        case Call(function="add" | "subtract" as function, args=(inner, Literal(value=int() as by, type=kind))) if (
-            # The codes of UBIGINT are not its values.
-            pa.types.is_integer(kind) and expression.type == _INT64 and inner.type != pa.uint64()
-        ):
+        case Call(function="stopping_add" | "stopping_subtract" as function, args=(inner, Literal(value=int() as by))):
             codes, valid = codes_of(inner, columns, length)
-            by = by if function == "add" else -by
+            by = by if function == "stopping_add" else -by
             # Sums that wrap around are made too, and not taken.
             if by >= 0:
                 return np.where(codes > INT64.max - by, INT64.max, codes + np.int64(by)), valid

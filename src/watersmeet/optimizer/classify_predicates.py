@@ -16,6 +16,7 @@ from watersmeet.physical.strategy import MIRRORED, Code, Comparison, Equality, J
 from watersmeet.plan.expressions import Call, Expression, Literal, streams_of, uses_event_time, walk
 from watersmeet.plan.functions import result_type
 
+INT64_MIN = -(2**63)
 ORDERS: dict[str, Order] = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne"}
 
 
@@ -130,9 +131,10 @@ def _shifted(a: Expression, operator: Order, b: Expression, limit: Literal) -> l
     """`a - b OPERATOR d` as `a OPERATOR b + d`, and as `b MIRRORED a - d`."""
     made = []
     for own, function, other, order in ((a, "add", b, operator), (b, "subtract", a, MIRRORED[operator])):
-        bound = _sum(function, other, limit, own.type)
-        if bound is None:
+        found = _sum(function, other, limit, own.type, order)
+        if found is None:
             return []
+        order, bound = found
         compared_as = common_type(own.type, bound.type)
         if not is_exact(compared_as):
             return []
@@ -140,17 +142,37 @@ def _shifted(a: Expression, operator: Order, b: Expression, limit: Literal) -> l
     return made
 
 
-def _sum(function: str, value: Expression, limit: Literal, compared_with: pa.DataType) -> Expression | None:
-    """`value + limit` or `value - limit`. In floating point that may round past the exact sum, so there it is
-    taken generously (wide_add, wide_subtract) and the predicate itself is tested later."""
+def _sum(
+    function: str, value: Expression, limit: Literal, compared_with: pa.DataType, order: Order
+) -> tuple[Order, Expression] | None:
+    """`ORDER value + limit` or `ORDER value - limit`. In floating point that may round past the exact sum, so there it
+    is taken generously (wide_add, wide_subtract) and the predicate itself is tested later."""
     kinds = (value.type, limit.type, compared_with)
     # Any of the three: a double on one side makes the whole comparison one.
     if any(map(pa.types.is_floating, kinds)):
-        return Call(f"wide_{function}", (value, limit), pa.float64())
+        return order, Call(f"wide_{function}", (value, limit), pa.float64())
     try:
-        return Call(function, (value, limit), result_type(function, [value.type, limit.type]))
+        kind = result_type(function, [value.type, limit.type])
     except TypeError:
         return None
+    if all(pa.types.is_integer(one) and one != pa.uint64() for one in kinds):
+        return _stopping_sum(function, value, limit, order)
+    return order, Call(function, (value, limit), kind)
+
+
+def _stopping_sum(function: str, value: Expression, limit: Literal, order: Order) -> tuple[Order, Expression] | None:
+    """Nobody has written this sum, so it is no error where it does not fit: it stops at the largest or smallest number
+    (stopping_add, stopping_subtract). Of `<` and `<=`, or of `>` and `>=`, the one is taken that is right there."""
+    if limit.value == INT64_MIN:
+        return None
+    sign = 1 if function == "add" else -1
+    by = sign * limit.value
+    if by > 0:
+        order, by = {"lt": ("le", by - 1), "ge": ("gt", by - 1)}.get(order, (order, by))
+    elif by < 0:
+        order, by = {"le": ("lt", by + 1), "gt": ("ge", by + 1)}.get(order, (order, by))
+    shift = Literal(sign * by, pa.int64())
+    return order, Call(f"stopping_{function}", (value, shift), pa.int64())
 
 
 def _is_wide(comparison: Comparison) -> bool:

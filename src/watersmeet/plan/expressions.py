@@ -163,7 +163,8 @@ _INFIX = {
     "and": "AND", "or": "OR", "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "concat": "||", "like": "LIKE",
     "int_divide": "//", "bit_and": "&", "bit_or": "|",
-    "wide_add": "+~", "wide_subtract": "-~",  # sums taken generously, see optimizer.classify_predicates
+    # Sums taken generously, and sums that stop at the limits: see optimizer.classify_predicates.
+    "wide_add": "+~", "wide_subtract": "-~", "stopping_add": "+", "stopping_subtract": "-",
 }  # fmt: skip
 
 
