@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +158,66 @@ def test_a_format_must_be_known(tmp_path: Path) -> None:
         opened.sink("files", ROWS, path=f"file://{tmp_path}/out")
     with pytest.raises(OptionError, match="has format = 'xml'"):
         opened.sink("files", ROWS, path=f"file://{tmp_path}/out", format="xml")
+
+
+def over(folder: Path) -> wm.Query:
+    session = wm.Session()
+    session.stream("s", source="parquet", path=f"file://{folder}", time="k", time_unit="s", lateness="1 hour")
+    return session.sql("SELECT k, v FROM s")
+
+
+def told_by_cron(folder: Path) -> tuple[list[str], int]:
+    """What a run tells that reads what is there and ends, and how many rows all such runs have read."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run = over(folder).start(
+            checkpoint=folder.parent / "state", sink=str(folder.parent / "out.csv"), available_now=True
+        )
+        run.wait(60)
+    changed = [str(one.message) for one in told if one.category is wm.SourceChangedWarning]
+    assert sum(run.metrics().get("changed_files", {}).values()) == len(changed)
+    return changed, run.metrics()["results"]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "words", "rows"),
+    [
+        (300, "was written anew since, and is read again as a whole, so its rows come twice", 2),
+        (50, "was written anew since, and is not read again", 0),
+    ],
+)
+def test_an_object_that_is_written_anew_between_two_runs_is_told_once(
+    tmp_path: Path, at_s: int, words: str, rows: int
+) -> None:
+    folder = tmp_path / "in"
+    write(folder / "a.parquet", 1, 2, at_s=100)
+    write(folder / "b.parquet", 3, at_s=200)
+    assert told_by_cron(folder) == ([], 3)
+    assert told_by_cron(folder) == ([], 3)
+    write(folder / "a.parquet", 1, 2, at_s=at_s)
+    write(folder / "c.parquet", 4, at_s=400)
+    (told,), read = told_by_cron(folder)
+    assert f"a.parquet, which stream 's' has read, {words}" in told
+    assert read == 3 + rows + 1
+    (folder / "b.parquet").unlink()
+    assert told_by_cron(folder) == ([], read)
+
+
+def test_an_object_that_is_written_anew_is_told_in_the_same_run(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    write(folder / "a.parquet", 1, 2, at_s=100)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with over(folder).start(checkpoint=tmp_path / "state", sink=str(tmp_path / "out.csv")) as run:
+            waited_for(lambda: run.metrics()["results"] == 2)
+            write(folder / "a.parquet", 1, 2, at_s=200)
+            waited_for(lambda: run.metrics()["results"] == 4)
+            assert run.metrics()["changed_files"] == {"s": 1}
+    assert ["is read again as a whole" in str(one.message) for one in told] == [True]
+
+
+def waited_for(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not done() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert done()

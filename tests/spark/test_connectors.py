@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import shutil
 import sqlite3
 from collections import Counter
@@ -16,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tests.connectors.test_own_files import SCRIPT as LOGS
 from tests.connectors.test_own_files import connector_of_contributing
+from tests.lakes import opened
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
 from watersmeet.errors import DataError, OptionError, SetupError, SinkError, SourceError
 from watersmeet.hosts.spark.checkpoint import Checkpoint
@@ -47,6 +50,39 @@ def reader(folder: Path, *, limit: int | None = None, start: str = "earliest", *
     source = ConnectedSource("a", GuardedSource("toy", ToySource(str(folder), ROWS, start)), ROWS)
     given = LanedStream(source, limit).encoded_options()
     return LanesReader({"source": "a", "job": "", **given, **options})
+
+
+def reader_of_files(folder: Path) -> LanesReader:
+    files = opened.source("files", ROWS, path=f"file://{folder}", format="csv")
+    given = LanedStream(ConnectedSource("a", GuardedSource("files", files), ROWS), None).encoded_options()
+    return LanesReader({"source": "a", "job": "", **given})
+
+
+def test_an_object_that_is_written_anew_is_told_once_also_by_a_later_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"{number}.csv").write_text("k,v,ts\n")
+        os.utime(folder / f"{number}.csv", (100 + number, 100 + number))
+    read = reader_of_files(folder)
+    first = read.latestOffset(read.initialOffset(), ALL)
+    with caplog.at_level(logging.WARNING, logger="watersmeet"):
+        assert reader_of_files(folder).latestOffset(first, ALL) == first
+        assert not caplog.records
+        os.utime(folder / "0.csv", (200, 200))
+        later = reader_of_files(folder)
+        second = later.latestOffset(first, ALL)
+        (told,) = caplog.records
+        assert "0.csv, which stream 'a' has read, was written anew since, and is read again" in told.getMessage()
+        os.utime(folder / "1.csv", (50, 50))
+        assert later.latestOffset(second, ALL) == second
+        assert "1.csv, which stream 'a' has read, was written anew since, and is not" in caplog.records[-1].getMessage()
+        caplog.clear()
+        assert reader_of_files(folder).latestOffset(second, ALL)["upto"] == second["upto"]
+        assert len(caplog.records) == 1  # as nothing was read since, nothing was noted
+    assert len(json.loads(second["files"])) == 3
 
 
 def rows(first: int, count: int) -> list[tuple[int, int, int | None]]:

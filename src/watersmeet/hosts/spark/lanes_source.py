@@ -2,7 +2,8 @@
 
 An offset tells from where to where its batch reads, each as the connector's own offsets in JSON. So a batch that is
 repeated reads the same rows, also the first one of a stream that began at what was newest then. It also tells which
-lanes had rows that the batch leaves for later, as time waits for them: a repeat waits for the same.
+lanes had rows that the batch leaves for later, as time waits for them: a repeat waits for the same. Of files it names
+the last that were read, so that it is told when one was written anew since.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in lanes.py.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from watersmeet.io.connectors.contract import Offsets
     from watersmeet.io.connectors.guarded import GuardedSource
 
+LOGGER = logging.getLogger("watersmeet")
 FORMAT = "watersmeet_lanes"
 ROWS_FORMAT = "watersmeet_lane_rows"
 WIDENING, MOST_WIDENINGS = 4, 12
@@ -72,6 +75,7 @@ class LanesReader(StreamReader):
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
         self.is_known = False  # that what is read is what was read before
+        self.remembers = False  # the files that were read in lives before
         self.noted = ""  # at the other end, how far rows were answered
 
     @cached_property
@@ -106,6 +110,7 @@ class LanesReader(StreamReader):
                 hint="go on with the script as it was, or start a new checkpoint",
             )
         self._check(start)
+        self._remember_files(start)
         if "after" in start:  # a batch ended here, and Spark asks for the next only once it is done
             self._note(start["upto"])
         after = json.loads(start["upto"])
@@ -115,10 +120,33 @@ class LanesReader(StreamReader):
             name: start[name] for name in ("of",) if name in start
         }
         moved = place["after"] != place["upto"]
+        place |= self._files_noted(start, after, upto)
         if moved and most is not None:
             place["waiting"] = json.dumps(self._waiting(upto))
         ends = is_last and self.ending is not None
         return self.reached(start, place, moved=moved, ends=ends)
+
+    def _remember_files(self, start: Offset) -> None:
+        from watersmeet.io.connectors.contract import watched
+
+        if not self.remembers and (source := watched(self.lanes)) is not None:
+            source.remember(json.loads(start.get("files", "[]")))
+        self.remembers = True
+
+    def _files_noted(self, start: Offset, after: Offsets, upto: Offsets) -> Offset:
+        """The last files that were read, of a source of files; and those that have changed since go to the log of this
+        process, as there is no other way from here to whoever runs the query."""
+        from watersmeet.io.connectors.changed_files import MOST_NOTED, told_of
+        from watersmeet.io.connectors.contract import watched
+
+        source = watched(self.lanes)
+        if source is None:
+            return {}
+        for sentence in told_of(self.source, source.changed_files()):
+            LOGGER.warning("%s", sentence)
+        read = json.loads(start.get("files", "[]"))
+        read += [source.file_of(part) for part in self.lanes.slices(after, upto)] if after != upto else []
+        return {"files": json.dumps(source.noted(read[-MOST_NOTED:]))}
 
     def _waiting(self, upto: Offsets) -> list[str]:
         """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a

@@ -1,4 +1,5 @@
-"""Files that were read and have changed since: what is new in them is not read, and whoever changed them is told.
+"""Files that were read and have changed since: whoever changed them is told. What is new in them is not read; an object
+of a store that is newer than all that was read looks like any new one, and is read as a whole.
 
 How a file looked when it was opened is noted in checkpoints, so that a later life tells, too. Sources of Spark use it,
 for which processes are started: the module imports next to nothing.
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from watersmeet.errors import SourceChangedWarning
 
+MOST_NOTED = 1_000  # files of a store that were read last, by which a later life sees whether they were written anew
 MOST_NAMED = 10  # at a time: of a folder that was copied all files look new
 
 
@@ -25,6 +27,7 @@ class Look(NamedTuple):
 class Changed(NamedTuple):
     path: str
     how: str
+    read_again: bool = False
 
 
 def look_at(path: str) -> Look | None:
@@ -55,12 +58,16 @@ def told_of(stream: str, changed: Iterable[Changed]) -> list[str]:
     if not found:
         return []
     named = [
-        f"{one.path}, which stream {stream!r} has read, {one.how} since, and is not read again; write rows that come "
+        f"{one.path}, which stream {stream!r} has read, {one.how} since, and is {_outcome(one)}; write rows that come "
         "later to files of their own"
         for one in found[:MOST_NAMED]
     ]
     more = len(found) - len(named)
     return named if not more else [*named, f"{more:,} more files that stream {stream!r} has read have changed since"]
+
+
+def _outcome(one: Changed) -> str:
+    return "read again as a whole, so its rows come twice" if one.read_again else "not read again"
 
 
 def tell_of(stream: str, changed: Iterable[Changed], tell: Callable[[Warning], None]) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from watersmeet.io.connectors.changed_files import Changed
+
 # What a reader tells of where rows lie, as JSON: only the reader itself understands it.
 Range = Any
 Position = Any
@@ -105,6 +107,27 @@ class KnownSource(Protocol):
 
 
 @runtime_checkable
+class WatchedSource(Protocol):
+    """A source of files, which somebody may write anew after they were read. A part is one file."""
+
+    @property
+    def stream(self) -> str:
+        """Of which it is the source."""
+
+    def file_of(self, part: Slice) -> list[Any]:
+        """The file that a part is, as it looked when it was found, as JSON."""
+
+    def remember(self, files: Sequence[list[Any]]) -> None:
+        """Files that were read in lives before."""
+
+    def noted(self, files: Sequence[list[Any]]) -> list[list[Any]]:
+        """The same as they looked last, so that no later life tells again what was told."""
+
+    def changed_files(self) -> list[Changed]:
+        """Files that were read and have changed, as far as it was noticed since it was asked last."""
+
+
+@runtime_checkable
 class PollingSource(Protocol):
     """A source that can do better, where one process reads all of it: a reader of its own, which waits for rows."""
 
@@ -147,12 +170,12 @@ class Reader(Protocol):
 
     It may have besides: `pause_s`, how long to wait before it is polled again when it had nothing, 0 if it waits
     itself; `is_behind`, whether it knows of rows that it has not given yet, None if it cannot know: without it, to have
-    nothing now is the end;
-    `lag()`, how many rows of each lane it knows to be waiting; `first_position()`, a position before the first row:
-    that is kept with the checkpoint at once, so that one that begins at the latest row begins there after a restart
-    too; `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first,
-    so that it reads of the first that has rows; `poll_together(most_rows)`, which gives small pieces of several lanes
-    at once, as slices of one batch.
+    nothing now is the end; `lag()`, how many rows of each lane it knows to be waiting; `changed_files`, how many files
+    that were read it has told of as changed since; `first_position()`, a position before the first row: that is kept
+    with the checkpoint at once, so that one that begins at the latest row begins there after a restart too;
+    `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first, so
+    that it reads of the first that has rows; `poll_together(most_rows)`, which gives small pieces of several lanes at
+    once, as slices of one batch.
     """
 
     tell: Callable[[Warning], None]
@@ -193,6 +216,12 @@ def lag_of(reader: Reader) -> dict[str, int]:
 def changed_files_of(reader: Reader) -> int:
     """How many files that were read have changed since, of readers that look."""
     return int(getattr(reader, "changed_files", 0))
+
+
+def watched(source: LanedSource) -> WatchedSource | None:
+    """The source itself, which may be guarded, if it is one of files."""
+    inner = getattr(source, "inner", source)
+    return inner if isinstance(inner, WatchedSource) else None
 
 
 def untold(what: Warning) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
+from watersmeet.io.connectors.changed_files import MOST_NOTED, tell_of
 from watersmeet.io.connectors.contract import (
     LanedSource,
     Lot,
@@ -26,6 +27,7 @@ from watersmeet.io.connectors.contract import (
     Reader,
     Slice,
     untold,
+    watched,
 )
 from watersmeet.io.connectors.guarded import GuardedSource, called
 from watersmeet.io.connectors.guarded_reader import GuardedReader
@@ -95,7 +97,10 @@ class OffsetReader:
 
     def __init__(self, source: LanedSource) -> None:
         self.tell: Callable[[Warning], None] = untold
+        self.changed_files = 0  # that were told of
         self._source = source
+        self._watched = watched(source)
+        self._files: list[list[Any]] = []  # the last ones that were read, if it is a source of files
         self._offsets: dict[str, Any] | None = None  # how far lanes were read, but for the part in hand
         self._parts: deque[Slice] = deque()
         self._waiting: Counter[str] = Counter()  # how many of them there are of each lane
@@ -186,9 +191,13 @@ class OffsetReader:
         for lane, after, upto, _, end, is_last in passed:
             if is_last:
                 offsets[lane], inside = upto, None
+                self._files += [] if self._watched is None else [self._watched.file_of(Slice(lane, after, upto))]
             else:
                 inside = [lane, after, upto, end]
         self._position = {"offsets": offsets, "inside": inside}
+        if self._watched is not None:
+            self._files = self._watched.noted(self._files[-MOST_NOTED:])
+            self._position["files"] = self._files
         return self._position
 
     def _give(self, range: Range) -> None:
@@ -203,6 +212,9 @@ class OffsetReader:
         self._given.clear()
         self._position = {name: position[name] for name in ("offsets", "inside")}
         self._offsets = dict(position["offsets"])
+        self._files = list(position.get("files", []))
+        if self._watched is not None:
+            self._watched.remember(self._files)
         if position["inside"] is not None:
             lane, after, upto, row = position["inside"]
             self._cursor = _Cursor(self._source, Slice(lane, after, upto))
@@ -218,6 +230,7 @@ class OffsetReader:
             self._add(self._parts_in_step(self._order, most_rows))
         elif not self._parts:
             newest: Offsets = self._source.newest(self._offsets, most_rows)
+            self._tell_of_changed()
             self._add(self._source.slices(self._offsets, newest))
             if not self._parts:
                 self._offsets = dict(newest)  # nothing lies between, or lanes that are empty yet
@@ -228,6 +241,11 @@ class OffsetReader:
         self._cursor = _Cursor(self._source, part)
         self._read_of.add(self._cursor.part.lane)
         return self._cursor
+
+    def _tell_of_changed(self) -> None:
+        if self._watched is not None and (changed := self._watched.changed_files()):
+            self.changed_files += len(changed)
+            tell_of(self._watched.stream, changed, self.tell)
 
     def _add(self, parts: Sequence[Slice]) -> None:
         self._parts += parts

@@ -19,6 +19,7 @@ from watersmeet.io.connectors.contract import (
     Range,
     Reader,
     as_piece,
+    changed_files_of,
     lag_of,
     untold,
 )
@@ -86,6 +87,10 @@ class EnteringReader:
     @property
     def is_behind(self) -> bool | None:
         return True if self._ready else getattr(self._reader, "is_behind", None)
+
+    @property
+    def changed_files(self) -> int:
+        return changed_files_of(self._reader)
 
     def lag(self) -> dict[str, int]:
         return lag_of(self._reader)

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from watersmeet.errors import SourceError
+from watersmeet.io.connectors.changed_files import Changed
 from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
 from watersmeet.io.connectors.files.folder import Folder, Found, kind_of
 from watersmeet.io.files import FileSource, first_schema, readable, undeclared, untold_types
-from watersmeet.io.filesystems import StoreFile
+from watersmeet.io.filesystems import StoreFile, address_of
 from watersmeet.io.formats import Format, format_named
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.arriving import is_arrival, named_time
@@ -78,14 +79,18 @@ class StoreFiles:
         self._folder = Folder(name, options, SourceError)
         self._fresh: list[Found] = []  # what the last listing found behind the mark of that time, in order
         self._late: list[Found] = []  # what it found before that, and nobody has read
-        self._known: set[str] | None = None  # what was read, or was there before this life
+        # What was read, or was there before this life, with the time at which it was changed.
+        self._known: dict[str, int] | None = None
+        self._remembered: dict[str, int] = {}  # what was read before this life
+        self._changed: list[Changed] = []
         self._ask_at_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: value for name, value in self.__dict__.items() if name not in ("_source", "_format")}
         if "_source" in self.__dict__:  # who reads elsewhere need not look at the first file again
             own["_declared"], own["_is_guessed"] = self._source.schema, not self._source.declared
-        return own | {"_fresh": [], "_late": [], "_known": None, "_ask_at_s": 0.0}
+        nothing = {"_fresh": [], "_late": [], "_known": None, "_remembered": {}, "_changed": [], "_ask_at_s": 0.0}
+        return own | nothing
 
     # ---- what it is -------------------------------------------------------------------------------------------------
 
@@ -184,15 +189,22 @@ class StoreFiles:
         now_s = monotonic()
         if len(found) > FEW:
             self._ask_at_s = now_s + LISTING_SHARE * (now_s - began_s)
-        behind = {one.path for one in found if (one.changed_us, one.path) <= mark.last} - taken
+        behind = {one.path: one.changed_us for one in found if _when(one) <= mark.last and one.path not in taken}
         if self._known is None:
-            self._known = behind
+            self._known = behind | self._remembered
             self._check_count(mark, len(behind) + len(taken))
-        new = behind - self._known
+        self._fresh = sorted(one for one in found if _when(one) > mark.last and one.path not in taken)
+        self._note_changed(found)
+        new = behind.keys() - self._known.keys()
         self._late = sorted(one for one in found if one.path in new)
-        self._fresh = sorted(one for one in found if (one.changed_us, one.path) > mark.last and one.path not in taken)
-        self._known |= behind
-        self._known.update(one.path for one in self._fresh)
+        self._known.update((one.path, one.changed_us) for one in found)
+
+    def _note_changed(self, found: Sequence[Found]) -> None:
+        known, fresh = self._known or {}, {one.path for one in self._fresh}
+        for one in found:
+            if known.get(one.path, one.changed_us) != one.changed_us:
+                address = address_of(self._folder.address, one.path)
+                self._changed.append(Changed(address, "was written anew", one.path in fresh))
 
     def _check_count(self, mark: Mark, count: int) -> None:
         if count > mark.many:
@@ -202,14 +214,34 @@ class StoreFiles:
                 hint="write those anew, under other names",
             )
 
+    # ---- files that change after they were read ---------------------------------------------------------------------
+
+    @property
+    def stream(self) -> str:
+        return self._name
+
+    def file_of(self, part: Slice) -> list[Any]:
+        found = _file_of(part)
+        return [found.path, found.changed_us]
+
+    def remember(self, files: Sequence[list[Any]]) -> None:
+        self._remembered = dict(files)
+
+    def noted(self, files: Sequence[list[Any]]) -> list[list[Any]]:
+        known = self._known or {}
+        return [[path, known.get(path, changed_us)] for path, changed_us in files]
+
+    def changed_files(self) -> list[Changed]:
+        changed, self._changed = self._changed, []
+        return changed
+
     # ---- rows -------------------------------------------------------------------------------------------------------
 
     def read(self, part: Slice) -> Iterator[Lot]:
-        after, upto = Mark(*part.after), Mark(*part.upto)
-        path, size = (upto.path, upto.size) if upto.last != after.last else upto.late[-1][:2]
-        file = self._folder.file(path)
-        with self._folder.told(f"cannot be read: {path}"):
-            self._check_size(file, size)
+        found = _file_of(part)
+        file = self._folder.file(found.path)
+        with self._folder.told(f"cannot be read: {found.path}"):
+            self._check_size(file, found.size)
             with readable(file, self._source.hint):
                 yield from self._lots(file)
 
@@ -244,6 +276,14 @@ class StoreFiles:
 
     def close(self) -> None:
         self._fresh, self._late = [], []
+
+
+def _file_of(part: Slice) -> Found:
+    after, upto = Mark(*part.after), Mark(*part.upto)
+    if upto.last != after.last:
+        return Found(upto.changed_us, upto.path, upto.size)
+    path, size, changed_us = upto.late[-1]
+    return Found(changed_us, path, size)
 
 
 def _when(found: Found) -> tuple[int, str]:
