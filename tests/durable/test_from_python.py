@@ -75,6 +75,22 @@ def test_answers_can_be_taken_and_iterated(tmp_path: Path) -> None:
     assert sorted(seen) == [(1, 7), (2, 8)]
 
 
+def test_what_was_taken_does_not_come_again_though_later_answers_were_left(tmp_path: Path) -> None:
+    with pushed().start(checkpoint=tmp_path) as run:
+        run.push("a", at(1))
+        run.push("b", at(4))
+        assert pairs(run.take(timeout=30)) == [(1, 4)]
+        run.push("b", at(7))
+        until = time.monotonic() + 30
+        while not run.metrics()["waiting_answers"] and time.monotonic() < until:
+            time.sleep(0.01)
+    with pushed().start(checkpoint=tmp_path) as run:
+        assert pairs(run.take(timeout=30)) == [(1, 7)]
+    with pushed().start(checkpoint=tmp_path) as run:
+        run.push("b", at(10))
+        assert pairs(run.take(timeout=30)) == [(1, 10)]
+
+
 def test_answers_that_nobody_took_come_again_and_those_that_were_taken_do_not(tmp_path: Path) -> None:
     query = pushed()
     with query.start(checkpoint=tmp_path) as run:

@@ -167,10 +167,10 @@ def _stopping_sum(function: str, value: Expression, limit: Literal, order: Order
         return None
     sign = 1 if function == "add" else -1
     by = sign * limit.value
-    if by > 0:
-        order, by = {"lt": ("le", by - 1), "ge": ("gt", by - 1)}.get(order, (order, by))
-    elif by < 0:
-        order, by = {"le": ("lt", by + 1), "gt": ("ge", by + 1)}.get(order, (order, by))
+    if by > 0 and order in ("lt", "ge"):
+        order, by = "le" if order == "lt" else "gt", by - 1
+    elif by < 0 and order in ("le", "gt"):
+        order, by = "lt" if order == "le" else "ge", by + 1
     shift = Literal(sign * by, pa.int64())
     return order, Call(f"stopping_{function}", (value, shift), pa.int64())
 

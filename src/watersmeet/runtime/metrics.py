@@ -86,7 +86,7 @@ class Metrics(Counted, Recall):
         where="in-process",
     )
     changed_files: dict[str, int] = metric(
-        "files by stream that were read and have changed since: what is new in them is not read",
+        "files by stream that were read and have changed since, as was told",
         BY_NAME_NOW,
         if_any=True,
         where="in-process",

@@ -233,9 +233,9 @@ class NumberedSink(Protocol):
     for good, whole or not at all. One that wants few large commits also has `commit_every_s`: in-process, answers of so
     many seconds come together. One whose commits take little has `commits_soon`: in-process, unless a run says how
     often to commit, answers go there as soon as those before are there. `may_forget`, if it is true: whoever reads may
-    take away what it has, as with files, so a run that misses there what it gave goes on with a warning; else it
-    ends. `written_by`: the token of the start that has written its last batch, as it was found when the sink was
-    opened; None if nothing was.
+    take away what it has, as with files, so a run that misses there what it gave goes on with a warning; else it ends.
+    `taken_number`, of one from which answers are taken: up to this batch they were. `written_by`: the token of the
+    start that has written its last batch, as it was found when the sink was opened; None if nothing was.
 
     The newest start of a run owns the sink. So one that can keeps the start beside the number: it claims the sink when
     it is opened, and a commit, in the step that makes it count, finds the claim its own or is refused (`claims.py`

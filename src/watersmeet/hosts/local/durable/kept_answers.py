@@ -1,5 +1,5 @@
 """Answers that wait in memory until somebody takes them. They count as given once they are taken: until then no state
-is saved behind them, so a later life answers them again."""
+is saved behind them, so a later life answers them again. What was taken by the end of a run is noted there."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ class KeptAnswers:
         self.rows = 0
         self._bounded = False
         self._ending = False
+        self._last = -1  # the last batch that gave answers
+
+    @property
+    def taken_number(self) -> int:
+        """Up to this batch all answers were taken."""
+        with self._changed:
+            return self._ready[0][0] - 1 if self._ready else self._last
 
     def bound(self) -> None:
         """From now on so many wait at most: what a restart repeats comes before anybody can take it."""
@@ -50,6 +57,7 @@ class KeptAnswers:
             for batch in batches:
                 if batch.num_rows:
                     self._ready.append((number, batch))
+                    self._last = number
                     self.rows += batch.num_rows
             self._changed.notify_all()
 

@@ -122,7 +122,7 @@ class LastingRun:
     def stop(self) -> None:
         """Finish the batch in hand, save the state, and end; what waits for time to go on waits for the next start.
 
-        Answers that were not taken are answered once more at the next start, with others of the last seconds.
+        Answers that were not taken by then come again at the next start, also if they are taken from this run later.
         """
         self._run.request_stop()
         if self._kept is not None:

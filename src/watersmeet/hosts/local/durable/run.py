@@ -831,6 +831,7 @@ class DurableRun:
                     self._outflow.close(commit=commit)
             finally:
                 self._sides.close(commit=commit)
+                self._note_taken()
         except BaseException as error:
             self._error = self._error or error
         finally:
@@ -841,6 +842,13 @@ class DurableRun:
             self.fed.report()
             self.fed.close()
             self._folder.close()
+
+    def _note_taken(self) -> None:
+        """Behind answers that nobody has taken no state is saved; those before them that were taken are not given
+        again all the same."""
+        taken: int = getattr(self._sink, "taken_number", -1)
+        if taken > self._reached.given:
+            self._reached.give(taken)
 
 
 def _tell_all(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:

@@ -89,7 +89,14 @@ class StoreFiles:
         own = {name: value for name, value in self.__dict__.items() if name not in ("_source", "_format")}
         if "_source" in self.__dict__:  # who reads elsewhere need not look at the first file again
             own["_declared"], own["_is_guessed"] = self._source.schema, not self._source.declared
-        nothing = {"_fresh": [], "_late": [], "_known": None, "_remembered": {}, "_changed": [], "_ask_at_s": 0.0}
+        nothing: dict[str, Any] = {
+            "_fresh": [],
+            "_late": [],
+            "_known": None,
+            "_remembered": {},
+            "_changed": [],
+            "_ask_at_s": 0.0,
+        }
         return own | nothing
 
     # ---- what it is -------------------------------------------------------------------------------------------------
