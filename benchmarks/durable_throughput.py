@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import Figure, alternate, checksum, figure, report, seconds
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.run import Settings
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.runtime.interrupt import Interrupts

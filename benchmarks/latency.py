@@ -25,7 +25,8 @@ import pyarrow as pa
 import watersmeet as wm
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.hosts.local.durable.outflow import Commits
-from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 
 KEYS = 1_000
@@ -71,7 +72,7 @@ class Load:
         """Until the last rows are answered too: those that waited longest count as well."""
         assert self.last is not None
         number = self.last.result()
-        while self.run.given_number < number:
+        while self.run.progress.given < number:
             time.sleep(0.01)
 
     def _rows_of(self, number: int, due_us: np.ndarray[Any, Any]) -> pa.RecordBatch:
@@ -112,7 +113,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
     )
     run.start()
     warm_up(run, streams)
-    watch = run.on_answers = Watch("t" if "join" in name else "_ts")
+    watch = run.outputs.on_answers = Watch("t" if "join" in name else "_ts")
     load = Load(run, streams, rate, seconds)
     sender = Thread(target=load.send)
     began = time.monotonic()
@@ -132,7 +133,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
         "p99_ms": p99,
         "p99_9_ms": p999,
         "max_ms": round(float(waits.max()), 1),
-        "batches": run.number,
+        "batches": run.progress.number,
         "longest_copy_ms": round(1e3 * run.snapshot_pause_s, 1),
         "late_rows": run.fed.metrics.late_rows,
     }

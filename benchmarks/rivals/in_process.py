@@ -18,7 +18,8 @@ from benchmarks.latency import Load, warm_up
 from benchmarks.rivals.dialects import ours
 from benchmarks.rivals.load import Outcome, Query, Sending, outcome
 from watersmeet.hosts.local.durable.outflow import Commits
-from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 
 
@@ -95,7 +96,7 @@ def run(sending: Sending, folder: Path) -> Outcome:
     awaited = Awaited(durable)
     load = Load(awaited, query.streams, sending.rate, sending.warm_s + sending.seconds)
     watch = Watch(query, time.time_ns() // 1_000 + int(sending.warm_s * 1e6))
-    durable.on_answers = watch
+    durable.outputs.on_answers = watch
     until = time.monotonic() + sending.warm_s + sending.seconds + sending.grace_s
     load.send()
     awaited.wait(until)

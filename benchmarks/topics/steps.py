@@ -11,7 +11,7 @@ from benchmarks.harness import Figure, alternate, figure
 from benchmarks.topics.cluster import all_values, new_topic
 from benchmarks.topics.rows import Query, Told, script, told_by
 from watersmeet.hosts.local.durable.jobs import LastingJobs, streams_of
-from watersmeet.hosts.local.durable.run import Settings
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.contract import has_more
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream

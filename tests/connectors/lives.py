@@ -21,7 +21,7 @@ _DURABLE = "watersmeet.hosts.local.durable"
 POINTS = (
     f"{_DURABLE}.journal:Journal.append before",
     f"{_DURABLE}.journal:Journal.append after",
-    f"{_DURABLE}.run:DurableRun._apply after",
+    f"{_DURABLE}.answering:Answering.answer after",
     f"{_DURABLE}.snapshots:Snapshots.write before",
     f"{_DURABLE}.snapshots:Snapshots.write after",
     f"{_DURABLE}.snapshots:Snapshots.publish after",
@@ -45,7 +45,7 @@ def live(script: Script, ends_at: str | None, after: int) -> None:
     """One life: over all that is there now, or until a point was passed so often."""
     from watersmeet.hosts.local.durable.jobs import LastingJobs
     from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import Settings
+    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.runtime.script import open_to_go_on, read_script
 
     if script.prepare:

@@ -45,7 +45,8 @@ def live(kept: Kept, dies_at: int | None) -> None:
     """One life, to the end of all rows or of so many steps of the database."""
     import watersmeet as wm
     from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import DurableRun, Settings
+    from watersmeet.hosts.local.durable.run import DurableRun
+    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.model.catalog import Stream
     from watersmeet.plan.nodes import relations_below

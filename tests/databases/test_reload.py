@@ -18,7 +18,8 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import OldTableWarning, OptionError, UnsupportedError
-from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.operators.answers import as_batch
@@ -112,7 +113,7 @@ def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[Durabl
 
 def answered(run: DurableRun, stream: str, rows: pa.Table) -> int:
     number, until = run.push(stream, rows), time.monotonic() + 20
-    while run.given_number < number and time.monotonic() < until:
+    while run.progress.given < number and time.monotonic() < until:
         time.sleep(0.01)
     return number
 

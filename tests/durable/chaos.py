@@ -101,7 +101,7 @@ class Round:
 def made(one: Round) -> Any:
     from watersmeet.hosts.local.durable.jobs import LastingJobs
     from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import Settings
+    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.runtime.script import open_to_go_on, read_script
 
     drawn = one.drawn

@@ -135,7 +135,7 @@ class Stage:
         until_s = time.monotonic() + 20
         while inner.is_open and time.monotonic() < until_s:
             came = sum(run.taken(name) for name in self.kind.streams) if self.kind.files else 0
-            if inner.given_number >= max(number, inner.number) and came >= there:
+            if inner.progress.given >= max(number, inner.progress.number) and came >= there:
                 break
             time.sleep(0.001)
         return [] if self.kind.sink else sorted(map(str, run.take().to_pylist()))
@@ -156,9 +156,8 @@ class Stage:
             else:
                 inner: Any = run._run
                 if self.kind.sink:
-                    inner._outflow.flush(inner.number)
-                    inner._sides.flush(inner.number)
-                inner._reached.close()  # in a store it is put only now and then
+                    inner.outputs.flush(inner.progress.number)
+                inner._parts.checkpoint.reached.close()  # in a store it is put only now and then
                 shutil.copytree(self.work, self.image, ignore=lambda _, names: {HOLDER} & set(names))
                 run.stop()
         for stream, ids in self.kind.rest if self.kind.files else ():

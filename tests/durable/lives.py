@@ -26,7 +26,7 @@ POINTS = (
     "Journal.append before",
     "Journal.append torn",
     "Journal.append after",
-    "DurableRun._apply after",
+    "Answering.answer after",
     "FolderSink.commit before",
     "FolderSink.commit after",
     "Snapshots.write before",
@@ -87,7 +87,8 @@ def write_files(case: Case, count: int, files: int = 4) -> None:
 def made_run(case: Case) -> Any:
     import watersmeet as wm
     from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import DurableRun, Settings
+    from watersmeet.hosts.local.durable.run import DurableRun
+    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
@@ -158,15 +159,15 @@ def acknowledged(case: Case) -> dict[str, int]:
 
 
 def die_at(point: str, after: int) -> None:
+    from watersmeet.hosts.local.durable.answering import Answering
     from watersmeet.hosts.local.durable.journal import Journal
-    from watersmeet.hosts.local.durable.run import DurableRun
     from watersmeet.hosts.local.durable.snapshots import Snapshots
     from watersmeet.io.connectors.folder_sink import FolderSink
     from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
 
     where, when = point.split()
     owner, name = where.split(".")
-    kinds = (Journal, DurableRun, Snapshots, FolderSink, PartitionedFolderSink, Path)
+    kinds = (Journal, Answering, Snapshots, FolderSink, PartitionedFolderSink, Path)
     kind: Any = {one.__name__: one for one in kinds}[owner]
     method: Callable[..., Any] = getattr(kind, name)
     left = [after]

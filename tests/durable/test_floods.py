@@ -18,7 +18,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import FloodWarning, SkippedRowsWarning
-from watersmeet.hosts.local.durable import run as durable
+from watersmeet.hosts.local.durable import batch_loop
 from watersmeet.hosts.local.durable.parts import cut
 from watersmeet.operators.continuous import parts
 
@@ -63,7 +63,7 @@ def query(sql: str = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SE
 def test_parts_of_a_batch_are_each_given_once_in_all_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str, answers: int, fails_at: int
 ) -> None:
-    monkeypatch.setattr(durable, "PART_ROWS", 3_000)
+    monkeypatch.setattr(batch_loop, "PART_ROWS", 3_000)
     sink = Numbered(fails_at)
     rows = {"k": range(200), "ts": [NOON] * 199 + [LATER]}
     # Commits take as many parts as are there, so there may be too few of them to fail.
@@ -74,7 +74,7 @@ def test_parts_of_a_batch_are_each_given_once_in_all_lives(
     sink.left = 0  # from now on it takes all
     # Another life makes its blocks of other sizes; what is given under a number stays the same.
     monkeypatch.setattr(parts, "MOST_STEPS", 7)
-    monkeypatch.setattr(durable, "PART_ROWS", 5_000)
+    monkeypatch.setattr(batch_loop, "PART_ROWS", 5_000)
     with query(sql).start(checkpoint=tmp_path, sink=lambda _: sink) as run:
         run.stop()
     assert len(sink.rows) == answers

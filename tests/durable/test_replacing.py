@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.run import Settings
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.runtime.script import open_to_go_on, read_script
 
 

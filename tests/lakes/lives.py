@@ -21,7 +21,7 @@ STEP_ROWS = 60
 SQL = "SELECT a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 # A method of the sink or of the run, and whether before it, after it, or so many milliseconds after it began.
 POINTS = (
-    "Journal.append before", "Journal.append after", "DurableRun._apply after", "Sink.commit before",
+    "Journal.append before", "Journal.append after", "Answering.answer after", "Sink.commit before",
     "Sink.commit after", "Sink.commit amid", "Snapshots.write after", "Snapshots.publish after", "Journal.forget after",
 )  # fmt: skip
 
@@ -78,7 +78,8 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     import watersmeet as wm
     from watersmeet.hosts.local.durable.mirror import local_folder
     from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import DurableRun, Settings
+    from watersmeet.hosts.local.durable.run import DurableRun
+    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
@@ -105,12 +106,12 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
 def _die_at(case: Case, point: str, after: int, amid_ms: int) -> None:
     from importlib import import_module
 
+    from watersmeet.hosts.local.durable.answering import Answering
     from watersmeet.hosts.local.durable.journal import Journal
-    from watersmeet.hosts.local.durable.run import DurableRun
     from watersmeet.hosts.local.durable.snapshots import Snapshots
 
     module, _, name = case.sink_class.partition(":")
-    kinds: dict[str, Any] = {"Journal": Journal, "DurableRun": DurableRun, "Snapshots": Snapshots}
+    kinds: dict[str, Any] = {"Journal": Journal, "Answering": Answering, "Snapshots": Snapshots}
     kinds["Sink"] = getattr(import_module(module), name)
     where, when = point.split()
     kind, method_name = kinds[where.split(".")[0]], where.split(".")[1]

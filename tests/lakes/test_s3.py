@@ -138,18 +138,18 @@ def test_a_bucket_that_may_only_be_read_is_told_and_a_restart_goes_on(
     session.stream("s", str(tmp_path / "in"), time="k", time_unit="s")
     query = session.sql("SELECT CAST(v AS VARCHAR) AS v FROM s")
     sink = {"sink": "parquet", "path": store.address("out"), **store.ways}
-    whole = sinks._write
+    whole = sinks.put
 
     def refused(*_: object) -> None:
         raise PermissionError("AWS Error ACCESS_DENIED during PutObject operation: Access Denied")
 
-    monkeypatch.setattr(sinks, "_write", refused)
+    monkeypatch.setattr(sinks, "put", refused)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(SinkError, match="cannot be written: access denied") as told:
             query.start(checkpoint=tmp_path / "c", sink=sink, available_now=True, flush=True).wait()
         assert "nothing is lost" in str(told.value)
-        monkeypatch.setattr(sinks, "_write", whole)
+        monkeypatch.setattr(sinks, "put", whole)
         query.start(checkpoint=tmp_path / "c", sink=sink, available_now=True, flush=True).wait()
     table = pa_dataset.dataset(f"{store.bucket}/out", filesystem=store.files, format="parquet").to_table()
     assert table.num_rows == 30

@@ -21,7 +21,7 @@ from watersmeet.noticing import phase
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
-    from watersmeet.hosts.local.durable.run import Settings
+    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.hosts.local.run import LocalRun
     from watersmeet.hosts.spark.state import State
     from watersmeet.runtime.board import Board
@@ -250,7 +250,7 @@ def _lasting_settings(
     batch_rows: int, intervals: tuple[str | None, str | None, str | None], available_now: bool, flush: bool
 ) -> Settings:
     from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import Settings
+    from watersmeet.hosts.local.durable.settings import Settings
 
     gather, commit_every, save_every = map(_seconds, ("--gather", "--commit-every", "--save-every"), intervals)
     commits = Commits() if commit_every is None else Commits(every_s=commit_every)

@@ -13,7 +13,8 @@ from watersmeet.errors import SetupError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
-from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.wording import counted
@@ -89,23 +90,24 @@ def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings
 def tell_of_progress(progress: Progress, lasting: LastingJobs) -> None:
     runs = lasting.runs
     progress.update_lasting(
-        {name: run.latest() for name, run in runs.items()}, {name: run.rows_before for name, run in runs.items()}
+        {name: run.latest() for name, run in runs.items()},
+        {name: run.progress.rows_before for name, run in runs.items()},
     )
 
 
 def tell_of_restart(name: str, run: DurableRun) -> None:
-    if run.first_number > 0:
-        again = f", {run.repeated_batches:,} of them repeated" if run.repeated_batches else ""
-        voice().remark(f"{name} goes on after {counted(run.first_number, 'batch', 'batches')}{again}")
+    if run.progress.first > 0:
+        again = f", {run.progress.repeated:,} of them repeated" if run.progress.repeated else ""
+        voice().remark(f"{name} goes on after {counted(run.progress.first, 'batch', 'batches')}{again}")
 
 
 def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings, *, is_kept: bool = True) -> str:
     """is_kept: whether the checkpoint is there for a next start."""
     metrics: Metrics = run.fed.metrics
     on = f"; the next start goes on from {run.folder}" if is_kept else ""
-    after = f" after batch {run.number:,}" if run.number >= 0 else " before its first batch"
+    after = f" after batch {run.progress.number:,}" if run.progress.number >= 0 else " before its first batch"
     where = f"{after}{on}" if how == "stopped" else ""
-    told = f"{name} {how}{where}: {describe(metrics, seconds, run.rows_before)}"
+    told = f"{name} {how}{where}: {describe(metrics, seconds, run.progress.rows_before)}"
     held = run.with_waiting()
     waits = "" if settings.flush else waiting(held)
     if waits:

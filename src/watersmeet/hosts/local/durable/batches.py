@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.durable.notes import Note
+from watersmeet.hosts.local.durable.notes import Note, Notes
 from watersmeet.io.connectors.contract import Range
 from watersmeet.operators.contract import Rows
 
@@ -46,6 +46,13 @@ class Ready:
     rows: Rows | None = None
     bad: pa.RecordBatch | None = None
     skipped: int = 0
+
+
+def note_pushes(notes: Notes, steps: Sequence[Step], number: int) -> None:
+    """By what the rows of a batch are known again."""
+    for step in steps:
+        for one, rows in step.notes:
+            notes.add(step.stream, one, number, rows)
 
 
 def together_bad(*parts: pa.RecordBatch | None) -> pa.RecordBatch | None:

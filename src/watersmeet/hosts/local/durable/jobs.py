@@ -9,7 +9,8 @@ from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
-from watersmeet.hosts.local.durable.run import DurableRun, Settings
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink

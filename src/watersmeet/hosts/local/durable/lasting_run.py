@@ -61,7 +61,7 @@ class LastingRun:
         timeout = self._timeout_s if timeout is None else timeout
         futures = self._pushed(stream, rows, timeout)
         try:
-            return max((future.result(timeout) for future in futures), default=self._run.number)
+            return max((future.result(timeout) for future in futures), default=self._run.progress.number)
         except NotInTime:
             raise self._not_in_time(stream, timeout) from None
 
@@ -209,12 +209,12 @@ class LastingRun:
     @property
     def batches(self) -> int:
         """How many batches there were, in all lives."""
-        return self._run.number + 1
+        return self._run.progress.number + 1
 
     @property
     def repeated_batches(self) -> int:
         """How many of them were answered once more at this start."""
-        return self._run.repeated_batches
+        return self._run.progress.repeated
 
     def __repr__(self) -> str:
         return f"<LastingRun over {self._streams}: {self._state}, {self.batches:,} batches in {self.checkpoint}>"

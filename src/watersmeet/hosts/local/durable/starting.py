@@ -16,8 +16,10 @@ from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.lasting_run import LastingRun
 from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.outflow import Commits
+from watersmeet.hosts.local.durable.outputs import OnAnswers
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
-from watersmeet.hosts.local.durable.run import DurableRun, OnAnswers, Settings
+from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
@@ -51,10 +53,10 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     run.fed.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
-        run.on_answers = _behind(run, kept.add)
+        run.outputs.on_answers = _behind(run, kept.add)
         run.on_abandoned = kept.end
     elif on_answer is not None:
-        run.on_answers = _behind(run, _each(on_answer))
+        run.outputs.on_answers = _behind(run, _each(on_answer))
     run.start()
     if kept is not None:
         kept.bound()
@@ -81,7 +83,7 @@ def _behind(run: DurableRun, give: OnAnswers) -> OnAnswers:
     """What was given for good in a life before is not given again, also if its batch has to be repeated."""
 
     def given(number: int, batches: Sequence[pa.RecordBatch]) -> None:
-        if number > run.given_before:
+        if number > run.progress.given_before:
             give(number, batches)
 
     return given

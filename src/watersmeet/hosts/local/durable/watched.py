@@ -18,11 +18,11 @@ class WatchedDurable:
 
     @property
     def on_answers(self) -> OnAnswers | None:
-        return self._run.on_answers
+        return self._run.outputs.on_answers
 
     @on_answers.setter
     def on_answers(self, called: OnAnswers | None) -> None:
-        self._run.on_answers = called
+        self._run.outputs.on_answers = called
 
     @property
     def life(self) -> str:
@@ -37,23 +37,23 @@ class WatchedDurable:
     @property
     def failure(self) -> Failure | None:
         error = self._run.error
-        return None if error is None else Failure.of(error, self._run.failed_number)
+        return None if error is None else Failure.of(error, self._run.progress.failed)
 
     @property
     def number(self) -> int:
-        return self._run.number
+        return self._run.progress.number
 
     @property
     def given_number(self) -> int:
-        return self._run.given_number
+        return self._run.progress.given
 
     @property
     def answered_before(self) -> int:
-        return self._run.answered_before
+        return self._run.progress.answered_before
 
     @property
     def batch_seconds(self) -> float:
-        return self._run.batch_seconds
+        return self._run.progress.seconds
 
     def metrics(self) -> dict[str, Any]:
         return self._run.latest_json()
@@ -66,9 +66,9 @@ class WatchedDurable:
         run = self._run
         return {
             "checkpoint": {
-                "first_batch": run.first_number,
-                "repeated_batches": run.repeated_batches,
-                "saved_batch": run.snapshot_number,
+                "first_batch": run.progress.first,
+                "repeated_batches": run.progress.repeated,
+                "saved_batch": run.progress.saved,
                 "longest_pause_s": round(run.snapshot_pause_s, 6),
             }
         }

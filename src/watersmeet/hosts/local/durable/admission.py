@@ -1,0 +1,64 @@
+"""What has come, as the steps of a batch: their rows are looked at, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.batches import Ready, Step, as_one, mergeable, together_bad
+from watersmeet.hosts.local.durable.intake import Arrived
+from watersmeet.hosts.local.fed_query import PUSHED
+from watersmeet.io.bad_rows import without_bad_rows
+from watersmeet.io.event_times import without_nulls
+from watersmeet.runtime.bad_records import refusal
+from watersmeet.runtime.clock import QueryClock
+
+
+class Admission:
+    def __init__(self, clock: QueryClock) -> None:
+        self._clock = clock
+
+    def accepted(self, arrived: Sequence[Arrived]) -> list[Ready]:
+        """The steps of a batch with their rows: what was pushed into one stream is one step. Whoever pushed what does
+        not fit is told so, and it is in no step."""
+        found: list[Ready] = []
+        for places in mergeable([one.step for one in arrived]):
+            some = [arrived[i] for i in places]
+            try:
+                step = as_one([one.step for one in some])
+                found.append(self._checked(step))
+            except Exception:
+                fitting = [one.step for one in some if self._fits(one)]
+                if fitting:
+                    found.append(self._checked(as_one(fitting)))
+        return found
+
+    def ready(self, step: Step) -> Ready:
+        """A step with its rows and their times, checked, apart from what could not be read."""
+        if step.rows is None:
+            return Ready(step)
+        clock = self._clock.clocks[step.stream]
+        if clock.ended:
+            raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
+        place = PUSHED if step.kind == "pushed" else f"stream {step.stream}"
+        rows, bad = without_bad_rows(clock.stream, step.rows, clock.came, place)
+        timed = clock.timed(without_nulls(clock.stream, rows))
+        return Ready(step, timed, together_bad(step.bad, bad), rows.num_rows - len(timed))
+
+    def _checked(self, step: Step) -> Ready:
+        """Raises what ends the run before the step is written down: bad records, where the stream does not go on."""
+        ready = self.ready(step)
+        stream = self._clock.clocks[step.stream].stream if ready.bad is not None else None
+        if ready.bad is not None and stream is not None and not stream.arrival.keeps_going:
+            raise refusal(stream, ready.bad)
+        return ready
+
+    def _fits(self, one: Arrived) -> bool:
+        try:
+            self._checked(one.step)
+        except Exception as error:
+            if one.logged is None:
+                raise
+            one.logged.set_exception(error)  # only what was pushed can be refused
+            return False
+        return True

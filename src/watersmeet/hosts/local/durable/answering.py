@@ -1,0 +1,118 @@
+"""Answers the batches of a durable run, one at a time; where many answers come, in parts under numbers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from math import inf
+from threading import Event, Lock
+from time import monotonic
+
+from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
+from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.parts import LeftInTheMiddle, cut
+from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.hosts.local.durable.table_loads import TableLoads
+from watersmeet.hosts.local.durable.wall import BatchClock
+from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.run import BATCH_ROWS
+from watersmeet.operators.answers import Answer
+from watersmeet.operators.contract import Rows
+
+Give = Callable[[list[Answer]], None]
+
+
+class Answering:
+    def __init__(
+        self, fed: FedQuery, wall: BatchClock, loads: TableLoads, journal: Journal, progress: Progress, give: Give
+    ) -> None:
+        """give: takes the answers of the batch that `progress` names."""
+        self.fed, self.wall = fed, wall
+        self.lock = Lock()  # of the operators and clocks
+        self.stop = Event()
+        self.stop_by_s = inf
+        self.may_wait: Callable[[Sequence[Step]], bool] = lambda steps: False  # whether a part need not be on the disk
+        self._loads, self._journal, self._progress, self.give = loads, journal, progress, give
+        self._records: Iterator[BatchRecord] = iter(())  # what is still to be repeated
+        self._in_hand = -1  # the batch that is being answered, or its part
+        self._part_rows = 0
+        self._found: list[Answer] = []  # its answers that were not handed on yet
+        fed.on_block = self._between
+
+    def repeated(self, records: Iterator[BatchRecord]) -> Iterator[BatchRecord]:
+        """What is to be repeated, but for the parts of a batch: those are answered with it."""
+        self._records = records
+        while (record := next(self._records, None)) is not None:
+            yield record
+
+    def answer(self, number: int, steps: Sequence[Ready], part_rows: int) -> list[Answer]:
+        """The answers of a batch that are to be given under its number, or under that of its last part."""
+        self._in_hand, self._found, self._part_rows = number, [], part_rows
+        self.fed.floods.way_out = way_past(number)
+        with self.lock:
+            for ready in steps:
+                self._take(ready)
+            self._found += self.fed.tick()
+            self._progress.number = self._in_hand
+        return self._found
+
+    def _take(self, ready: Ready) -> None:
+        step = ready.step
+        if ready.rows is not None:
+            self._take_rows(ready, ready.rows)
+        elif step.kind == "table":
+            self._loads.take(step)
+        elif step.kind == "flush":
+            self._found += self.fed.flush()
+        elif step.kind == "end":
+            self._found += self.fed.end([step.stream]) if not self.fed.clock.clocks[step.stream].ended else []
+        elif step.kind == "promise":
+            self._found += self.fed.promise(step.stream, step.until_us)
+
+    def _take_rows(self, ready: Ready, rows: Rows) -> None:
+        step, clock = ready.step, self.fed.clock.clocks[ready.step.stream]
+        clock.know_lanes(step.lanes)
+        clock.left_out += step.left_out
+        clock.skip(ready.skipped)
+        if ready.bad is not None:
+            self.fed.leave_out(step.stream, ready.bad)
+        # In pieces as large as the operator takes them; that follows from its state, so a repeat has the same.
+        at = 0
+        while at < len(rows):
+            until = min(at + (self.fed.operator.piece_rows or BATCH_ROWS), len(rows))
+            piece = rows if until - at == len(rows) else rows.slice(at, until)
+            self._found += self.fed.push(step.stream, piece, step.lane)
+            at = until
+
+    def _between(self, found: list[Answer]) -> None:
+        """Between two blocks of the answers of a step; `found` are those of this step."""
+        if self.stop.is_set() and monotonic() > self.stop_by_s:
+            left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
+            raise LeftInTheMiddle(f"{left}; {self.fed.floods.way_out}")
+        while (parts := cut(found, self._part_rows)) is not None:
+            if not self._begin_part(self._in_hand + 1):
+                return
+            self._progress.number, answers = self._in_hand, [*self._found, *parts[0]]
+            self._found, found[:] = [], parts[1]
+            self._in_hand += 1
+            self.lock.release()
+            try:
+                self.give(answers)
+            finally:
+                self.lock.acquire()
+
+    def _begin_part(self, number: int) -> bool:
+        """Write down that the answers in hand go on under another number; False if they were not divided there."""
+        following = next(self._records, None)
+        if following is not None and not following.goes_on:
+            self._records = chain([following], self._records)
+            return False
+        if following is None:
+            record = BatchRecord(number, self.wall.now, self.wall.today, [Step("more", "")], self._part_rows)
+            self._journal.append(number, record.parts(), soon=self.may_wait(()))
+        self._progress.written = number
+        return True
+
+
+def way_past(number: int) -> str:
+    return f"--skip-batch {number} at a start, or start(skip_batches=[{number}]), leaves out batch {number:,}"

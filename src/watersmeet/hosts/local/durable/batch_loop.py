@@ -1,0 +1,150 @@
+"""Batch after batch of a durable run: what came is written down, answered and handed on, and now and then saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+
+from watersmeet.errors import FloodWarning
+from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes
+from watersmeet.hosts.local.durable.intake import Arrived, Intake
+from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle
+from watersmeet.hosts.local.durable.run_parts import RunParts
+from watersmeet.hosts.local.durable.saver import Saver
+
+
+class BatchLoop:
+    def __init__(self, parts: RunParts, intake: Intake, saver: Saver) -> None:
+        self.error: BaseException | None = None  # what ended it, if something went wrong
+        self.stop = parts.answering.stop
+        self._parts, self._intake, self._saver = parts, intake, saver
+        self._fed, self._wall = parts.answering.fed, parts.answering.wall
+        self._settings, self._progress, self._unanswered = parts.settings, parts.progress, parts.unanswered
+        self._can_write = True
+        parts.answering.may_wait = self._may_wait
+
+    def run(self) -> None:
+        """Until a stop is asked for, the input ends, or something fails; `error` says what, if that was no surprise."""
+        self._answer_until_it_fails()
+        if self.error is not None:
+            self._only_write()
+
+    def fail(self, error: BaseException) -> None:
+        self.error = self.error or error
+        if not (self._settings.writes_on and self._can_write):
+            self.stop.set()
+        self._intake.wake()
+
+    def _answer_until_it_fails(self) -> None:
+        try:
+            if self.error is None:
+                self._answer_batches()
+        except Exception as error:
+            if not (self._settings.writes_on and self._can_write):
+                raise
+            if self._progress.failed is None:  # it has nothing to do with a batch: a sink that cannot be written
+                self._unanswered.remember()
+            self.fail(error)
+
+    def _only_write(self) -> None:
+        """The query has failed: what is pushed is written down, and sources are read no more."""
+        self._intake.stop_reading()
+        while not self.stop.is_set():
+            arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, None, self._newest_us)
+            if arrived:
+                self._batch(arrived)
+
+    def _answer_batches(self) -> None:
+        try:
+            self._answer_until_stopped()
+            if self.error is not None:
+                raise self.error
+            if self._settings.flush and not self.stop.is_set():  # all that waits; what comes later up to there is late
+                self._batch([Arrived(Step("flush", ""), 0)])
+        except LeftInTheMiddle as left:
+            self._parts.tell(FloodWarning(str(left)))
+            self._parts.outputs.hurry()
+            self._saver.is_idle(wait=True)
+            return
+        self._parts.outputs.hurry()
+        self._saver.save(wait=True)
+
+    def _answer_until_stopped(self) -> None:
+        self._saver.begin()
+        while not self.stop.is_set() and self.error is None:
+            arrived = self._intake.take(
+                self._settings.batch_rows, self._settings.gather_s, self._patience_s(), self._newest_us
+            )
+            if arrived or self._is_due():
+                self._batch(arrived)
+            if self._settings.available_now and not arrived and self._intake.is_exhausted:
+                break
+            self._saver.save_if_due()
+
+    def _patience_s(self) -> float | None:
+        """How long to wait for rows: until time goes on without them, or the state is to be saved."""
+        waits = [self._fed.due_in_s(), self._saver.due_in_s()]
+        if waits[0] is not None:
+            waits[0] = max(waits[0] - (self._wall.real_s - self._wall.now), 0.0)
+        if self._settings.available_now:
+            waits.append(0.02)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _is_due(self) -> bool:
+        due_s = self._fed.due_in_s()
+        return due_s is not None and self._wall.now + due_s <= self._wall.real_s
+
+    def _newest_us(self, stream: str) -> int:
+        return self._fed.clock.clocks[stream].newest_us
+
+    def _batch(self, arrived: Sequence[Arrived]) -> None:
+        """Write down what came, answer it, and hand the answers on."""
+        began_s = monotonic()
+        self._wall.go_on()
+        if self._settings.writes_on and self.error is None:
+            self._unanswered.remember()
+        loads = [] if self.error is not None else self._parts.loads.steps()
+        steps = [*map(Ready, loads), *self._parts.admission.accepted(arrived)]
+        number = self._progress.written + 1
+        self._write_down(number, [ready.step for ready in steps], arrived)
+        if self.error is not None:
+            self._unanswered.leave([ready.step for ready in steps])
+            return
+        try:
+            answers = self._parts.answering.answer(number, steps, PART_ROWS)
+        except LeftInTheMiddle:
+            raise
+        except BaseException:
+            self._progress.failed = number
+            self._unanswered.leave([ready.step for ready in steps])
+            raise
+        self._parts.outputs.give(answers)
+        self._progress.seconds += monotonic() - began_s
+
+    def _write_down(self, number: int, steps: Sequence[Step], arrived: Sequence[Arrived]) -> None:
+        record = BatchRecord(number, self._wall.now, self._wall.today, steps, PART_ROWS)
+        try:
+            self._parts.checkpoint.journal.append(number, record.parts(), soon=self._may_wait(steps))
+            self._progress.written = number
+        except BaseException as error:
+            self._can_write = False
+            answer_waiting(arrived, error=error)
+            raise
+        self._parts.readers.note(steps)
+        note_pushes(self._parts.notes, steps, number)  # before whoever waits is told, who may ask for it
+        answer_waiting(arrived, number=number)
+
+    def _may_wait(self, steps: Sequence[Step]) -> bool:
+        """Whether a batch need not be on the disk before it is answered: if nobody waits to hear so, and its answers
+        are seen by nobody before the journal is brought there, which happens before they are committed."""
+        return self._parts.outputs.on_answers is None and all(step.kind == "read" for step in steps)
+
+
+def answer_waiting(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:
+    """Those who wait to hear that what they pushed is written down."""
+    for one in arrived:
+        if one.logged is not None and not one.logged.done():
+            if error is None:
+                one.logged.set_result(number)
+            else:
+                one.logged.set_exception(error)

@@ -1,0 +1,91 @@
+"""The files of a durable run: the batches that came, the states of its operators, and how far both are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from watersmeet.errors import DamagedCheckpointWarning, RunError
+from watersmeet.hosts.local.durable.files import damaged
+from watersmeet.hosts.local.durable.folder import CheckpointFolder
+from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.reached import Reached
+from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots, snapshot_name
+from watersmeet.io.too_many_files import tried_again
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.late_rows import Tell
+
+
+class Checkpoint:
+    def __init__(self, path: Path, plan: Plan, *, sync: bool) -> None:
+        self._folder = CheckpointFolder(path, plan)
+        try:
+            self.path, self.run = self._folder.path, self._folder.identity.run
+            self.pipeline = self._folder.identity.pipeline
+            self.reached = Reached(self.path, self.run, has_begun=self._folder.has_begun)
+            self.journal = Journal(self.path, self.run, sync=sync, reached=self.reached)
+            self._snapshots = Snapshots(self.path, self.run)
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def latest_state(self, tell: Tell) -> Snapshot | None:
+        """An older one does as well, if the journal goes back to it: that costs time, and is told."""
+        self._snapshots.drop_drafts()
+        snapshot = self._snapshots.latest()
+        number = -1 if snapshot is None else snapshot.number
+        newest, lost = self.reached.saved, list(self._snapshots.damaged)
+        if not lost and newest <= number:
+            return snapshot
+        if not lost:
+            lost = [damaged(self.path / snapshot_name(newest), "it is not there")]
+        first = self.journal.first
+        if not self.reached.is_known or first is None or first > number + 1:
+            raise lost[0]
+        where = "the beginning" if number < 0 else f"the state of batch {number:,}"
+        tell(DamagedCheckpointWarning(f"{lost[0].message}; the run goes on from {where}, with all that came since"))
+        return snapshot
+
+    def check_end(self, written: int, in_sinks: int, tell: Tell) -> None:
+        """What was cut off at the end of the journal was never committed; if it was, the disk has lost it since. Nor is
+        anything committed that is not in the journal; new batches under numbers that a sink has would be passed
+        over."""
+        if in_sinks > written:
+            what = "is damaged" if self.journal.is_torn else "is older than what was written with it"
+            raise RunError(
+                f"{self.path} {what}: the sink has the answers of batches up to {in_sinks:,}, but the journal ends "
+                f"with batch {written:,}",
+                hint="restore the checkpoint from a copy that is as new as the sink, or start anew with a new one",
+            )
+        if not self.reached.is_known:
+            tell(DamagedCheckpointWarning(f"{self.reached.damage().message}; all is there"))
+
+    def write_state(self, snapshot: Snapshot) -> Path:
+        return tried_again(lambda: self._snapshots.write(snapshot))
+
+    def publish_state(self, draft: Path, number: int) -> Mapping[str, Any] | None:
+        """From now on a start goes on from here. Gives what was noted beside the oldest state that is kept, before
+        which nothing is needed any more."""
+        self.reached.give(number)
+        self._snapshots.publish(draft)
+        self.reached.save(number)
+        oldest = self._snapshots.oldest
+        if oldest is None:
+            return None
+        self.journal.forget(oldest.number)
+        return oldest.notes
+
+    def note_given(self, number: int) -> None:
+        """Behind answers that nobody has taken no state is saved; those before them that were taken are not given
+        again all the same."""
+        if number > self.reached.given:
+            self.reached.give(number)
+
+    def close(self) -> None:
+        self.journal.close()
+        self.reached.close()
+
+    def release(self) -> None:
+        """Others may have it."""
+        self._folder.close()

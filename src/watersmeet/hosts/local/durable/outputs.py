@@ -1,0 +1,73 @@
+"""Where the answers of a durable run go: into its sink, to those who listen, and what is no part of them to side
+outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.hosts.local.durable.side_flows import SideFlows
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.operators.answers import Answer, as_batches
+
+OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
+
+
+class Outputs:
+    def __init__(self, sink: NumberedSink, sides: SideFlows, progress: Progress) -> None:
+        self.on_answers: OnAnswers | None = None
+        self.sides = sides
+        self._sink, self._progress = sink, progress
+        # Asked once: what it has of later batches, if this life has not given it, is another start's.
+        self._there = sink.last_number
+        self._writer: Outflow | None = None
+
+    @property
+    def last_number(self) -> int:
+        """The last batch of which a sink had something when this life began."""
+        return max(self._there, self.sides.last_number)
+
+    @property
+    def taken_number(self) -> int:
+        """Up to this batch all answers were taken from a sink in memory."""
+        return int(getattr(self._sink, "taken_number", -1))
+
+    def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
+        """before: is called with the number of a batch before the answers up to it are committed."""
+        self._writer = Outflow(self._sink, commits, on_error, before)
+        self.sides.start(commits, on_error, before)
+
+    def give(self, answers: list[Answer]) -> None:
+        """The answers of the batch that was answered last."""
+        assert self._writer is not None
+        progress = self._progress
+        is_there = progress.number <= max(self._there, progress.given_before)  # committed before a crash
+        self._writer.put(progress.number, [] if is_there else answers)
+        self.sides.put(progress.number)
+        if any(one.num_rows for one in answers):
+            progress.answered = progress.number
+        if self.on_answers is not None and answers:
+            self.on_answers(progress.number, as_batches(answers))
+        progress.given = progress.number
+
+    def flush(self, number: int) -> None:
+        """Return when all answers up to a batch are in their sinks."""
+        assert self._writer is not None
+        self._writer.flush(number)
+        self.sides.flush(number)
+
+    def hurry(self) -> None:
+        """From now on nothing waits for the time of its commit."""
+        assert self._writer is not None
+        self._writer.hurry()
+        self.sides.hurry()
+
+    def close(self, *, commit: bool) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.close(commit=commit)
+        finally:
+            self.sides.close(commit=commit)

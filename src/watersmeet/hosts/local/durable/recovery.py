@@ -1,0 +1,111 @@
+"""Brings a durable run to where it was: the newest state, then the batches behind it, as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
+from watersmeet.hosts.local.durable.answering import way_past
+from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
+from watersmeet.hosts.local.durable.batches import BatchRecord, Step, note_pushes, together
+from watersmeet.hosts.local.durable.beginnings import begin_readers
+from watersmeet.hosts.local.durable.intake import rows_in
+from watersmeet.hosts.local.durable.noted import note, noted
+from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
+from watersmeet.hosts.local.durable.run_parts import RunParts
+from watersmeet.hosts.local.durable.snapshots import Snapshot
+from watersmeet.operators.saving import load_state
+
+
+class Recovery:
+    def __init__(self, parts: RunParts) -> None:
+        self._parts, self._progress, self._answering = parts, parts.progress, parts.answering
+        self._unanswered, self._settings, self._tell = parts.unanswered, parts.settings, parts.tell
+        self._skipped: set[int] = set()  # batches that a life has left out, and so do later ones that repeat them
+        self.error: BaseException | None = None  # that a batch ended with, where batches are written on
+
+    def recover(self, in_sinks: int) -> None:
+        """in_sinks: the last batch of which a sink has something."""
+        checkpoint, progress = self._parts.checkpoint, self._progress
+        self._skipped = set(noted(checkpoint.path).get("skipped", []))
+        snapshot = checkpoint.latest_state(self._tell)
+        progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
+        fed, readers = self._answering.fed, self._parts.readers.of
+        arriving = ArrivalNote(checkpoint.path, [one.stream for one in fed.clock.clocks.values()], readers)
+        arriving.check_sources()
+        begin_readers(checkpoint.path, readers)
+        if snapshot is not None:
+            self._load(snapshot)
+        self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
+        self._repeat_all(arriving)
+        checkpoint.check_end(progress.written, in_sinks, self._tell)
+        arriving.write(progress.written + 1)
+        logged = progress.written if self._settings.sync else -1
+        checkpoint.reached.begin(logged, progress.given_before, progress.saved)
+        self._parts.loads.begin()
+        self._answering.wall.restarted()
+        progress.first, progress.rows_before = progress.written + 1, fed.report().rows_in
+
+    def _load(self, snapshot: Snapshot) -> None:
+        progress, notes = self._progress, snapshot.notes
+        load_state(self._answering.fed, snapshot.state)
+        progress.number = progress.given = progress.saved = snapshot.number
+        self._parts.readers.resume(notes["positions"])
+        progress.answered = progress.answered_before = notes.get("answered", snapshot.number)
+        self._answering.wall.put(*notes["wall"])
+        if "pushed" in notes:
+            self._parts.notes.load(notes["pushed"])
+
+    def _repeat_all(self, arriving: ArrivalNote) -> None:
+        progress, fed = self._progress, self._answering.fed
+        schemas = {name: fed.schema_of(name) for name in fed.streams}
+        progress.written = progress.number
+        written = self._parts.checkpoint.journal.records(progress.number)
+        records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
+        for record in self._answering.repeated(records):
+            arriving.check(record.number)
+            progress.written = record.number
+            self._repeat_or_fail(record)
+            if self._answering.stop.is_set():
+                raise LeftInTheMiddle
+
+    def _repeat_or_fail(self, record: BatchRecord) -> None:
+        """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""
+        if self.error is not None:
+            note_pushes(self._parts.notes, record.steps, record.number)
+            self._unanswered.leave(record.steps)
+            return
+        if self._settings.writes_on:
+            self._unanswered.remember()
+        try:
+            self._repeat(record)
+        except WatersmeetError as error:
+            if not self._settings.writes_on:
+                raise
+            self.error, self._progress.failed = error, record.number
+            self._unanswered.leave(record.steps)
+
+    def _repeat(self, record: BatchRecord) -> None:
+        self._answering.wall.put(record.now_s, record.today_us)
+        steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
+        note_pushes(self._parts.notes, steps, record.number)
+        if record.number in self._settings.skipped | self._skipped:
+            self._skip(record.number, steps)
+            steps = ()
+        try:
+            ready = [self._parts.admission.ready(step) for step in together(steps)]
+            answers = self._answering.answer(record.number, ready, record.part_rows)
+        except WatersmeetError as error:
+            raise RunError(
+                f"batch {record.number:,} fails whenever it is repeated: {error.message}",
+                hint=f"{way_past(record.number)} with its rows; or start anew, with another checkpoint and a "
+                "query that takes such rows",
+            ) from error
+        self._progress.repeated += 1
+        self._answering.give(answers)
+
+    def _skip(self, number: int, steps: Sequence[Step]) -> None:
+        self._skipped.add(number)
+        note(self._parts.checkpoint.path, skipped=sorted(self._skipped))
+        rows = sum(rows_in(step.rows) for step in steps)
+        self._tell(SkippedRowsWarning(f"batch {number:,} with its {rows:,} rows was left out, as asked for"))

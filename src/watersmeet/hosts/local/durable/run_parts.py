@@ -1,0 +1,75 @@
+"""What a durable run is made of; recovery, the loop over batches and the saver work on the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from watersmeet.hosts.local.durable import starts
+from watersmeet.hosts.local.durable.admission import Admission
+from watersmeet.hosts.local.durable.answering import Answering
+from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.notes import Notes
+from watersmeet.hosts.local.durable.outputs import Outputs
+from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.hosts.local.durable.readers import Readers
+from watersmeet.hosts.local.durable.settings import Settings
+from watersmeet.hosts.local.durable.side_flows import SideFlows
+from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
+from watersmeet.hosts.local.durable.unanswered import Unanswered
+from watersmeet.hosts.local.durable.wall import BatchClock
+from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.late_rows import Tell
+
+MakeSink = Callable[[str, Start], NumberedSink]
+
+
+@dataclass(frozen=True)
+class RunParts:
+    settings: Settings
+    tell: Tell
+    checkpoint: Checkpoint
+    readers: Readers
+    loads: TableLoads
+    notes: Notes
+    admission: Admission
+    answering: Answering
+    outputs: Outputs
+    progress: Progress
+    unanswered: Unanswered
+
+
+def open_parts(
+    plan: Plan, settings: Settings, folder: Path, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
+) -> RunParts:
+    checkpoint = Checkpoint(folder, plan, sync=settings.sync)
+    try:
+        # What is known of the inputs changes from start to start, and another way might be chosen by it.
+        plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
+        kept, wall, progress = kept_tables(checkpoint.path, plan), BatchClock(), Progress()
+        fed = FedQuery(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
+        loads = TableLoads(checkpoint.path, checkpoint.run, fed, tell, kept)
+        start = starts.begun(checkpoint.path)
+        sink = make_sink(checkpoint.run, start)
+        sides = SideFlows(fed.clock.side, checkpoint.run, checkpoint.path, start, tell)
+        starts.opened(checkpoint.path, start, [sink, *sides.sinks])
+        outputs = Outputs(sink, sides, progress)
+    except BaseException:
+        checkpoint.release()
+        raise
+    return RunParts(
+        settings,
+        tell,
+        checkpoint,
+        Readers(readers, tell),
+        loads,
+        Notes(),
+        Admission(fed.clock),
+        Answering(fed, wall, loads, checkpoint.journal, progress, outputs.give),
+        outputs,
+        progress,
+        Unanswered(fed.clock),
+    )
