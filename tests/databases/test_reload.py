@@ -91,7 +91,7 @@ def lived(folder: Path, path: Path, offers: int, at: random.Random) -> tuple[dic
     run, told = run_in(folder, path)
     run.start()
     for number in range(offers):
-        run._loads._reloads.offer("t", load_of(*[(k, f"load {number}") for k in range(at.choice([2, 4]))]))
+        run._parts.loads._reloads.offer("t", load_of(*[(k, f"load {number}") for k in range(at.choice([2, 4]))]))
         run.push("a", rows_of(number * 3, [at.randrange(4) for _ in range(3)]))
         run.push("b", rows_of(number * 3, [at.randrange(4) for _ in range(3)]))
     killed = folder.with_name(folder.name + "-killed")
@@ -105,7 +105,7 @@ def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[Durabl
     told: dict[int, list[Any]] = {}
     settings = Settings(snapshot_s=snapshot_s, sync=False)
     run = DurableRun(plan_of(path, THREE), folder, lambda name, start: NoSink(), {}, settings, tell=lambda what: None)
-    run.on_answers = lambda number, batches: told.setdefault(number, []).extend(
+    run.outputs.on_answers = lambda number, batches: told.setdefault(number, []).extend(
         row for batch in batches for row in batch.to_pylist()
     )
     return run, told
@@ -131,14 +131,14 @@ def test_batches_that_are_repeated_join_what_they_joined_before(tmp_path: Path) 
     number = answered(again, "b", rows_of(100, [1]))
     assert repeated[number][-1]["word"] == "after the kill"
     again.stop()
-    saved = again._loads.numbers["t"]
+    saved = again._parts.loads.numbers["t"]
     put(tmp_path / "t.db", *[(k, "later") for k in range(4)])
     third, answers = run_in(killed, tmp_path / "t.db")
     third.start()
     assert {row["word"] for row in answers[answered(third, "a", rows_of(200, [1]))]} == {"later"}
     third.stop()
     # Loads before the older of the two states that are kept are gone.
-    kept = range(saved, third._loads.numbers["t"] + 1)
+    kept = range(saved, third._parts.loads.numbers["t"] + 1)
     assert sorted(one.name for one in (killed / "tables").iterdir()) == [f"t-{number:012d}.arrow" for number in kept]
 
 
@@ -164,7 +164,7 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
         run = DurableRun(
             plan, tmp_path / "run", lambda name, start: NoSink(), {}, Settings(sync=False), tell=told.append
         )
-        run.on_answers = note
+        run.outputs.on_answers = note
         run.start()
         return run
 
