@@ -145,7 +145,7 @@ docs: $(READY)
 
 # The few classes for Spark's Java; it needs a JDK, and only after a change of their source.
 java: $(READY)
-	$(BIN)/python -m watersmeet.hosts.spark.local_files.build
+	$(BIN)/python -m watersmeet.hosts.spark.launching.local_files.build
 
 # What is published: the sources; a wheel that brings compiled kernels, for this Python and kind of machine; and one for
 # all others, which compile kernels at first use.

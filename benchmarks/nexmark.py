@@ -176,7 +176,7 @@ class OnSpark:
     """All queries in one Spark session, from files in batches, into a sink that takes rows and keeps none."""
 
     def __init__(self, scratch: Path) -> None:
-        from watersmeet.hosts.spark.launch import start_spark
+        from watersmeet.hosts.spark.launching.launch import start_spark
 
         places = {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
         self.spark = start_spark(

@@ -23,9 +23,9 @@ import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK, native, ours, read, write_streams
 from watersmeet.hosts.spark.dataframe import make_job
-from watersmeet.hosts.spark.launch import start_spark
-from watersmeet.hosts.spark.pack import packer
-from watersmeet.hosts.spark.packed_source import PACKED
+from watersmeet.hosts.spark.exchange.pack import packer
+from watersmeet.hosts.spark.launching.launch import start_spark
+from watersmeet.hosts.spark.reading.file_source import PACKED
 
 WAYS = 2
 WINDOW_ROWS = 200_000

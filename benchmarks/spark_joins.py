@@ -27,8 +27,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
-from watersmeet.hosts.spark.launch import start_spark
-from watersmeet.hosts.spark.packed import ParquetStream
+from watersmeet.hosts.spark.launching.launch import start_spark
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
 SCHEMA = "k long, v long, ts timestamp"
 NAMES = "abcdefgh"

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
 from benchmarks.spark_joins import FOR_OURS, NAMES, read, replay, write_streams
-from watersmeet.hosts.spark.launch import start_spark
-from watersmeet.hosts.spark.packed import ParquetStream
+from watersmeet.hosts.spark.launching.launch import start_spark
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
 WINDOW = 200_000  # rows of each stream
 

@@ -27,8 +27,8 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, figure, report
-from watersmeet.hosts.spark.class_archive import VARIABLE, made_now
-from watersmeet.hosts.spark.starting import TOO_SLOW, TRIES
+from watersmeet.hosts.spark.launching.class_archive import VARIABLE, made_now
+from watersmeet.hosts.spark.launching.query_start import TOO_SLOW, TRIES
 
 WAYS, WINDOW_ROWS = 3, 4_000
 WINDOW_MS = WINDOW_ROWS // 2
@@ -63,8 +63,8 @@ def one_start(contender: str, folder: Path) -> dict[str, object]:
     begun = time.perf_counter()
     from pyspark.sql import functions as F
 
-    from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
-    from watersmeet.hosts.spark.local_files import CLASS_PATH
+    from watersmeet.hosts.spark.launching.launch import SMALL_BATCHES, start_spark
+    from watersmeet.hosts.spark.launching.local_files import CLASS_PATH
 
     # A class path of the user's own, if only an empty one, has ours left out.
     plain = {"spark.python.daemon.module": "pyspark.daemon", CLASS_PATH: ""}

@@ -20,8 +20,8 @@ import watersmeet as wm
 from benchmarks.rivals.dialects import ours as in_our_words
 from benchmarks.rivals.load import QUERIES, Query
 from benchmarks.spark_joins import FOR_SPARK
-from watersmeet.hosts.spark import class_archive
-from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
+from watersmeet.hosts.spark.launching import class_archive
+from watersmeet.hosts.spark.launching.launch import SMALL_BATCHES, start_spark
 
 START_S = 180.0  # until warm-up batches are through
 LAST_BATCHES_S = 1.0  # in which batches without rows may give what waited for time to pass

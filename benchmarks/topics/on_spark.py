@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK
-from watersmeet.hosts.spark import class_archive
-from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.launching import class_archive
+from watersmeet.hosts.spark.launching.launch import start_spark
 from watersmeet.hosts.spark.run import Choices, SparkRun
 
 COLUMNS = "id BIGINT, k BIGINT, page STRING, ts TIMESTAMP"

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.live_run import Run
-    from watersmeet.hosts.spark.packed import ParquetStream
+    from watersmeet.hosts.spark.reading.file_stream import ParquetStream
     from watersmeet.io.connectors.registering import register_connector
     from watersmeet.runtime.notices import notices
     from watersmeet.runtime.outcome import Outcome
@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
 
         return notices
     if name == "ParquetStream":
-        from watersmeet.hosts.spark.packed import ParquetStream
+        from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
         return ParquetStream
     if name == "register_connector":

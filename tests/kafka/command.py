@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.spark.harness import ROOT, SHORT_LIVED
-from watersmeet.hosts.spark import class_archive
+from watersmeet.hosts.spark.launching import class_archive
 
 LOCAL = ("--engine", "local")
 SPARK = ("--engine", "spark", "--master", "local[2]", "--buckets", "2")

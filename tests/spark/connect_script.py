@@ -18,7 +18,7 @@ from tests.spark.harness import (
 )
 from tests.spark.test_streaming import random_streams
 from watersmeet import Session
-from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.launching.launch import start_spark
 
 
 def main(folder: Path) -> None:

@@ -10,10 +10,10 @@ import pandas as pd
 from pyspark.sql import Row
 
 from tests.spark.simulation import Pieces, Simulation
-from watersmeet.hosts.spark.account import NUMBERS
+from watersmeet.hosts.spark.bucket.account import NUMBERS
+from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
 from watersmeet.hosts.spark.dataframe import OBSERVED
-from watersmeet.hosts.spark.output import PREFIX, TOLD
-from watersmeet.hosts.spark.progress import Tally
+from watersmeet.hosts.spark.progress.tally import Tally
 
 
 def followed(run: Simulation, pieces: Pieces, *, ends: bool = False) -> Tally:

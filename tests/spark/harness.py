@@ -19,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.runners import Bag, Source, bag_of, by_reference
 from watersmeet import Session
-from watersmeet.hosts.spark import class_archive
-from watersmeet.hosts.spark.launch import start_spark
+from watersmeet.hosts.spark.launching import class_archive
+from watersmeet.hosts.spark.launching.launch import start_spark
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.model.time import parse_interval, times_of
 

@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from tests.runners import Bag, Source, bag_of, bound_plan
 from tests.spark.harness import NEVER_US, event_times
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.hosts.spark.output import PREFIX, PackedOutput
-from watersmeet.hosts.spark.pack import end_packets, packer, packets, pulse_packets, waiting_packets
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.output import PREFIX, PackedOutput
+from watersmeet.hosts.spark.bucket.processor import BucketProcessor
+from watersmeet.hosts.spark.bucket.stage import BucketStage
+from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
+from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.exchange.unpack import unpacker
+from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.packets import to_packet
-from watersmeet.hosts.spark.placing import Placing
-from watersmeet.hosts.spark.processor import BucketProcessor
-from watersmeet.hosts.spark.stage import BucketStage
-from watersmeet.hosts.spark.unpack import unpacker
 from watersmeet.model.time import parse_interval
 
 Pieces = Mapping[str, Sequence[pa.Table]]
@@ -253,13 +253,13 @@ def same_worker() -> None:
 
 def another_worker() -> None:
     """Another worker of the node takes over: the warm copies are still there."""
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def another_node() -> None:
     """Nothing is left but the committed state."""
-    hot._at_hand.clear()
-    shutil.rmtree(hot.base_folder(), ignore_errors=True)
+    warm_state._at_hand.clear()
+    shutil.rmtree(warm_state.base_folder(), ignore_errors=True)
 
 
 LOSSES = {loss.__name__.replace("_", " "): loss for loss in (same_worker, another_worker, another_node)}

@@ -20,16 +20,16 @@ from watersmeet.archive.completion import Completion
 from watersmeet.archive.folder import Archive, follow_checkpoint
 from watersmeet.archive.targets import FolderTarget
 from watersmeet.errors import SourceError, UnsupportedError
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.archive import BATCH_RUN, CompleteOnSpark, follow, with_archive
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.archive import BATCH_RUN, CompleteOnSpark, follow, with_archive
 from watersmeet.hosts.spark.run import Choices, SparkRun
 
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def archiving(name: str, archive: Path, recall: str = "exact") -> str:

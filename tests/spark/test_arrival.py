@@ -20,9 +20,9 @@ from tests.spark.harness import streaming_frame
 from tests.spark.simulation import LOSSES, Simulation
 from tests.spark.test_run import add
 from watersmeet import Session
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.packed import ParquetStream
-from watersmeet.hosts.spark.packed_source import FilePartition, PackedReader
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.reading.file_source import FilePartition, PackedReader
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 from watersmeet.model.arriving import Arrivals
 from watersmeet.model.catalog import Stream, Table
 
@@ -48,9 +48,9 @@ class Arriving(Source):
 
 @pytest.fixture
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def stamped(keys: list[int], at_ms: int) -> pa.Table:

@@ -18,12 +18,13 @@ from tests.attacks import Give, give_away
 from tests.spark.simulation import Simulation, another_worker
 from tests.spark.test_processor import QUERIES, expected, six_batches
 from watersmeet.errors import SetupError, UnsafeFolderError
-from watersmeet.hosts.spark import hot, provided
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
 from watersmeet.hosts.spark.dataframe import OBSERVED
-from watersmeet.hosts.spark.java import shim
-from watersmeet.hosts.spark.listener import MetricsListener
-from watersmeet.hosts.spark.output import PREFIX, TOLD
-from watersmeet.hosts.spark.progress import Tally
+from watersmeet.hosts.spark.launching.java import shim
+from watersmeet.hosts.spark.progress.listener import MetricsListener
+from watersmeet.hosts.spark.progress.tally import Tally
+from watersmeet.hosts.spark.reading import generated_files
 from watersmeet.hosts.spark.run import _kept
 from watersmeet.operators.saving import ALIGN
 from watersmeet.operators.select import Select
@@ -44,22 +45,22 @@ class Answers(Select):
 
 
 def fetch(version: int, nonce: int) -> Answers | None:
-    found = hot.fetch("q", 0, version, nonce, Answers)
+    found = warm_state.fetch("q", 0, version, nonce, Answers)
     assert found is None or isinstance(found, Answers)
     return found
 
 
 def plant() -> Path:
     """A warm copy, right in every way but its origin."""
-    hot.keep("q", 0, 1, 11, Answers("planted"))
-    hot._at_hand.clear()
-    return hot.folder_of("q") / "0"
+    warm_state.keep("q", 0, 1, 11, Answers("planted"))
+    warm_state._at_hand.clear()
+    return warm_state.folder_of("q") / "0"
 
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot, "_at_hand", {})
-    monkeypatch.setattr(hot, "_trouble", None)
+    monkeypatch.setattr(warm_state, "_at_hand", {})
+    monkeypatch.setattr(warm_state, "_trouble", None)
 
 
 def test_the_planted_copy_would_do_harm() -> None:
@@ -68,16 +69,16 @@ def test_the_planted_copy_would_do_harm() -> None:
     found = fetch(1, 11)
     assert found is not None
     assert found.answer == "planted"
-    assert hot.trouble() is None
+    assert warm_state.trouble() is None
 
 
 def test_a_copy_is_no_code() -> None:
     """Whatever stands in one, nothing of it is run."""
     copy = plant()
-    stamp = copy.read_bytes()[: hot._HEAD.size]
+    stamp = copy.read_bytes()[: warm_state._HEAD.size]
     body = pickle.dumps(Harm())
-    version, nonce, _ = hot._HEAD.unpack(stamp)
-    copy.write_bytes(hot._HEAD.pack(version, nonce, ALIGN + len(body)).ljust(ALIGN, b"\0") + body)
+    version, nonce, _ = warm_state._HEAD.unpack(stamp)
+    copy.write_bytes(warm_state._HEAD.pack(version, nonce, ALIGN + len(body)).ljust(ALIGN, b"\0") + body)
     assert fetch(1, 11) is None
 
 
@@ -93,9 +94,9 @@ ATTACKS = ["another's copy", "another's folder", "another's base", "writable cop
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Path, give_away: Give) -> None:
     copy = plant()
-    hot.base_folder().chmod(0o700)
+    warm_state.base_folder().chmod(0o700)
     how, what = attack.split()
-    target = {"copy": copy, "folder": copy.parent, "base": hot.base_folder()}[what]
+    target = {"copy": copy, "folder": copy.parent, "base": warm_state.base_folder()}[what]
     match how:
         case "another's":
             give_away(target)
@@ -107,7 +108,7 @@ def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Pat
         case "replaceable":
             target.parent.chmod(0o777)
     assert fetch(1, 11) is None
-    told = hot.trouble()
+    told = warm_state.trouble()
     assert told is not None
     assert str(target.parent if how == "replaceable" else target) in told
     assert "\n" not in told
@@ -116,7 +117,7 @@ def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Pat
 @pytest.mark.parametrize("attack", ["another's", "writable", "linked"])
 def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp_path: Path, give_away: Give) -> None:
     copy = plant()
-    base = hot.base_folder()
+    base = warm_state.base_folder()
     match attack:
         case "another's":
             give_away(base)
@@ -127,25 +128,25 @@ def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp
             base.symlink_to(tmp_path / "elsewhere")
     before = copy.read_bytes()
     kept = Answers("own")
-    hot.keep("q", 0, 2, 22, kept)
-    assert "WATERSMEET_HOT_DIR" in (hot.trouble() or "")
+    warm_state.keep("q", 0, 2, 22, kept)
+    assert "WATERSMEET_HOT_DIR" in (warm_state.trouble() or "")
     with pytest.raises(UnsafeFolderError):
-        hot.discard("q")
+        warm_state.discard("q")
     assert copy.read_bytes() == before
     assert fetch(2, 22) is kept  # what this very process has at hand is safe
 
 
 def test_a_query_goes_on_without_what_is_refused_and_is_right() -> None:
     sources, pieces = six_batches("a common key")
-    hot.base_folder().mkdir(parents=True)
-    hot.base_folder().chmod(0o777)
+    warm_state.base_folder().mkdir(parents=True)
+    warm_state.base_folder().chmod(0o777)
     run = Simulation(QUERIES["a common key"], sources, 2, between_batches=another_worker)
     assert run.run(pieces) == expected("a common key", sources, pieces)
     assert run.counted("cache_hits") == 0
     assert run.counted("cache_misses") > 0
     told = [json.loads(text) for frame in run.frames for text in frame[PREFIX + TOLD] if text is not None]
     assert {one["bucket"] for one in told} == set(run.job.bucket_ids)
-    assert all(f"others may write to the folder {hot.base_folder()}" in one["cold_because"] for one in told)
+    assert all(f"others may write to the folder {warm_state.base_folder()}" in one["cold_because"] for one in told)
 
 
 def test_the_user_hears_of_it_with_the_batch() -> None:
@@ -178,7 +179,7 @@ def test_rows_that_another_prepared_are_not_read(
     attack: str, inner: bool, tmp_path: Path, give_away: Give, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = provided.stored(pa.table({"k": [1, 2]}))
+    folder = generated_files.stored(pa.table({"k": [1, 2]}))
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     target = folder if inner else folder.parent
     match attack:
@@ -190,7 +191,7 @@ def test_rows_that_another_prepared_are_not_read(
             target.rename(tmp_path / "elsewhere")
             target.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnsafeFolderError, match=str(target)):
-        provided.stored(pa.table({"k": [1, 2]}))
+        generated_files.stored(pa.table({"k": [1, 2]}))
 
 
 def test_a_failure_is_told_even_if_its_text_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

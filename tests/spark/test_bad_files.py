@@ -18,7 +18,7 @@ import watersmeet as wm
 from tests.spark.toy import TOY, taken
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
-from watersmeet.hosts.spark.sinks import SparkSink
+from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.connectors.registry import forget, register
 
 NOON = "2026-01-01 12:00:00"

@@ -16,12 +16,12 @@ from tests.effort import EFFORT, PATIENT
 from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
-from watersmeet.hosts.spark.buckets import balanced_ids, murmur3_of_int
-from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.hosts.spark.join_job import OWN
-from watersmeet.hosts.spark.needs import NEEDS, from_bytes
-from watersmeet.hosts.spark.pack import packets
-from watersmeet.hosts.spark.placing import Placing
+from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, from_bytes
+from watersmeet.hosts.spark.exchange.pack import packets
+from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.jobs.buckets import balanced_ids, murmur3_of_int
+from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.join_job import OWN
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows

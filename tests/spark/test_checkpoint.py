@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from watersmeet.errors import SetupError
-from watersmeet.hosts.spark import checkpoint
-from watersmeet.hosts.spark.checkpoint import NOTE, Checkpoint, Owner
-from watersmeet.hosts.spark.fingerprint import STATE_FORMAT
+from watersmeet.hosts.spark.checkpoints import checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import NOTE, Checkpoint, Owner
+from watersmeet.hosts.spark.checkpoints.committed_batches import TakenNote
+from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
 from watersmeet.hosts.spark.paths import RUN_NOTE, TAKEN_NOTE
-from watersmeet.hosts.spark.taken import TakenNote
 
 OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, [f"{STATE_FORMAT}-f1"])
 

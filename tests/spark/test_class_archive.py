@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.hosts.spark import class_archive
-from watersmeet.hosts.spark.class_archive import MOST_ARCHIVES, VARIABLE, ClassArchive, is_wanted
+from watersmeet.hosts.spark.launching import class_archive
+from watersmeet.hosts.spark.launching.class_archive import MOST_ARCHIVES, VARIABLE, ClassArchive, is_wanted
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from tests.runners import Source
 from tests.spark.simulation import LOSSES, Simulation
 from tests.unit.hand_clock import HandClock
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.clocks import Clock, Seen
-from watersmeet.hosts.spark.output import PREFIX, TOLD
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
+from watersmeet.hosts.spark.exchange.clocks import Clock, Seen
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
@@ -31,9 +31,9 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us"))])
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 # ---- against the clock in-process -----------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_a_connect_server_is_told_what_it_lacks_and_not_asked_for_what_it_cannot
 import sys
 from watersmeet import Session, WatersmeetError
 from watersmeet.hosts.spark.run import Choices, SparkRun
-from watersmeet.hosts.spark.launch import PARTITIONS, PROVIDER, ROCKSDB, cores, ensure_settings, start_spark
+from watersmeet.hosts.spark.launching.launch import PARTITIONS, PROVIDER, ROCKSDB, cores, ensure_settings, start_spark
 spark = start_spark(remote=sys.argv[1])
 assert spark.conf.get(PARTITIONS) == "2"  # as the server was told when it started
 assert spark.conf.get(PROVIDER) == ROCKSDB

@@ -21,11 +21,11 @@ from tests.connectors.test_own_files import connector_of_contributing
 from tests.lakes import opened
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
 from watersmeet.errors import DataError, OptionError, SetupError, SinkError, SourceError
-from watersmeet.hosts.spark.checkpoint import Checkpoint
-from watersmeet.hosts.spark.lanes import LanedStream
-from watersmeet.hosts.spark.lanes_source import LanesReader
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.reading.connector_source import LanesReader
+from watersmeet.hosts.spark.reading.connector_stream import LanedStream
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
-from watersmeet.hosts.spark.sinks import side_options
+from watersmeet.hosts.spark.writing.sinks import side_options
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.own_files import load_connectors

@@ -30,7 +30,7 @@ from tests.spark.harness import (
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation
 from watersmeet.checking.recompute import rows_of
-from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.reference.join import answer
 from watersmeet.session import Session
 
@@ -61,8 +61,8 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     buckets = data.draw(st.sampled_from([1, 2, 4]))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(hot.HOT_DIR, folder)
-        hot._at_hand.clear()
+        patch.setenv(warm_state.HOT_DIR, folder)
+        warm_state._at_hand.clear()
         run = Simulation(case.sql(), case.sources, buckets, crash_at, after_crash=lost)
         run.run(with_sentinels(case.sources, pieces))
     log = sent(bound_plan(case.sql(), case.sources), rows_of(run.table()))
@@ -76,8 +76,8 @@ def test_rows_against_one_value_go_on_after_crashes(case, data):
     crash_at, buckets = data.draw(st.lists(st.integers(1, 60), max_size=3)), data.draw(st.sampled_from([1, 2]))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(hot.HOT_DIR, folder)
-        hot._at_hand.clear()
+        patch.setenv(warm_state.HOT_DIR, folder)
+        warm_state._at_hand.clear()
         run = Simulation(case.sql, case.sources, buckets, crash_at, after_crash=lost)
         run.run(with_sentinels(case.sources, pieces))
     kept = pieces_in_time(case.sources, pieces)
@@ -153,8 +153,8 @@ def test_an_aggregate_over_nothing_is_there_once_though_its_rows_are_all_forgott
     sql = OVER_NOTHING[name]
     pieces = {stream: parts for stream, parts in pieces.items() if f"{stream} [" in sql or f"({stream}," in sql}
     sources = [Source(stream, pa.concat_tables(parts), "ts") for stream, parts in pieces.items()]
-    monkeypatch.setenv(hot.HOT_DIR, str(tmp_path))
-    hot._at_hand.clear()
+    monkeypatch.setenv(warm_state.HOT_DIR, str(tmp_path))
+    warm_state._at_hand.clear()
     run = Simulation(sql, sources, 4, [], between_batches=lost)
     run.run(pieces)
     run.batch({}, ended=list(pieces))

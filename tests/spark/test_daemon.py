@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.hosts.spark import daemon, launch, rehearsal
-from watersmeet.hosts.spark.java import hiding_spark_home
+from watersmeet.hosts.spark.launching import daemon, launch, rehearsal
+from watersmeet.hosts.spark.launching.java import hiding_spark_home
 
 TELL = """
 import os, sys
-from watersmeet.hosts.spark import daemon
+from watersmeet.hosts.spark.launching import daemon
 daemon.preload()
 child = os.fork()
 if child == 0:
     import pyarrow.compute as pc, pyarrow as pa
-    from watersmeet.hosts.spark.rehearsal import rehearse
+    from watersmeet.hosts.spark.launching.rehearsal import rehearse
     rehearse()  # compiled code and Arrow work on the other side of a fork
     os._exit(0 if pc.sum(pa.array([1, 2])).as_py() == 3 else 1)
 assert os.waitpid(child, 0)[1] == 0
-print(all(name in sys.modules for name in ("numba", "pyarrow", "watersmeet.hosts.spark.processor")))
+print(all(name in sys.modules for name in ("numba", "pyarrow", "watersmeet.hosts.spark.bucket.processor")))
 """
 
 
@@ -46,7 +46,8 @@ def test_a_rehearsal_that_fails_is_told_and_costs_nothing_else(
 
 
 def test_the_driver_asks_for_the_state_without_loading_the_engine() -> None:
-    code = "import sys, watersmeet.hosts.spark.stage; print(sorted({'numba', 'pandas', 'pyarrow'} & set(sys.modules)))"
+    heavy = "{'numba', 'pandas', 'pyarrow'}"
+    code = f"import sys, watersmeet.hosts.spark.bucket.stage; print(sorted({heavy} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.strip() == "[]"
 
@@ -91,7 +92,7 @@ def test_all_stages_fork_from_the_daemon_that_has_loaded(spark: SparkSession) ->
         import pyarrow as pa
 
         for _ in batches:
-            loaded = "watersmeet.hosts.spark.rehearsal" in sys.modules
+            loaded = "watersmeet.hosts.spark.launching.rehearsal" in sys.modules
             yield pa.RecordBatch.from_pydict({"p": [os.getppid()], "l": [loaded]})
 
     rows = spark.range(0, 2, 1, 2).mapInArrow(of_worker, "p long, l boolean").collect()

@@ -25,8 +25,8 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_continuous import few as more
 from tests.spark.test_processor import QUERIES, disordered
 from watersmeet.checking.recompute import rows_of
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.log import Manifest
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.log import Manifest
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.reference.continuous import End
 from watersmeet.reference.join import answer
@@ -50,9 +50,9 @@ WAITING = (
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def inputs(sql: str) -> tuple[list[Source], Pieces]:
@@ -151,8 +151,8 @@ def simulated(
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(hot.HOT_DIR, folder)
-        hot._at_hand.clear()
+        patch.setenv(warm_state.HOT_DIR, folder)
+        warm_state._at_hand.clear()
         run = kind(sql, sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
         ended_at_random(run, pieces, data)
     return run

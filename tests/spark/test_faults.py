@@ -23,7 +23,7 @@ from tests.spark.harness import cut, run_streaming, start_streaming, streaming_s
 from tests.spark.test_streaming import random_streams
 from watersmeet import Query
 from watersmeet.errors import DataError, SetupError
-from watersmeet.hosts.spark.checkpoint import check_checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import check_checkpoint
 from watersmeet.hosts.spark.errors import friendly
 
 SQL = """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c

@@ -14,12 +14,12 @@ import pytest
 
 from tests.runners import Source, bound_plan
 from tests.spark.simulation import Durable, Handle
-from watersmeet.hosts.spark import processor
-from watersmeet.hosts.spark.batch import bucket_answer
-from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.hosts.spark.output import PackedOutput
-from watersmeet.hosts.spark.pack import GUARD, packer
-from watersmeet.hosts.spark.stage import BucketStage
+from watersmeet.hosts.spark.bucket import processor
+from watersmeet.hosts.spark.bucket.batch import bucket_answer
+from watersmeet.hosts.spark.bucket.output import PackedOutput
+from watersmeet.hosts.spark.bucket.stage import BucketStage
+from watersmeet.hosts.spark.exchange.pack import GUARD, packer
+from watersmeet.hosts.spark.jobs.job import SparkJob
 
 TIMES = [dt.datetime(2026, 1, 1), dt.datetime(9999, 1, 1)]
 ROWS = pa.table({"k": [1, 2], "ts": pa.array(TIMES, pa.timestamp("us"))})

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.operators.select import Select
 from watersmeet.private_folders import made_private, private_folder
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("warm_copies")
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot, "_at_hand", {})
-    monkeypatch.setattr(hot, "_swept", False)
+    monkeypatch.setattr(warm_state, "_at_hand", {})
+    monkeypatch.setattr(warm_state, "_swept", False)
 
 
 class Held(Select):
@@ -42,12 +42,12 @@ def value() -> Held:
 
 
 def fetch(query: str, bucket: int, version: int, nonce: int) -> Any:
-    return hot.fetch(query, bucket, version, nonce, Held)
+    return warm_state.fetch(query, bucket, version, nonce, Held)
 
 
 def as_another_worker() -> None:
     """Forget what this process has at hand, so that only the shared file is left."""
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def assert_same(found: Any) -> None:
@@ -57,7 +57,7 @@ def assert_same(found: Any) -> None:
 
 
 def test_another_worker_finds_what_one_kept():
-    hot.keep("q", 3, 7, 1234, value())
+    warm_state.keep("q", 3, 7, 1234, value())
     as_another_worker()
     assert_same(fetch("q", 3, 7, 1234))
 
@@ -65,14 +65,14 @@ def test_another_worker_finds_what_one_kept():
 @pytest.mark.parametrize("asked", [(8, 1234), (6, 1234), (7, 1235), (0, 0)])
 @pytest.mark.parametrize("same_worker", [True, False], ids=["same worker", "another worker"])
 def test_only_the_exact_version_and_nonce_will_do(asked, same_worker):
-    hot.keep("q", 3, 7, 1234, value())
+    warm_state.keep("q", 3, 7, 1234, value())
     if not same_worker:
         as_another_worker()
     assert fetch("q", 3, *asked) is None
 
 
 def test_other_buckets_and_queries_have_other_copies():
-    hot.keep("q", 3, 7, 1234, value())
+    warm_state.keep("q", 3, 7, 1234, value())
     as_another_worker()
     assert fetch("q", 4, 7, 1234) is None
     assert fetch("p", 3, 7, 1234) is None
@@ -80,7 +80,7 @@ def test_other_buckets_and_queries_have_other_copies():
 
 def test_a_failed_attempt_in_the_same_worker_leaves_nothing_half_done_behind():
     """A worker takes a copy, changes it, fails before it is kept again; the next attempt must not see the changes."""
-    hot.keep("q", 0, 1, 11, value())
+    warm_state.keep("q", 0, 1, 11, value())
     taken = fetch("q", 0, 1, 11)
     taken.times[:] = -1
     taken.text = "changed"
@@ -88,7 +88,7 @@ def test_a_failed_attempt_in_the_same_worker_leaves_nothing_half_done_behind():
 
 
 def test_changes_to_a_mapped_copy_stay_private():
-    hot.keep("q", 0, 1, 11, value())
+    warm_state.keep("q", 0, 1, 11, value())
     as_another_worker()
     fetch("q", 0, 1, 11).times[:] = -1
     as_another_worker()
@@ -96,8 +96,8 @@ def test_changes_to_a_mapped_copy_stay_private():
 
 
 def test_a_later_copy_replaces_an_earlier_one():
-    hot.keep("q", 0, 1, 11, value())
-    hot.keep("q", 0, 2, 22, value())
+    warm_state.keep("q", 0, 1, 11, value())
+    warm_state.keep("q", 0, 2, 22, value())
     as_another_worker()
     assert fetch("q", 0, 1, 11) is None
     assert_same(fetch("q", 0, 2, 22))
@@ -105,9 +105,9 @@ def test_a_later_copy_replaces_an_earlier_one():
 
 @pytest.mark.parametrize("keep_bytes", [0, 1, 31, 32, 40, 100, 400, 1000, -1])
 def test_a_truncated_file_counts_as_absent(keep_bytes):
-    hot.keep("q", 0, 1, 11, value())
+    warm_state.keep("q", 0, 1, 11, value())
     as_another_worker()
-    path = hot.folder_of("q") / "0"
+    path = warm_state.folder_of("q") / "0"
     data = path.read_bytes()
     path.write_bytes(data[:keep_bytes] if keep_bytes >= 0 else data[:-2000])
     assert fetch("q", 0, 1, 11) is None
@@ -116,9 +116,9 @@ def test_a_truncated_file_counts_as_absent(keep_bytes):
 @pytest.mark.parametrize("position", range(32, 600, 23))
 def test_a_file_with_wrong_bytes_never_raises(position):
     """Behind the stamp anything may be wrong after a full disk; a damaged state must not bring a query down."""
-    hot.keep("q", 0, 1, 11, Held(np.arange(3), "text"))
+    warm_state.keep("q", 0, 1, 11, Held(np.arange(3), "text"))
     as_another_worker()
-    path = hot.folder_of("q") / "0"
+    path = warm_state.folder_of("q") / "0"
     data = bytearray(path.read_bytes())
     if position < len(data):
         data[position] ^= 0xFF
@@ -127,35 +127,35 @@ def test_a_file_with_wrong_bytes_never_raises(position):
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
-    monkeypatch.setenv(hot.HOT_DIR, "/proc/nowhere")
-    hot.keep("q", 0, 1, 11, value())
-    assert "/proc/nowhere" in (hot.trouble() or "")
+    monkeypatch.setenv(warm_state.HOT_DIR, "/proc/nowhere")
+    warm_state.keep("q", 0, 1, 11, value())
+    assert "/proc/nowhere" in (warm_state.trouble() or "")
     as_another_worker()
     assert fetch("q", 0, 1, 11) is None
 
 
 def test_no_temporary_files_stay(warm_copies):
     for version in range(5):
-        hot.keep("q", 0, version, version, value())
-    assert [path.name for path in hot.folder_of("q").iterdir()] == ["0"]
+        warm_state.keep("q", 0, version, version, value())
+    assert [path.name for path in warm_state.folder_of("q").iterdir()] == ["0"]
 
 
 def test_what_dead_executors_left_is_swept():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    base = made_private(hot.base_folder())
+    base = made_private(warm_state.base_folder())
     left, living = base / f"old.{ended.pid}", base / f"other.{os.getpid()}"
     for folder in (left, living):
         folder.mkdir()
         (folder / "0").write_bytes(b"x")
-    hot.keep("q", 0, 1, 11, value())
+    warm_state.keep("q", 0, 1, 11, value())
     assert (left.exists(), living.exists()) == (False, True)
 
 
 def test_discard_removes_one_query_only():
-    hot.keep("q", 0, 1, 11, value())
-    hot.keep("p", 0, 1, 11, value())
-    hot.discard("q")
+    warm_state.keep("q", 0, 1, 11, value())
+    warm_state.keep("p", 0, 1, 11, value())
+    warm_state.discard("q")
     as_another_worker()
     assert fetch("q", 0, 1, 11) is None
     assert_same(fetch("p", 0, 1, 11))
@@ -163,23 +163,23 @@ def test_discard_removes_one_query_only():
 
 def _write_often(worker: int, times: int) -> None:
     for version in range(times):
-        hot.keep("q", 0, version, worker, Held(np.full(50_000, worker), f"{worker} {version}"))
+        warm_state.keep("q", 0, version, worker, Held(np.full(50_000, worker), f"{worker} {version}"))
 
 
 def test_writers_at_the_same_time_leave_one_whole_copy():
     with multiprocessing.get_context("fork").Pool(3) as pool:
         parent = os.getpid()
         pool.starmap(_write_often, [(worker, 20) for worker in range(3)])
-    path = hot.base_folder() / f"q.{parent}" / "0"
-    version, nonce, *_ = hot._HEAD.unpack_from(path.read_bytes(), 0)
+    path = warm_state.base_folder() / f"q.{parent}" / "0"
+    version, nonce, *_ = warm_state._HEAD.unpack_from(path.read_bytes(), 0)
     with private_folder(path.parent) as folder:
-        found = hot._load(folder, path.name, version, nonce)
+        found = warm_state._load(folder, path.name, version, nonce)
     assert found.values["text"] == f"{nonce} {version}"
     assert np.array_equal(found.values["times"], np.full(50_000, nonce))
     assert [p.name for p in path.parent.iterdir()] == ["0"]
 
 
 def test_the_folder_can_be_chosen(warm_copies: Path):
-    hot.keep("q", 0, 1, 11, value())
-    assert hot.folder_of("q").parent.parent == warm_copies
-    assert (hot.folder_of("q") / "0").is_file()
+    warm_state.keep("q", 0, 1, 11, value())
+    assert warm_state.folder_of("q").parent.parent == warm_copies
+    assert (warm_state.folder_of("q") / "0").is_file()

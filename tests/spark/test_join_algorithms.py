@@ -21,11 +21,11 @@ from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_processor import disordered, few
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.batch import stateless_answer
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.batch import stateless_answer
+from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
 from watersmeet.hosts.spark.host import partitioning_text
-from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.hosts.spark.output import PREFIX, TOLD
+from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.papers.joins.contract import Work
 
@@ -45,9 +45,9 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def six_batches() -> tuple[list[Source], Pieces, Pieces]:
@@ -127,8 +127,8 @@ def test_random_queries_under_random_algorithms_survive_random_crashes(case, dat
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(hot.HOT_DIR, folder)
-        hot._at_hand.clear()
+        patch.setenv(warm_state.HOT_DIR, folder)
+        warm_state._at_hand.clear()
         run = Simulation(sql, case.sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
         # Where nothing waits for the watermark, sentinels would meet each other.
         answer = run.run(with_sentinels(case.sources, pieces) if run.job.waits else pieces)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from watersmeet.hosts.local.run import LocalRun
-from watersmeet.hosts.spark.provided import PIECES, as_files
+from watersmeet.hosts.spark.reading.generated_files import PIECES, as_files
 from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.lab.workloads import nexmark
 from watersmeet.runtime.script import read_script

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.harness import ROOT, SHORT_LIVED, unfolded
 from watersmeet.errors import SetupError
-from watersmeet.hosts.spark import class_archive
-from watersmeet.hosts.spark.launch import (
+from watersmeet.hosts.spark.launching import class_archive
+from watersmeet.hosts.spark.launching.launch import (
     CHANGELOG,
     JAVA_OPTIONS,
     PARTITIONS,

@@ -13,8 +13,8 @@ import pytest
 from tests.runners import Bag, Source, bound_plan
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.simulation import Pieces, Simulation, another_node
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.operators.join import admission
 
 QUERIES = {
@@ -34,9 +34,9 @@ QUERIES = {
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def streams(query: str, seed: int = 0, rows: int = 24) -> list[Source]:

@@ -11,8 +11,8 @@ import pytest
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from watersmeet.hosts.spark import local_files
-from watersmeet.hosts.spark.local_files.build import MADE_OF, source_sum
+from watersmeet.hosts.spark.launching import local_files
+from watersmeet.hosts.spark.launching.local_files.build import MADE_OF, source_sum
 
 
 def test_the_jar_is_made_of_the_source_beside_it() -> None:

@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from watersmeet.hosts.spark import log as log_module
-from watersmeet.hosts.spark.clocks import Clock
-from watersmeet.hosts.spark.layout import PacketLayout
-from watersmeet.hosts.spark.log import FANOUT, BucketLog, Manifest
+from watersmeet.hosts.spark.bucket import log as log_module
+from watersmeet.hosts.spark.bucket.log import FANOUT, BucketLog, Manifest
+from watersmeet.hosts.spark.exchange.clocks import Clock
+from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.operators.contract import Rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us"))])

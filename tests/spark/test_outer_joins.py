@@ -24,7 +24,7 @@ from tests.spark.pieces import splits
 from tests.spark.test_continuous import few as more
 from tests.spark.test_ending import let_in, simulated
 from tests.spark.test_processor import disordered
-from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.model.versions import Versions
 
 few = settings(more, max_examples=15 * EFFORT)
@@ -32,9 +32,9 @@ few = settings(more, max_examples=15 * EFFORT)
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 @few

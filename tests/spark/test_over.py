@@ -20,16 +20,16 @@ from tests.spark.simulation import Simulation
 from tests.spark.test_continuous import few as more
 from tests.spark.test_ending import let_in, simulated
 from tests.spark.test_processor import disordered
-from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.bucket import warm_state
 
 few = settings(more, max_examples=10 * EFFORT)
 
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 @few

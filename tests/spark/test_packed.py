@@ -20,8 +20,8 @@ from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark.harness import cut, never_late, read_sink, run_streaming, write_arrivals
 from watersmeet import Session
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.packed import ParquetStream, read_file
-from watersmeet.hosts.spark.packed_source import PackedReader
+from watersmeet.hosts.spark.reading.file_source import PackedReader
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream, read_file
 
 SQL = "SELECT a.id, b.id AS other, event_time() AS at FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 
@@ -154,7 +154,7 @@ def test_a_checkpoint_of_sparks_own_reader_is_refused(tmp_path):
 
 def test_what_runs_on_the_driver_loads_no_kernels():
     """Spark starts a Python process for every source of a query, and again for every start."""
-    code = "import sys, watersmeet.hosts.spark.packed_source; print(sorted(sys.modules))"
+    code = "import sys, watersmeet.hosts.spark.reading.file_source; print(sorted(sys.modules))"
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     loaded = subprocess.run([sys.executable, "-c", code], env=found, check=True, capture_output=True, text=True).stdout
     assert not [name for name in ("numba", "watersmeet.runtime", "watersmeet.operators") if f"'{name}'" in loaded]

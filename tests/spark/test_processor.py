@@ -22,11 +22,11 @@ from tests.spark.harness import cut, expected_of, pieces_in_time, with_sentinels
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.hosts.spark.output import PackedOutput
-from watersmeet.hosts.spark.pack import GUARD
-from watersmeet.hosts.spark.stage import BucketStage
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.output import PackedOutput
+from watersmeet.hosts.spark.bucket.stage import BucketStage
+from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.model.arrival import Arrival
 
 few = settings(max_examples=24 * EFFORT, deadline=None, suppress_health_check=PATIENT)
@@ -47,9 +47,9 @@ COUNTING = {"rows", "rows per key", "rows of one stream"}
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def disordered(seed: int, rows: int = 24) -> list[Source]:
@@ -234,8 +234,8 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     buckets = data.draw(st.sampled_from([1, 2, 4]))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(hot.HOT_DIR, folder)
-        hot._at_hand.clear()
+        patch.setenv(warm_state.HOT_DIR, folder)
+        warm_state._at_hand.clear()
         run = Simulation(case.sql, case.sources, buckets, crash_at, after_crash=lost)
         answer = run.run(with_sentinels(case.sources, pieces) if counts_rows(case) else pieces)
     assert answer == expected_of(case.sql, case.sources, pieces)

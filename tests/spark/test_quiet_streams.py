@@ -14,7 +14,7 @@ from tests.runners import Source, bag_of, by_reference
 from tests.spark.harness import streaming_frame
 from tests.spark.test_run import add
 from watersmeet import Session
-from watersmeet.hosts.spark.packed import ParquetStream
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
 PATIENCE_S = 300  # on a busy machine; what is waited for is mostly there in a few seconds
 SECOND = 1_000_000

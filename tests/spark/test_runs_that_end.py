@@ -21,7 +21,7 @@ from tests.spark.test_run import STREAMS, add, bag, rows_of
 from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
 from watersmeet.errors import SetupError
 from watersmeet.hosts.local.run import LocalRun
-from watersmeet.hosts.spark.listener import listener_of
+from watersmeet.hosts.spark.progress.listener import listener_of
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
 from watersmeet.runtime.script import read_script
 

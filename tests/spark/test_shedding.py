@@ -19,13 +19,13 @@ from tests.runners import Source, bag_of
 from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError, OptionError
-from watersmeet.hosts.spark import hot
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
 from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.exchange.pack import GUARD, packer
 from watersmeet.hosts.spark.host import partitioning_text
-from watersmeet.hosts.spark.join_job import JoinJob
-from watersmeet.hosts.spark.output import PREFIX, TOLD
-from watersmeet.hosts.spark.pack import GUARD, packer
-from watersmeet.hosts.spark.progress import Tally
+from watersmeet.hosts.spark.jobs.join_job import JoinJob
+from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.operators.kernels.spread import coordinates
 
 QUERIES = {
@@ -39,9 +39,9 @@ POLICIES = {"a common key": "prob", "a key per pair": "drift", "rows": "rand"}
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def sources_of(name: str, rows: int = 60) -> list[Source]:

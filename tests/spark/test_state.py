@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import SECOND, STREAMS, arrive, rows_of, run
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.state import FORMAT, SUMMARY, read_state, read_state_files
-from watersmeet.hosts.spark.state_files import NotReadableError
+from watersmeet.hosts.spark.checkpoints.state import FORMAT, SUMMARY, read_state, read_state_files
+from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.harness import cut, streaming_session, with_sentinels, write_arrivals
 from tests.spark.test_continuous import two_streams
 from watersmeet.errors import OptionError
-from watersmeet.hosts.spark.tables import ParquetTable, latest
+from watersmeet.hosts.spark.writing.tables import ParquetTable, latest
 from watersmeet.session import Session
 
 

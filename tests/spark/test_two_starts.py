@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import SinkError
-from watersmeet.hosts.spark.checkpoint import Checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.paths import STARTS_NOTE
-from watersmeet.hosts.spark.progress import Batch
+from watersmeet.hosts.spark.progress.tally import Batch
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
 from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start

@@ -12,8 +12,8 @@ import pytest
 from tests.runners import Source, by_reference
 from tests.spark.harness import cut
 from tests.spark.simulation import Simulation, another_node
-from watersmeet.hosts.spark import hot, log
-from watersmeet.hosts.spark.log import Manifest
+from watersmeet.hosts.spark.bucket import log, warm_state
+from watersmeet.hosts.spark.bucket.log import Manifest
 from watersmeet.model.versions import Versions
 
 ROWS = 200
@@ -27,9 +27,9 @@ QUERIES = {
 
 @pytest.fixture(autouse=True)
 def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
     yield
-    hot._at_hand.clear()
+    warm_state._at_hand.clear()
 
 
 def at(second: float) -> datetime:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import STREAMS, arrive
 from watersmeet.hosts.spark.run import Choices, SparkRun
-from watersmeet.hosts.spark.sinks import METADATA, SparkSink
-from watersmeet.hosts.spark.written_rows import MOST_ROWS, WrittenRows, not_readable
+from watersmeet.hosts.spark.writing.sinks import METADATA, SparkSink
+from watersmeet.hosts.spark.writing.written_rows import MOST_ROWS, WrittenRows, not_readable
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.script import read_script
 

@@ -17,8 +17,8 @@ import watersmeet
 from watersmeet import Session
 from watersmeet.code_sum import code
 from watersmeet.errors import SetupError
-from watersmeet.hosts.spark import workers
-from watersmeet.hosts.spark.workers import check_workers, compare
+from watersmeet.hosts.spark.launching import workers
+from watersmeet.hosts.spark.launching.workers import check_workers, compare
 
 RIGHT = {
     "python": f"{sys.version_info[0]}.{sys.version_info[1]}", "program": "/opt/python", "without": [],

@@ -15,8 +15,8 @@ from tests.runners import bag
 from tests.spark.harness import run_streaming, streaming_frame, write_arrivals
 from watersmeet import ParquetStream, Session
 from watersmeet.errors import SourceError, WatersmeetError
-from watersmeet.hosts.spark.sinks import SparkSink
-from watersmeet.hosts.spark.sources import open_on_spark
+from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.runtime.script import read_script
 
 ZONE = "America/New_York"

@@ -187,7 +187,7 @@ def test_a_mistake_is_told_before_spark_is_started(
     def never(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("watersmeet.hosts.spark.launch.start_spark", never)
+    monkeypatch.setattr("watersmeet.hosts.spark.launching.launch.start_spark", never)
     ticks = "CREATE STREAM ticks (n BIGINT, ts TIMESTAMP) WITH (source='rate', time='ts');"
     assert run(f"{ticks} SELECT m FROM ticks [RANGE 1 SECOND];", "--engine", "spark") == 2
     assert "there is no column m" in capsys.readouterr().err

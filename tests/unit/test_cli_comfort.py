@@ -240,7 +240,7 @@ class OneBatch:
         raise AssertionError("nobody asks for it")
 
     def run(self, tell: Any, boards: Any = None) -> list[Any]:
-        from watersmeet.hosts.spark.progress import Batch
+        from watersmeet.hosts.spark.progress.tally import Batch
         from watersmeet.hosts.spark.run import Running
 
         batch = Batch(0, 1.5, {"rows_in": 100, "results": 7, "watermark_us": 3_723_000_000})

@@ -13,9 +13,9 @@ from watersmeet.sql import bind
 
 pytest.importorskip("pyspark")
 from watersmeet.archive.description import fingerprint_of as archive_fingerprint
-from watersmeet.hosts.spark.checkpoint import Owner
-from watersmeet.hosts.spark.fingerprint import STATE_FORMAT, refusal
-from watersmeet.hosts.spark.job import SparkJob
+from watersmeet.hosts.spark.checkpoints.checkpoint import Owner
+from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT, refusal
+from watersmeet.hosts.spark.jobs.job import SparkJob
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
 PLAIN = Stream("a", SCHEMA, "ts")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from watersmeet.errors import SetupError
-from watersmeet.hosts.spark import java, launch
-from watersmeet.hosts.spark.java import shim, use_java
+from watersmeet.hosts.spark.launching import java, launch
+from watersmeet.hosts.spark.launching.java import shim, use_java
 
 
 def fake_java(home: Path, version: str, modules: str | None = None) -> Path:

@@ -79,7 +79,7 @@ def test_a_format_that_others_brought_to_spark_knows_its_options() -> None:
 
 def test_an_option_for_sparks_writer_goes_on_under_its_own_name(tmp_path) -> None:
     pytest.importorskip("pyspark")
-    from watersmeet.hosts.spark.sinks import SparkSink
+    from watersmeet.hosts.spark.writing.sinks import SparkSink
 
     (job,) = read(f"sink='csv', path='{tmp_path}/o', 'spark.quoteAll'='true'", on_spark=True)
     options = SparkSink(job, str(tmp_path / "ck")).options

@@ -11,8 +11,8 @@ import pytest
 
 from watersmeet.errors import DataError, SetupError
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
-from watersmeet.hosts.spark.listener import MetricsListener
-from watersmeet.hosts.spark.noise import quiet_stderr
+from watersmeet.hosts.spark.launching.noise import quiet_stderr
+from watersmeet.hosts.spark.progress.listener import MetricsListener
 
 STAGE = (
     "[STREAM_FAILED] Query [id = 1f, runId = 2e] terminated with exception: Job aborted due to stage failure: "

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import Row
 
 from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
-from watersmeet.hosts.spark.progress import ANSWER, Tally
+from watersmeet.hosts.spark.progress.tally import ANSWER, Tally
 
 
 def progress(**observed: Row) -> SimpleNamespace:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from watersmeet.hosts.spark import starting
-from watersmeet.hosts.spark.starting import TRIES, start_in_turn
+from watersmeet.hosts.spark.launching import query_start
+from watersmeet.hosts.spark.launching.query_start import TRIES, start_in_turn
 
 SLOW = Exception("[STREAM_FAILED] … org.apache.spark.SparkException: Python worker failed to connect back.")
 
@@ -39,7 +39,7 @@ class FakeQuery:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "POLL_S", 0.0)
+    monkeypatch.setattr(query_start, "POLL_S", 0.0)
 
 
 def started(name: str, queries: list[FakeQuery] | Any) -> Any:
@@ -75,6 +75,6 @@ def test_a_query_that_fails_for_another_reason_is_left_as_it_is(caplog: pytest.L
 
 
 def test_a_query_that_never_runs_holds_up_the_others_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "LONGEST_S", 0.05)
+    monkeypatch.setattr(query_start, "LONGEST_S", 0.05)
     log: list[str] = []
     assert started("slow", (FakeQuery(log, "slow", 10**9) for _ in range(1))).name == "slow"

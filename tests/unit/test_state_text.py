@@ -7,9 +7,9 @@ import struct
 import pyarrow as pa
 import pytest
 
-from watersmeet.hosts.spark.log import Manifest, Segment
-from watersmeet.hosts.spark.state import BucketState, State
-from watersmeet.hosts.spark.state_files import NotReadableError, changes_in, unpacked
+from watersmeet.hosts.spark.bucket.log import Manifest, Segment
+from watersmeet.hosts.spark.checkpoints.state import BucketState, State
+from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError, changes_in, unpacked
 
 DAY_US = 86_400_000_000
 ROWS = pa.table({"k": [1], "ts": pa.array([DAY_US], pa.timestamp("us"))})

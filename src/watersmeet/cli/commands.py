@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
     from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.hosts.local.run import LocalRun
-    from watersmeet.hosts.spark.state import State
+    from watersmeet.hosts.spark.checkpoints.state import State
     from watersmeet.runtime.board import Board
     from watersmeet.runtime.interrupt import Interrupts
     from watersmeet.runtime.script import Job
@@ -366,7 +366,7 @@ def _run_on_spark(
     with ctrl_c_on_spark.without_tracebacks():
         with phase("starting Spark"):
             from watersmeet.cli.run_on_spark import run_command
-            from watersmeet.hosts.spark.launch import start_spark
+            from watersmeet.hosts.spark.launching.launch import start_spark
             from watersmeet.hosts.spark.run import Choices
             from watersmeet.runtime.script import check_declared
 
@@ -627,9 +627,9 @@ def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: 
     _need_spark()
     with phase("starting Spark"):
         from watersmeet.cli.complete import complete_script
-        from watersmeet.hosts.spark.archive import CompleteOnSpark
-        from watersmeet.hosts.spark.launch import start_spark
-        from watersmeet.hosts.spark.sources import open_on_spark
+        from watersmeet.hosts.spark.bucket.archive import CompleteOnSpark
+        from watersmeet.hosts.spark.launching.launch import start_spark
+        from watersmeet.hosts.spark.reading.sources import open_on_spark
 
         spark = start_spark(master)
     try:
@@ -677,7 +677,7 @@ def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> 
     with phase("starting Spark"):
         from watersmeet.cli.check import check_script
         from watersmeet.hosts.spark.host import SparkHost
-        from watersmeet.hosts.spark.launch import start_spark
+        from watersmeet.hosts.spark.launching.launch import start_spark
 
         spark = start_spark(master)
     try:
@@ -746,15 +746,15 @@ def state(
 
 def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
     with phase("reading the state"):
-        from watersmeet.hosts.spark.state import read_state, read_state_files
-        from watersmeet.hosts.spark.state_files import NotReadableError
+        from watersmeet.hosts.spark.checkpoints.state import read_state, read_state_files
+        from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError
 
         try:
             return read_state_files(checkpoint, batch)
         except NotReadableError as why:
             voice().remark(f"Spark must read this state: {why}")
     with phase("starting Spark"):
-        from watersmeet.hosts.spark.launch import start_spark
+        from watersmeet.hosts.spark.launching.launch import start_spark
 
         spark = start_spark(master)
     try:

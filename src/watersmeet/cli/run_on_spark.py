@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from watersmeet.cli.view import viewing
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
-from watersmeet.hosts.spark.progress import Batch, sharing_text
+from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling
+from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
 from watersmeet.hosts.spark.run import Choices, Running, SparkRun
-from watersmeet.hosts.spark.telling import TELLINGS, Telling
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.board import Board

@@ -25,7 +25,7 @@ from watersmeet.session import Query
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from watersmeet.hosts.spark.progress import Batch
+    from watersmeet.hosts.spark.progress.tally import Batch
     from watersmeet.hosts.spark.run import Running
 
 
@@ -130,7 +130,7 @@ class OnSpark:
         with phase("loading Spark"):
             from pyspark import SparkContext
 
-            from watersmeet.hosts.spark.launch import SMALL_BATCHES, start_spark
+            from watersmeet.hosts.spark.launching.launch import SMALL_BATCHES, start_spark
         self._own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
         # Java starts while the streams are made.
         self._starting = ThreadPoolExecutor(1, "spark").submit(start_spark, conf={SMALL_BATCHES: "true"})

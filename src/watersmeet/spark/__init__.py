@@ -4,13 +4,13 @@
 >>> spark = start_spark()  # doctest: +SKIP
 """
 
-from watersmeet.hosts.spark.checkpoint import check_checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import check_checkpoint
+from watersmeet.hosts.spark.checkpoints.state import read_state
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.launch import ensure_settings
-from watersmeet.hosts.spark.launch import start_spark as _start_spark
-from watersmeet.hosts.spark.packed import ParquetStream
-from watersmeet.hosts.spark.state import read_state
-from watersmeet.hosts.spark.tables import ParquetTable, latest
+from watersmeet.hosts.spark.launching.launch import ensure_settings
+from watersmeet.hosts.spark.launching.launch import start_spark as _start_spark
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream
+from watersmeet.hosts.spark.writing.tables import ParquetTable, latest
 from watersmeet.noticing import phase
 from watersmeet.runtime.notices import notices_by_default
 

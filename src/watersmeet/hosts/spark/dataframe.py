@@ -17,26 +17,26 @@ from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import CatalogError, UnsupportedError
-from watersmeet.hosts.spark.archive import with_archive
-from watersmeet.hosts.spark.arrival import with_arrival
-from watersmeet.hosts.spark.bad import goes_beside, refuse_bad_frame
-from watersmeet.hosts.spark.batch import bucket_answer, stateless_answer
-from watersmeet.hosts.spark.end_source import end_source
-from watersmeet.hosts.spark.ending import END, REACHED, Ending
+from watersmeet.hosts.spark.bucket.archive import with_archive
+from watersmeet.hosts.spark.bucket.batch import bucket_answer, stateless_answer
+from watersmeet.hosts.spark.bucket.output import PackedOutput, output_of
+from watersmeet.hosts.spark.bucket.stage import BucketStage
+from watersmeet.hosts.spark.bucket.stateless import packed_answer
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.job import SparkJob, stream_of
-from watersmeet.hosts.spark.join_job import JoinJob
-from watersmeet.hosts.spark.lanes import LanedStream
-from watersmeet.hosts.spark.launch import wait_for_workers
-from watersmeet.hosts.spark.output import PackedOutput, output_of
-from watersmeet.hosts.spark.pack import FUTURE, ender, packer, watermark_delay_ms
-from watersmeet.hosts.spark.packed import FileStream, packed_dataframe
-from watersmeet.hosts.spark.packed_batch import packed_answer
+from watersmeet.hosts.spark.exchange.bad_records import goes_beside, refuse_bad_frame
+from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
+from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending
+from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
+from watersmeet.hosts.spark.jobs.join_job import JoinJob
+from watersmeet.hosts.spark.launching.launch import wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
-from watersmeet.hosts.spark.pulse import pulse_source
-from watersmeet.hosts.spark.skipping import counting_skipped
-from watersmeet.hosts.spark.stage import BucketStage
-from watersmeet.hosts.spark.stream_reader import PACKED
+from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
+from watersmeet.hosts.spark.reading.arrival import with_arrival
+from watersmeet.hosts.spark.reading.connector_stream import LanedStream
+from watersmeet.hosts.spark.reading.end_source import end_source
+from watersmeet.hosts.spark.reading.file_stream import FileStream, packed_dataframe
+from watersmeet.hosts.spark.reading.pulse import pulse_source
+from watersmeet.hosts.spark.reading.stream_reader import PACKED
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
@@ -63,8 +63,8 @@ def dataframe(
 ) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
     bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
-    (see ending.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears of
-    the end from this one."""
+    (see stream_end.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears
+    of the end from this one."""
     staged = in_stages(plan)
     if staged is not None:
         _refuse_kept_in_stages(plan)

@@ -14,22 +14,22 @@ from pyspark.sql import functions as F
 
 from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import SetupError, UnsupportedError
-from watersmeet.hosts.spark.archive import archived_answer, refuse_archive
-from watersmeet.hosts.spark.bad import goes_beside
+from watersmeet.hosts.spark.bucket.archive import archived_answer, refuse_archive
 from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, make_job, streams_without_end
-from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.inputs import as_dataframe, with_declared_times
-from watersmeet.hosts.spark.job import SparkJob
-from watersmeet.hosts.spark.launch import cores, ensure_settings
-from watersmeet.hosts.spark.listener import listener_of
-from watersmeet.hosts.spark.packed import FileStream
+from watersmeet.hosts.spark.exchange.bad_records import goes_beside
+from watersmeet.hosts.spark.exchange.stream_end import Ending
+from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.launching.launch import cores, ensure_settings
+from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.sample import sampled
-from watersmeet.hosts.spark.sinks import is_checkpoint
-from watersmeet.hosts.spark.skipping import tell_of_skipped
+from watersmeet.hosts.spark.progress.listener import listener_of
+from watersmeet.hosts.spark.progress.skipped_rows import tell_of_skipped
+from watersmeet.hosts.spark.reading.file_stream import FileStream
+from watersmeet.hosts.spark.reading.inputs import as_dataframe, with_declared_times
+from watersmeet.hosts.spark.reading.sample import sampled
 from watersmeet.hosts.spark.types import arrow_schema
-from watersmeet.hosts.spark.workers import check_workers
+from watersmeet.hosts.spark.writing.sinks import is_checkpoint
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
@@ -60,7 +60,7 @@ class SparkHost:
 
     @property
     def opener(self) -> Opener:
-        from watersmeet.hosts.spark.sources import open_on_spark
+        from watersmeet.hosts.spark.reading.sources import open_on_spark
 
         return partial(open_on_spark, self.spark)
 

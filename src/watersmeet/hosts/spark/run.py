@@ -15,22 +15,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
-from watersmeet.hosts.spark import hot
-from watersmeet.hosts.spark.archive import follow
-from watersmeet.hosts.spark.checkpoint import Checkpoint, Owner
-from watersmeet.hosts.spark.claimed_files import ClaimedFiles
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.archive import follow
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
 from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
-from watersmeet.hosts.spark.ending import Ending
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
+from watersmeet.hosts.spark.exchange.stream_end import Ending
 from watersmeet.hosts.spark.host import SparkHost, default_buckets
-from watersmeet.hosts.spark.launch import is_connect
+from watersmeet.hosts.spark.launching.launch import is_connect
+from watersmeet.hosts.spark.launching.query_start import start_in_turn
+from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.progress import ANSWER, Batch, Tally
-from watersmeet.hosts.spark.sinks import SparkSink, is_checkpoint
-from watersmeet.hosts.spark.sources import open_on_spark
-from watersmeet.hosts.spark.starting import start_in_turn
-from watersmeet.hosts.spark.watching import Watching
-from watersmeet.hosts.spark.workers import check_workers
+from watersmeet.hosts.spark.progress.boards import Watching
+from watersmeet.hosts.spark.progress.tally import ANSWER, Batch, Tally
+from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.writing.file_claim import ClaimedFiles
+from watersmeet.hosts.spark.writing.sinks import SparkSink, is_checkpoint
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.board import Board
@@ -303,6 +303,6 @@ def _end(one: Running) -> None:
     with suppress(Exception):
         one.query.stop()
     with suppress(Exception):
-        hot.discard(str(one.query.id))
+        warm_state.discard(str(one.query.id))
     with suppress(Exception):
         follow(one.job.plan, str(one.query.id), one.checkpoint, ended=True)

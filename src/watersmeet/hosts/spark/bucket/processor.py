@@ -1,0 +1,306 @@
+"""The stateful stage: one bucket's operator tree, fed with packets, its state in Spark's state store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+
+from watersmeet.errors import DataError
+from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.account import Account
+from watersmeet.hosts.spark.bucket.archive import write_page
+from watersmeet.hosts.spark.bucket.inbox import Delivered
+from watersmeet.hosts.spark.bucket.lateness import Late, waiting_in
+from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
+from watersmeet.hosts.spark.bucket.output import Output
+from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
+from watersmeet.hosts.spark.exchange.clocks import (
+    SEEN,
+    Clock,
+    Seen,
+    ahead_by_stream,
+    newest_by_stream,
+    rows_by_stream,
+    skipped_by_stream,
+)
+from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, late_among
+from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
+from watersmeet.hosts.spark.exchange.pack import GUARD, WATERMARK_STEP_MS, in_time_order
+from watersmeet.hosts.spark.exchange.partition_clocks import WAITING, Waiting
+from watersmeet.hosts.spark.exchange.stream_end import ENDED, ends_told
+from watersmeet.hosts.spark.jobs.fingerprint import refusal
+from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
+from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.saving import Saved
+from watersmeet.runtime.floods import logged
+from watersmeet.runtime.telling import by_input
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+OUTPUT_BYTES = 32 << 20
+
+
+class BucketProcessor:
+    """Runs a SparkJob for the buckets of one partition, on the state of its stage (stage.py). The key GUARD keeps the
+    query's fingerprint instead."""
+
+    def __init__(self, job: SparkJob, output: Output, meta: Any, segments: Any) -> None:
+        self.job = job
+        self.output = output
+        self.meta = meta
+        self.segments = segments
+
+    def turn(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues) -> Iterator[pd.DataFrame]:
+        packets = Delivered(rows)
+        if key[0] == GUARD:
+            self._guard()
+            bad = BadTold.of(packets.told(BAD))
+            for records in bad.kept:
+                yield self.output.beside(records)
+            counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
+            left_out = left_out_told(packets.told(LEFT_OUT))
+            yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD, left_out))
+            return
+        now_ms = int(timer_values.getCurrentProcessingTimeInMs())
+        yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_ms)
+
+    def _guard(self) -> None:
+        """Refuse a checkpoint of another query."""
+        fingerprint = self.job.fingerprint.encode()
+        held = self.meta.get()
+        if held is None:
+            self.meta.update((1, 0, fingerprint))
+        elif bytes(held[2]) != fingerprint:
+            why, hint = refusal(bytes(held[2]).decode())
+            raise DataError(f"this checkpoint {why}", hint=hint)
+
+    def _turn(self, bucket: int, packets: Delivered, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
+        """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
+        batch. Spark's watermark, `spark_us`, only says before which time no row may lie that goes on to Spark's own
+        operators."""
+        spent = Spent()
+        with spent.on("state_ns"):
+            version, nonce, manifest = self._manifest()
+            layouts = [self.job.layout(one) for one in self.job.streams]
+            log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
+            # Version 0: the bucket has no state yet, so that a fresh operator is neither a hit nor a miss.
+            operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
+            hit = operator is not None
+            operator = operator if operator is not None else self._rebuild(log)
+            memory = share_out(self.job, operator, bucket, packets.told(NEEDS))
+        account = Account(operator)
+        late = Late()
+        arrived: list[Rows] = []
+        for stream in range(len(self.job.streams)):
+            with spent.on("unpack_ns"):
+                # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
+                rows = self._arrived(stream, packets, manifest.complete_until, log, late)
+            manifest.note_oldest(stream, rows)
+            arrived.append(rows)
+        for found in late_among(self._relations, packets.told(MAYBE_LATE), manifest.complete_until):
+            one = next(one for one in self.job.streams if one.relation.name == found.stream.name)
+            late.add(one, found.rows.num_rows, found.rows.num_rows, found.by_us)
+            yield self.output.beside(found.packet(manifest.complete_until))
+        seen = [Seen.from_bytes(told) for told in packets.told(SEEN)]
+        waiting = [Waiting.from_bytes(told) for told in packets.told(WAITING)]
+        manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)
+        batch = dict(zip(self.job.aliases, arrived, strict=True))
+        answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
+        yield from self._frames(logged(answers, operator, lambda: self._newest(manifest)))
+        ended = manifest.note_ended(ends_told(packets.told(ENDED)), len(self.job.streams))
+        if ended is not None:
+            yield from self._frames(self._close(operator, manifest))
+        if ended is not None and self.output.marks_end:
+            yield self.output.ended(ended, spark_us)
+        if self.output.marks_end:
+            yield self.output.reached(manifest.complete_until, spark_us)
+        with spent.on("state_ns"):
+            # First: taking a page empties the recorder, which is part of the state that is remembered next.
+            archived = write_page(self.job, operator, bucket, version)
+            self._remember(log, operator, arrived)
+            # Each attempt draws its own: the copy of one that Spark did not commit never matches what the state holds.
+            nonce = random.getrandbits(62)
+            self.meta.update((version + 1, nonce, manifest.to_bytes()))
+            if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
+                warm_state.keep(_query(), bucket, version + 1, nonce, operator)
+        first = bucket == self.job.bucket_ids[0]  # as all buckets know the same of the streams, one tells it
+        skipped = skipped_by_stream(self._relations, seen) if first else {}
+        counts = account.numbers(operator)
+        counts |= {
+            **archived,
+            "late_rows": late.rows,
+            "skipped_rows": sum(skipped.values()),
+            "cache_hits": int(hit and version > 0),
+            "cache_misses": int(not hit),
+        }
+        counts |= spent.nanoseconds
+        more: dict[str, Any] = {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
+        rows_held, bytes_held = by_input(operator)
+        more |= {"window_rows_by_input": rows_held, "window_bytes_by_input": bytes_held} if rows_held else {}
+        more |= {"late": late.by_alias} if late.rows else {}
+        more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
+        more |= {"skipped_by_stream": skipped} if skipped else {}
+        more |= self._clock_told(manifest, seen, now_ms) if first else {}
+        trouble = warm_state.trouble()
+        more |= {"cold_because": trouble} if trouble else {}
+        yield self.output.report(counts, spark_us, account.told(operator, bucket, memory, **more))
+
+    def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
+        """Write down what a restart would miss, and strike out what it no longer would."""
+        if operator.is_kept_whole:
+            # Static tables come with the job, so they need not lie in the state of every bucket.
+            state = operator.save(tables=False).to_bytes()
+            log.save(state, operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
+            return
+        complete_until = log.manifest.complete_until
+        for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
+            log.append(stream, rows.take(np.flatnonzero(operator.worth_keeping(alias, rows, complete_until))))
+            log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
+
+    def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+        """Results in frames of a size that Spark moves well; no more than one frame is held at a time."""
+        group: list[pa.RecordBatch] = []
+        held = 0
+        for batch in results:
+            if batch.num_rows == 0:
+                continue
+            group.append(batch)
+            held += batch.nbytes
+            if held >= OUTPUT_BYTES:
+                yield self.output.frame(group)
+                group, held = [], 0
+        if group:
+            yield self.output.frame(group)
+
+    def _close(self, operator: Operator, manifest: Manifest) -> Iterator[pa.RecordBatch]:
+        """Answer everything that waits, as no stream will bring more; if they do after all, what comes up to the
+        latest time that was answered is late."""
+        end = yield from operator.finish(max(manifest.newest_us.values(), default=BEGINNING_US))
+        manifest.complete_until = max(manifest.complete_until, end.answered_us + 1)
+        if not operator.goes_on:  # it will be rebuilt from the rows, which do not tell that they had ended here
+            manifest.ends.append(end)
+
+    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], waiting: Sequence[Waiting], now_ms: int) -> int:
+        """Before which time no row will come any more: the watermark after this batch, the same in all buckets."""
+        for one in seen:
+            manifest.newest_us[one.stream] = max(one.last_us, manifest.newest_us.get(one.stream, one.last_us))
+        clock = manifest.clock or Clock.begun(len(self.job.streams), now_ms)
+        # What was answered at the end of a run may lie beyond what the streams tell.
+        clock = clock.risen_to(manifest.complete_until, now_ms)
+        manifest.clock = clock.after(self._relations, seen, now_ms, waiting)
+        return manifest.clock.watermark_us
+
+    def _newest(self, manifest: Manifest) -> tuple[str, int]:
+        stream, last_us = max(manifest.newest_us.items(), key=lambda one: one[1])
+        return self._relations[stream].name, last_us
+
+    def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
+        assert manifest.clock is not None
+        told = {
+            "clock": manifest.clock.told(self._relations, now_ms),
+            "future": ahead_by_stream(self._relations, seen),
+            "rows_by_stream": rows_by_stream(self._relations, seen),
+            "newest_by_stream": newest_by_stream(self._relations, seen),
+        }
+        return {name: one for name, one in told.items() if one}
+
+    @property
+    def _relations(self) -> list[Stream]:
+        return [stream_of(one) for one in self.job.streams]
+
+    def _manifest(self) -> tuple[int, int, Manifest]:
+        held = self.meta.get()
+        if held is None:
+            return 0, 0, Manifest()
+        return int(held[0]), int(held[1]), Manifest.from_bytes(bytes(held[2]))
+
+    def _warm(self, bucket: int, version: int, nonce: int) -> Operator | None:
+        """The operator as the last batch left it, its static tables with it."""
+        return warm_state.fetch(_query(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
+
+    def _rebuild(self, log: BucketLog) -> Operator:
+        operator = self.job.make_operator()
+        if operator.is_kept_whole:
+            state = log.saved()
+            assert state is not None
+            operator.load(Saved.from_bytes(state))
+            return operator
+        rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
+        begun = [self.job.aliases[stream] for stream in log.manifest.begun]
+        operator.begun_before(begun, log.manifest.complete_until)
+        operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
+        return operator
+
+    def _arrived(self, stream: int, packets: Delivered, watermark_us: int, log: BucketLog, late: Late) -> Rows:
+        """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
+        parts: list[Rows] = []
+        dropped = counted = 0
+        oldest_us = watermark_us
+        for packet in packets.of_stream(stream):
+            for data in from_packet(packet.payload):
+                rows = log.layouts[stream].rows(data)
+                in_time = np.flatnonzero(rows.times >= watermark_us)
+                if in_time.size < len(rows):
+                    oldest_us = min(oldest_us, int(rows.times.min()))
+                    dropped += len(rows) - in_time.size
+                    counted += (len(rows) - in_time.size) if packet.primary else 0
+                    rows = rows.take(in_time)
+                parts.append(rows)
+        if self._relations[stream].late_to is None:  # else all of them are counted where they are kept
+            late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
+        return in_time_order(parts) if parts else log.layouts[stream].no_rows()
+
+
+class Spent:
+    """Where the time of a turn went."""
+
+    def __init__(self) -> None:
+        self.nanoseconds: dict[str, int] = {}
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        started = perf_counter_ns()
+        yield
+        self.nanoseconds[what] = self.nanoseconds.get(what, 0) + perf_counter_ns() - started
+
+
+class _SparkSegments:
+    """Segments as entries of a Spark map state."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def read(self, stream: int, number: int) -> bytes:
+        return bytes(self.state.getValue((stream, number))[0])
+
+    def write(self, stream: int, number: int, packet: bytes) -> None:
+        self.state.updateValue((stream, number), (packet,))
+
+    def remove(self, stream: int, number: int) -> None:
+        self.state.removeKey((stream, number))
+
+
+def _watermark_us(timer_values: TimerValues) -> int:
+    """The first time that Spark does not take for late. It counts a row at its watermark as late, so this is a step
+    further; pack.watermark_delay_ms sets Spark's back by the same step."""
+    ms = int(timer_values.getCurrentWatermarkInMs())
+    return (ms + WATERMARK_STEP_MS) * 1000 if ms > 0 else BEGINNING_US
+
+
+def _query() -> str:
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    return query or "batch"

@@ -1,0 +1,60 @@
+"""The stateful stage as Spark is given it: what it keeps in the state, and its job as one pickled value.
+
+Before the first batch Spark starts a Python on the driver only to ask which state there is. That one imports this
+module and next to nothing else; the job is unpickled where rows come, once in each worker for all of its batches.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+
+    from watersmeet.hosts.spark.bucket.output import Output
+    from watersmeet.hosts.spark.bucket.processor import BucketProcessor
+    from watersmeet.hosts.spark.jobs.job import SparkJob
+
+# All that is read in every batch, in one value: each call to the state is a round trip to the JVM.
+META = "version long, nonce long, manifest binary"
+SEGMENT_KEY = "input int, number long"
+SEGMENT = "rows binary"
+
+
+class BucketStage(StatefulProcessor):
+    """Runs a SparkJob for the buckets of one partition."""
+
+    def __init__(self, job: SparkJob, output: Output) -> None:
+        # As pyspark sends its own functions: those that a user has brought may be known to this process only.
+        self.shipped: bytes = cloudpickle.dumps((job, output))  # type: ignore[no-untyped-call]
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.meta = handle.getValueState("meta", META)
+        self.segments = handle.getMapState("segments", SEGMENT_KEY, SEGMENT)
+        self._processor: BucketProcessor | None = None
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        if self._processor is None:
+            from watersmeet.hosts.spark.bucket.processor import BucketProcessor
+
+            self._processor = BucketProcessor(*_unpickled(self.shipped), self.meta, self.segments)
+        return self._processor.turn(key, rows, timerValues)
+
+    def close(self) -> None:
+        pass
+
+
+# A worker serves few queries at a time. What a job works out at first use, such as its plan, is kept with it.
+@lru_cache(maxsize=4)
+def _unpickled(shipped: bytes) -> tuple[SparkJob, Output]:
+    job, output = pickle.loads(shipped)
+    return job, output

@@ -1,0 +1,69 @@
+"""Queries without state over packets: for streams that leave out records or rows, of which packets tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pyarrow as pa
+
+from watersmeet.hosts.spark.bucket.account import Account
+from watersmeet.hosts.spark.bucket.output import Output
+from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
+from watersmeet.hosts.spark.exchange.clocks import SEEN, Seen
+from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
+from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.types import arrow_schema
+from watersmeet.model.time import FOREVER_US
+
+
+def packed_answer(job: SparkJob, output: Output) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow over the packets of the only stream of a query: frames as the stateful stage gives
+    them, with what was counted in the last."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        columns = arrow_schema(output.schema, "the answer")
+        for frame in _frames(job, output, batches):
+            yield pa.RecordBatch.from_pandas(frame, columns, preserve_index=False)
+
+    return answer
+
+
+def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+    operator = job.make_operator()
+    account = Account(operator)
+    (one,) = job.streams
+    layout = job.layout(one)
+    rows_in = skipped = 0
+    told: list[bytes] = []
+    left_out: list[bytes] = []
+    for batch in batches:
+        for packet in batch.to_pylist():
+            rows_in += packet["rows_in"]
+            match packet["input"]:
+                case 0 if packet["bucket"] != GUARD and packet["primary"]:
+                    for data in from_packet(packet["payload"]):
+                        results = list(operator.push(one.alias, layout.rows(data)))
+                        if results:
+                            yield output.frame(results)
+                case int(kind) if kind == BAD:
+                    told.append(packet["payload"])
+                case int(kind) if kind == LEFT_OUT:
+                    left_out.append(packet["payload"])
+                case int(kind) if kind == SEEN and packet["bucket"] == job.bucket_ids[0]:
+                    skipped += Seen.from_bytes(packet["payload"]).skipped
+    # A task sees one partition of one batch; as no row waits for another, its end is the end of time for it.
+    results = list(operator.advance({one.alias: FOREVER_US}))
+    if results:
+        yield output.frame(results)
+    bad = BadTold.of(told)
+    for records in bad.kept:
+        yield output.beside(records)
+    name = stream_of(one).name
+    counts = account.numbers(operator) | {"rows_in": rows_in, "bad_rows": bad.count, "skipped_rows": skipped}
+    more = {"bad_by_stream": bad.by_stream, "bad_by_reason": bad.by_reason, "rows_by_stream": {name: rows_in}}
+    more |= {"skipped_by_stream": {name: skipped}} if skipped else {}
+    more |= {"left_out_by_stream": left_out_told(left_out)} if left_out else {}
+    yield output.report(counts, 0, json.dumps({"bucket": GUARD, **more}))

@@ -1,0 +1,56 @@
+"""What a checkpoint knows to be in the sinks of its run: the last batches with rows, of those that Spark has committed.
+
+Spark's own log of commits has the numbers of empty batches too, which no sink is given.
+"""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+
+from pyspark.sql import SparkSession
+
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.paths import TAKEN_NOTE
+
+_COMMITS = "commits"
+_RARELY_S = 60.0  # in a store a note is a job of Spark's
+
+
+class TakenNote:
+    def __init__(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
+        self._spark, self._checkpoint = spark, checkpoint
+        # The last of each sink, and the one before: Spark may not have committed the last.
+        self._numbers: dict[str, list[int]] = self._read()
+        self._write_at_s = 0.0
+
+    def known(self) -> dict[str, int]:
+        """The last number that a sink has for good, by its name."""
+        if not self._numbers:
+            return {}
+        committed = self._last_commit()
+        found = {name: [one for one in some if one <= committed] for name, some in self._numbers.items()}
+        return {name: max(some) for name, some in found.items() if some}
+
+    def add(self, sink: str, number: int) -> None:
+        """The sink has the rows of a batch, which Spark commits next."""
+        before = [one for one in self._numbers.get(sink, []) if one < number]
+        is_first = sink not in self._numbers
+        self._numbers[sink] = [*before[-1:], number]
+        if is_first or self._checkpoint.is_here or monotonic() >= self._write_at_s:
+            self._checkpoint.write(json.dumps(self._numbers), TAKEN_NOTE)
+            self._write_at_s = monotonic() + _RARELY_S
+
+    def _read(self) -> dict[str, list[int]]:
+        text = self._checkpoint.read_sealed(TAKEN_NOTE)
+        return {} if text is None else dict(json.loads(text))
+
+    def _last_commit(self) -> int:
+        java = self._spark._jvm
+        assert java is not None
+        path = java.org.apache.hadoop.fs.Path(f"{self._checkpoint.folder}/{_COMMITS}")
+        files = path.getFileSystem(self._spark._jsc.hadoopConfiguration())
+        if not files.exists(path):
+            return -1
+        names = [one.getPath().getName() for one in files.listStatus(path)]
+        return max((int(name) for name in names if name.isdecimal()), default=-1)

@@ -1,0 +1,1 @@
+"""What goes from the tasks that read to the buckets: packets of rows, and what buckets are told besides."""

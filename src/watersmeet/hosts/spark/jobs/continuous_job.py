@@ -1,0 +1,67 @@
+"""A query with an answer that changes, on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.operators.join.admission import Admission
+from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
+from watersmeet.physical.partitioning import Dimension, Partitioning
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import Input, Plan
+from watersmeet.plan.pipelines import PUBLISHED
+
+
+@dataclass(frozen=True)
+class ContinuousJob(SparkJob):
+    """Buckets are cut by a column that every stream shares, or one bucket holds everything."""
+
+    event_time = None
+    nulls_count = True
+
+    @cached_property
+    def streams(self) -> tuple[Input, ...]:
+        return tuple(Input(leaf.name, leaf.stream) for leaf in self.physical.leaves)
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        return any(leaf.window is not None for leaf in self.physical.leaves)
+
+    @cached_property
+    def partitioning(self) -> Partitioning:
+        key = choose_bucket_key(self.plan.root)
+        if key is None:
+            return Partitioning((), "one bucket: the answer depends on all rows together")
+        if self.buckets == 1:
+            return Partitioning((), "one bucket")
+        codes = {
+            one.alias: Code(one.alias, Column(one.alias, key[place], one.schema.field(key[place]).type))
+            # The key names a column for every stream by its place from left to right, which is the order of the leaves.
+            for place, one in enumerate(self.streams)
+        }
+        return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")
+
+    @cached_property
+    def bucket_plan(self) -> Plan:
+        """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
+        if self.plan.options.pipeline in PUBLISHED:
+            raise self.plan.options.wrong(
+                "pipeline",
+                "runs operators as H04 prints them, which are here to be compared, in one process",
+                "leave pipeline out on Spark",
+            )
+        if self.plan.options.pipeline != "ita":
+            return self.plan
+        return replace(self.plan, options=self.plan.options.but(pipeline="tpa"))
+
+    def columns_needed(self, one: Input) -> list[str]:
+        keys = {code.expression.name for code in self.keys_of(one) if isinstance(code.expression, Column)}
+        needed = self.physical.leaf(one.alias).columns | keys
+        return [name for name in one.schema.names if name in needed]
+
+    def admission(self, one: Input) -> Admission:
+        """Every row counts; those without a key too."""
+        return Admission((), ())

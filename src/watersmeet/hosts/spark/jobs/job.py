@@ -1,0 +1,193 @@
+"""A query as it travels to Spark's workers: plain values that pickle, nothing of the driver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from watersmeet.hosts.spark.jobs.buckets import balanced_ids
+from watersmeet.hosts.spark.jobs.fingerprint import fingerprint_of
+from watersmeet.hosts.spark.jobs.layout import PacketLayout
+from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.join.admission import Admission
+from watersmeet.operators.memory_bound import Sharing
+from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.physical.partitioning import Dimension, Partitioning
+from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.identity import expression_text
+from watersmeet.plan.nodes import Input, Plan, relations_below
+from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.build import build_plan
+
+ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds after their ends
+
+
+@dataclass(frozen=True)
+class SparkJob(ABC):
+    """The plan without its sources, the static tables as packets by name, and the number of buckets asked for."""
+
+    plan: Plan
+    tables: Mapping[str, bytes]
+    buckets: int
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was worked out stays behind: it is worked out anew where it is needed."""
+        return {"plan": self.plan, "tables": self.tables, "buckets": self.buckets}
+
+    @staticmethod
+    def of(plan: Plan, tables: Mapping[str, bytes], buckets: int) -> SparkJob:
+        from watersmeet.hosts.spark.jobs.continuous_job import ContinuousJob
+        from watersmeet.hosts.spark.jobs.join_job import JoinJob
+
+        # Sources are DataFrames and handles of the driver, which do not pickle.
+        bare = without_sources(plan)
+        return (ContinuousJob if plan.plain_join is None else JoinJob)(bare, tables, buckets)
+
+    @cached_property
+    def physical(self) -> PhysicalPlan:
+        """How the whole query would run in one place: what it reads, and how long rows of it matter."""
+        return plan_query(self.plan)
+
+    @cached_property
+    def _bucket_physical(self) -> PhysicalPlan:
+        """How a bucket runs it. Spark's trigger is what refreshes it."""
+        return plan_query(self.bucket_plan, refresh_at_push=True)
+
+    @property
+    @abstractmethod
+    def streams(self) -> tuple[Input, ...]:
+        """What is read, in the order that numbers in packets refer to; an alias is the name rows are pushed under."""
+
+    @property
+    @abstractmethod
+    def partitioning(self) -> Partitioning: ...
+
+    @property
+    @abstractmethod
+    def counts_rows(self) -> bool:
+        """Whether some window counts rows."""
+
+    @property
+    @abstractmethod
+    def event_time(self) -> str | None:
+        """The output column that Spark may take as the event time of results."""
+
+    @abstractmethod
+    def columns_needed(self, one: Input) -> list[str]:
+        """The columns of a stream that the query reads, its time among them; no others leave the source."""
+
+    @abstractmethod
+    def admission(self, one: Input) -> Admission:
+        """Which rows of a stream go to any bucket at all."""
+
+    @property
+    def bucket_plan(self) -> Plan:
+        """The plan as a bucket runs it."""
+        return self.plan
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How buckets share a memory, if they do."""
+        return None
+
+    @property
+    def waits(self) -> bool:
+        """Whether some answers wait for the watermark, so that the end of the input brings more of them."""
+        return True
+
+    @property
+    def nulls_count(self) -> bool:
+        """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
+        return False
+
+    @property
+    def pulse_us(self) -> int | None:
+        """The shortest silence that is to be noticed, if any is: then time must go on by itself. Streams whose rows
+        have the moments of their arrival are never waited for."""
+        streams = [stream_of(one) for one in self.streams]
+        said = [ARRIVAL_SILENCE_US if one.by_arrival and self.waits else one.arrival.idle_us for one in streams]
+        return min((silence_us for silence_us in said if silence_us is not None), default=None)
+
+    @cached_property
+    def bucket_ids(self) -> list[int]:
+        return balanced_ids(self.partitioning.buckets)
+
+    @cached_property
+    def aliases(self) -> list[str]:
+        return [one.alias for one in self.streams]
+
+    def copies(self, alias: str) -> int:
+        """In how many buckets a row of a stream is, also where it only counts."""
+        chosen = self.partitioning
+        return chosen.buckets if alias in chosen.announced else chosen.copies(alias)
+
+    def row_schema(self, one: Input) -> pa.Schema:
+        return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
+
+    def layout(self, one: Input) -> PacketLayout:
+        """How the rows of a stream reach a bucket."""
+        return PacketLayout(self.row_schema(one), one.time or "")
+
+    def keys_of(self, one: Input) -> list[Code]:
+        """The keys that place the rows of a stream."""
+        dimensions = self.partitioning.dimensions
+        return [dimension.keys[one.alias] for dimension in dimensions if one.alias in dimension.keys]
+
+    def table_schema(self, name: str) -> pa.Schema:
+        return next(one.schema for one in relations_below(self.plan.root) if one.name == name)
+
+    def check(self) -> None:
+        """Refuse, before it starts, what could only fail in the buckets."""
+        return
+
+    def make_operator(self, *, tables: bool = True) -> Operator:
+        """A fresh operator tree for one bucket, static tables loaded unless these are to come from a state that was
+        saved."""
+        built = build_plan(self._bucket_physical)
+        for table, load in built.tables if tables else ():
+            for batch in from_packet(self.tables[table.name]):
+                load(batch)
+        return built.operator
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What must not change between two runs on one checkpoint."""
+        where = [f"buckets {self.partitioning.buckets}", *self.grid(), *self.keeping()]
+        if self.pulse_us is not None:  # a source more, and Spark goes on only with as many as it had
+            where.append("some stream may be idle")
+        return fingerprint_of(self.plan, where)
+
+    def grid(self) -> list[str]:
+        """Where rows lie in the state."""
+        return [_dimension(dimension) for dimension in self.partitioning.dimensions]
+
+    def keeping(self) -> list[str]:
+        """What besides time decides which rows the state holds."""
+        return []
+
+
+def _dimension(one: Dimension) -> str:
+    if one.fragment is not None:
+        return f"{one.size} fragments of {one.fragment.lower()}"
+    return f"{one.size} by {', '.join(sorted(expression_text(code.expression) for code in one.keys.values()))}"
+
+
+def without_sources(plan: Plan) -> Plan:
+    """The same plan with relations that only have names and columns."""
+    return replace(plan, root=with_relations(plan.root, _bare))
+
+
+def _bare(relation: Stream | Table) -> Stream | Table:
+    return replace(relation, source=None, options={})
+
+
+def stream_of(one: Input) -> Stream:
+    assert isinstance(one.relation, Stream)
+    return one.relation

@@ -1,0 +1,1 @@
+"""How Spark and its Python workers are started."""

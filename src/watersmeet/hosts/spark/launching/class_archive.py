@@ -1,0 +1,285 @@
+"""The classes of Spark as Java has them once they are loaded, in a file, so that later starts load them faster.
+
+Java makes such an archive (class data sharing) when it ends, from what it has loaded by then. After a first start a
+process of its own does that, in the background and at the lowest priority: it starts Spark, runs a small join, and
+ends. The archive lies in the user's private cache, named after Java, Spark and the class path. Java itself checks
+whether it fits and does without if it does not; so does everything here: no failure is more than a slow start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from watersmeet.errors import UnsafeFolderError
+from watersmeet.hosts.spark.launching import local_files
+from watersmeet.hosts.spark.launching.java import cache_folders, use_java
+from watersmeet.private_folders import PrivateFolder, private_folder, temporary_folder
+
+VARIABLE = "WATERSMEET_CLASS_ARCHIVE"  # "off" in the environment,
+SETTING = "spark.watersmeet.classArchive"  # or "false" as a setting of Spark, turns it off
+FORMAT = 1  # to be raised when other classes are to be in it
+MOST_ARCHIVES, MOST_BYTES, FREE_BYTES = 2, 400 << 20, 2 << 30
+AGAIN_SECONDS = 7 * 86_400  # before what did not succeed is tried once more
+LONGEST_SECONDS = 900.0  # that making one may take
+_log = logging.getLogger(__name__)
+
+
+def is_wanted(setting: str | None, environ: Mapping[str, str] = os.environ) -> bool:
+    """
+    >>> is_wanted(None, {}), is_wanted("false", {}), is_wanted(None, {VARIABLE: "off"})
+    (True, False, False)
+    """
+    off = ("off", "false", "no", "0")
+    return environ.get(VARIABLE, "").lower() not in off and (setting or "").lower() not in off
+
+
+class ClassArchive:
+    """The archive of one Java and one Spark, whether it is there or not."""
+
+    def __init__(self, folder: Path, name: str, chosen_by: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.chosen_by = chosen_by
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.name
+
+    @staticmethod
+    def of(java_home: Path, jars: Path, environ: Mapping[str, str] = os.environ) -> ClassArchive | None:
+        """None where no private folder can be had."""
+        name = f"spark-{_sum(java_home, jars, environ)}.jsa"
+        for cache, chosen_by in cache_folders(environ):
+            with contextlib.suppress(OSError, UnsafeFolderError), _opened(cache / "classes", chosen_by) as folder:
+                return ClassArchive(folder.path, name, chosen_by)
+        return None
+
+    @property
+    def base(self) -> Path:
+        """Of a Java that comes without one: the archive of its own classes, which ours adds to."""
+        return self.path.with_name(self.name.replace("spark-", "base-"))
+
+    def java_options(self) -> list[str]:
+        """What has Java use it; nothing if it is not there, or somebody else could have written it."""
+        try:
+            with self._opened() as folder:
+                files = [name for name in (self.base.name, self.name) if (folder.path / name).exists()]
+                for name in files:
+                    with folder.read(name) as file:
+                        os.utime(file.fileno())  # it is of use: others are removed before it
+        except (OSError, UnsafeFolderError):
+            return []
+        if self.name not in files:
+            return []
+        archives = os.pathsep.join(str(self.folder / name) for name in files)
+        # Java would tell on stdout that an archive does not fit.
+        return [f'"-XX:SharedArchiveFile={archives}"', "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+
+    def make_after_this_process(self) -> None:
+        """Have it made once this process has ended, unless another is at it or it did not succeed lately."""
+        atexit.register(self._start_making)
+
+    def _start_making(self) -> None:
+        if self.path.exists() or self._was_tried() or shutil.disk_usage(self.folder).free < FREE_BYTES:
+            return
+        maker = "watersmeet.hosts.spark.launching.class_archive"
+        command = [sys.executable, "-m", maker, str(self.path), self.chosen_by]
+        nowhere = subprocess.DEVNULL
+        with contextlib.suppress(OSError):
+            subprocess.Popen(
+                command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True, close_fds=True
+            )
+            self._tell()
+
+    def _tell(self) -> None:
+        text = f"so that Spark starts faster from now on, a class archive is made in {self.path}; {VARIABLE}=off: not"
+        _log.info(text)
+        if sys.stderr is not None and sys.stderr.isatty():
+            print(text, file=sys.stderr)
+
+    def _was_tried(self) -> bool:
+        with contextlib.suppress(OSError):
+            return time.time() - self._trying.stat().st_mtime < AGAIN_SECONDS
+        return False
+
+    @property
+    def _trying(self) -> Path:
+        """Stands there from the beginning of a try until it has succeeded."""
+        return self.path.with_suffix(".trying")
+
+    def _opened(self) -> PrivateFolder:
+        return private_folder(self.folder, self.chosen_by)
+
+    def make(self) -> bool:
+        """Start Spark, let it load what a query needs, and keep that; False if it did not come to that."""
+        if not self._claim():
+            return False
+        draft = self.path.with_suffix(f".{os.getpid()}")
+        try:
+            _train(draft, self.base)
+            if not draft.is_file() or draft.stat().st_size > MOST_BYTES:
+                return False
+            os.chmod(draft, 0o600)
+            with self._opened() as folder:
+                folder.replace(draft.name, self.name)
+                self._remove_others()
+            self._trying.unlink(missing_ok=True)
+            return True
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _claim(self) -> bool:
+        """Whether this process is the one to make it: of two at once only one is."""
+        if self.path.exists() or self._was_tried():
+            return False
+        self._trying.unlink(missing_ok=True)
+        try:
+            os.close(os.open(self._trying, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    def _remove_others(self) -> None:
+        archives = sorted(self.folder.glob("spark-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in archives[MOST_ARCHIVES:]:
+            path.unlink(missing_ok=True)
+            path.with_name(path.name.replace("spark-", "base-")).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, chosen_by: str) -> Iterator[PrivateFolder]:
+    # The folder above is checked as the one that is the user's own; this one as part of it.
+    with private_folder(path.parent, chosen_by) as cache, cache.below(path.name) as folder:
+        yield folder
+
+
+def _sum(java_home: Path, jars: Path, environ: Mapping[str, str]) -> str:
+    """What an archive depends on: this Java, these jars in this order, and how Spark makes the class path of them."""
+    told = [
+        str(FORMAT),
+        str(java_home),
+        str(jars),
+        environ.get("SPARK_CONF_DIR", ""),
+        environ.get("SPARK_DIST_CLASSPATH", ""),
+        str(local_files.JAR),  # which comes first on the class path
+    ]
+    with contextlib.suppress(OSError):
+        told.append((java_home / "release").read_text(encoding="utf-8"))
+    ours = [local_files.JAR] if local_files.JAR.is_file() else []
+    for path in [*ours, *sorted(jars.iterdir())]:
+        status = path.stat()
+        told.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+
+
+SCRIPT = """
+CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP)
+WITH (source='parquet', path='{0}/a', time='ts', maxFilesPerTrigger='1');
+CREATE STREAM b (k BIGINT, v DOUBLE, ts TIMESTAMP)
+WITH (source='parquet', path='{0}/b', time='ts', maxFilesPerTrigger='1', packed='false');
+CREATE SINK pairs WITH (sink='parquet', path='{0}/pairs', mode='overwrite') AS
+SELECT a.k, a.v, b.v AS w FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND;
+"""
+
+
+def _has_base(java_home: Path) -> bool:
+    """Whether Java came with an archive of its own classes; those cut to size for a package do not."""
+    return any(java_home.glob("lib/server/classes*.jsa"))
+
+
+def _make_base(java_home: Path, base: Path) -> None:
+    draft = base.with_suffix(f".{os.getpid()}")
+    try:
+        command = [str(java_home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"]
+        nowhere = subprocess.DEVNULL
+        subprocess.run(command, check=True, stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=LONGEST_SECONDS)
+        os.chmod(draft, 0o600)
+        draft.replace(base)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _train(draft: Path, base: Path) -> None:
+    """Spark from its start to its end, with a query in between that reads as our sources and as Spark's do. `base` is
+    made first if this Java has none of its own."""
+    from pyspark import SparkContext
+
+    from watersmeet.hosts.spark.launching import launch
+    from watersmeet.hosts.spark.launching.launch import JAVA_OPTIONS, START, start_spark
+    from watersmeet.hosts.spark.run import Choices, SparkRun
+
+    launch.apart_from_terminal = False
+    options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}"'
+    use_java()
+    java_home = Path(os.environ["JAVA_HOME"])
+    if not _has_base(java_home):
+        _make_base(java_home, base)
+        options += f' "-XX:SharedArchiveFile={base}"'
+    spark = start_spark("local[2]", {JAVA_OPTIONS: options, SETTING: "false"})
+    with temporary_folder("classes-") as folder:
+        _write(folder)
+        SparkRun(spark, SCRIPT.format(folder), Choices(available_now=True)).run()
+        spark.read.parquet(f"{folder}/pairs").count()
+    spark.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    # It ends when nobody can write to it any more, and writes the archive then.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(LONGEST_SECONDS)
+
+
+def _write(folder: Path) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name in "ab":
+        (folder / name).mkdir()
+        for number in range(3):
+            at = pa.array((np.arange(200) + 200 * number) * 1000).cast(pa.timestamp("us"))
+            rows = pa.table({"k": np.arange(200) % 20, "v": np.ones(200), "ts": at})
+            path = folder / name / f"{number}.parquet"
+            pq.write_table(rows, path)
+            os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def made_now() -> bool:
+    """Make the archive of this machine's Java and Spark if it is not there; whether it is there now."""
+    import pyspark
+
+    use_java()
+    archive = ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(pyspark.__file__).with_name("jars"))
+    return archive is not None and (archive.path.exists() or archive.make())
+
+
+def _give_way() -> None:
+    """Take the lowest priority. Linux shares processors between sessions before it looks at how nice a process is, and
+    this is a session of its own, so that has to be told too."""
+    if hasattr(os, "nice"):
+        os.nice(19)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
+
+
+def main() -> None:
+    path, chosen_by = sys.argv[1:]
+    _give_way()
+    # Its own scratch: that of whoever started this may be gone by now.
+    os.chdir(tempfile.gettempdir())
+    ClassArchive(Path(path).parent, Path(path).name, chosen_by).make()
+
+
+if __name__ == "__main__":
+    main()

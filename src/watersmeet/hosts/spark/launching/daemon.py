@@ -1,0 +1,45 @@
+"""The process that forks Spark's Python workers, with what they need loaded before the first of them is forked.
+
+Spark starts it (`spark.python.daemon.module`) where we start Spark on this machine. Its own daemon imports nothing, so
+that each worker imports everything by itself: seconds of a processor for each, in the first batches.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import redirect_stdout
+from importlib import import_module
+
+MODULE = "watersmeet.hosts.spark.launching.daemon"
+WORKERS = "pyspark.worker"
+
+
+def main() -> None:
+    # Spark reads the port from stdout, so nothing else may be printed there.
+    with redirect_stdout(sys.stderr):
+        preload(sys.argv[1] if len(sys.argv) > 1 else WORKERS)
+    from pyspark.daemon import manager
+
+    manager()
+
+
+def preload(module: str = WORKERS) -> None:
+    """Load what workers of a module of Spark's need; those that do not find it loaded do so by themselves."""
+    try:
+        import_module(module)
+        if module == WORKERS:
+            from watersmeet.hosts.spark.launching.rehearsal import rehearse
+
+            rehearse()
+        else:  # they plan what sources read, and ours is one
+            import_module("watersmeet.hosts.spark.reading.file_source")
+    except Exception as error:
+        print(f"watersmeet: workers start without what they need ({type(error).__name__}: {error})", file=sys.stderr)
+    gc.collect()
+    # What is there now is shared by all workers; were they to look through it for garbage, each would copy it.
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The numbers of running queries, as Spark reports them batch by batch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
+    QueryProgressEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from watersmeet.hosts.spark.errors import ours_in
+from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling, warn_of_waiting
+from watersmeet.hosts.spark.progress.tally import Tally
+from watersmeet.runtime.metrics import Metrics
+
+logger = logging.getLogger("watersmeet")
+# One per Spark session: Spark calls every listener for every batch of every query, and each call costs.
+_listeners: WeakKeyDictionary[SparkSession, MetricsListener] = WeakKeyDictionary()
+
+
+def listener_of(spark: SparkSession) -> MetricsListener:
+    """The listener of a Spark session, added when it is first asked for."""
+    if spark not in _listeners:
+        _listeners[spark] = MetricsListener()
+        spark.streams.addListener(_listeners[spark])
+    return _listeners[spark]
+
+
+class MetricsListener(StreamingQueryListener):
+    """Adds up, for every DataFrame that was made, what the queries started from it have done.
+
+    DataFrames are told apart by the name under which their numbers are observed.
+    """
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.goes_on: set[str] = set()
+        self.runs: dict[str, tuple[str, str]] = {}
+        self.told: dict[tuple[Telling, str], int] = {}
+
+    def follow(self, observed: str, metrics: Metrics, *, goes_on: bool = False) -> None:
+        """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
+        follow, so nothing is lost with what waits at the end of this one."""
+        self.tallies[observed] = Tally(total=metrics, observed=observed)
+        if goes_on:
+            self.goes_on.add(observed)
+
+    @property
+    def _jlistener(self) -> Any:
+        """What Java calls. Spark Connect does not ask for it."""
+        if not hasattr(self, "_jlistenerobj"):
+            jvm: Any = SparkContext._jvm
+            self._jlistenerobj = jvm.PythonStreamingQueryListenerWrapper(_ByText(self))
+        return self._jlistenerobj
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = event.progress
+        for name in progress.observedMetrics or {}:
+            if name in self.tallies:
+                self.runs[str(progress.runId)] = name, progress.name or f"query {str(progress.id)[:8]}"
+                self._add(self.tallies[name], progress)
+                # Once while it runs; what is left out after that is told when the query ends.
+                for one in TELLINGS:
+                    if (one, name) not in self.told:
+                        self._tell(one, str(progress.runId))
+
+    def _add(self, tally: Tally, progress: Any) -> None:
+        known = tally.total.cold_because
+        tally.add(progress)
+        if tally.total.cold_because != known:
+            warnings.warn(f"state is not kept warm between batches: {tally.total.cold_because}", stacklevel=1)
+
+    def _tell(self, one: Telling, run: str) -> None:
+        """Warn if more rows were left out than was told before: when the first are, and at the end."""
+        observed, query = self.runs[run]
+        metrics = self.tallies[observed].total
+        if one.count(metrics) > self.told.get((one, observed), 0):
+            self.told[one, observed] = one.count(metrics)
+            one.warn(query, metrics)
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """What ended a query, in our words if it was ours: whoever waits for it gets Spark's, with all its stacks."""
+        found = ours_in(event.exception) if event.exception else None
+        if found is not None:
+            logger.error("query %s: %s", event.id, found)
+        run = str(event.runId)
+        if run not in self.runs:
+            return
+        observed, query = self.runs[run]
+        for one in TELLINGS:
+            self._tell(one, run)
+        if event.exception is None and observed not in self.goes_on:
+            warn_of_waiting(query, self.tallies[observed].total)
+        del self.runs[run]
+
+
+class _ByText(JStreamingQueryListener):
+    """Fetches the progress of a batch from Java in one piece. Spark asks for its values one by one, and for each row of
+    observed metrics Java looks for a class through all its jars: a fifth of the time of a small batch."""
+
+    def onQueryProgress(self, jevent: Any) -> None:
+        progress = StreamingQueryProgress.fromJson(json.loads(jevent.progress().json()))
+        self.pylistener.onQueryProgress(QueryProgressEvent(progress))

@@ -1,0 +1,209 @@
+"""What Spark tells about a running query, batch by batch, as our metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import Any
+
+from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
+from watersmeet.hosts.spark.bucket.lateness import most_by_stream, rows_by_stream
+from watersmeet.hosts.spark.bucket.output import TOLD
+from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
+from watersmeet.model.metric import Metric, sum_by_name
+from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
+from watersmeet.runtime.progress import clock_time, losses, short
+
+Report = Mapping[str, Any]
+ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch, in numbers; `told` holds what this batch did and how things stood after it, by metric;
+    `reports` what its buckets told, by stage and bucket."""
+
+    number: int
+    seconds: float
+    told: Mapping[str, Any]
+    reports: Mapping[tuple[str, int], Report] = field(default_factory=dict)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return Metrics(**self.told)
+
+    def __str__(self) -> str:
+        return self.line()
+
+    def line(self, clock: Callable[[int], str] = clock_time) -> str:
+        """The batch in a line; `clock` writes event times."""
+        m = self.metrics
+        cold = f", {m.cache_misses} cold" if m.cache_misses else ""
+        cold += f", not kept warm: {m.cold_because}" if m.cold_because else ""
+        cold += f", {m.plan_switches} new join orders" if m.plan_switches else ""
+        odd = [f"{short(m.late_rows)} late"] if m.late_rows else []
+        odd += [f"{short(m.skipped_rows)} without a time"] if m.skipped_rows else []
+        odd += [f"{short(m.bad_rows)} bad"] if m.bad_rows else []
+        odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
+        late = f" ({', '.join(odd)})" if odd else ""
+        kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
+        return (
+            f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
+            f"at {clock(m.watermark_us)}, {kept}{losses(m)}{cold}"
+        )
+
+
+@dataclass
+class Tally:
+    """The totals of a query, from the progress of its batches. Progress may be given twice."""
+
+    total: Metrics = field(default_factory=Metrics)
+    batches: int = 0
+    seconds: float = 0.0
+    peak_rows: int = 0
+    peak_bytes: int = 0
+    last: Batch | None = None
+    observed: str = OBSERVED
+    _latest: dict[tuple[str, int], Report] = field(default_factory=dict)  # of every bucket, also if it took no part
+    _seen: set[tuple[int, str]] = field(default_factory=set)
+
+    def add(self, progress: Any) -> Batch | None:
+        """Take in the progress of a batch; None if it was known already or no batch ran."""
+        key = (int(progress.batchId), str(progress.timestamp))
+        if key in self._seen:
+            return None
+        self._seen.add(key)
+        # Spark may also report a trigger that found nothing to do: no batch ran then.
+        if "addBatch" not in (progress.durationMs or {}):
+            return None
+        batch = batch_of(progress, self.total.watermark_us, self.observed)
+        self._latest |= batch.reports
+        # A bucket without input tells nothing in a batch, yet what it holds still counts.
+        batch = replace(batch, told={**batch.told, **_standing(list(self._latest.values()))})
+        self._add(batch)
+        self.last = batch
+        return batch
+
+    def _add(self, batch: Batch) -> None:
+        self.total.add(batch.told)
+        self.batches += 1
+        self.seconds += batch.seconds
+        self.peak_rows = max(self.peak_rows, batch.metrics.window_rows)
+        self.peak_bytes = max(self.peak_bytes, batch.metrics.state_bytes)
+
+
+def sharing_text(metrics: Metrics) -> str:
+    """Which streams bounded memory took rows from, and how buckets shared it.
+
+    >>> two = {0: BucketMetrics(memory_rows=90, results=3, lost_results=1), 2: BucketMetrics(memory_rows=10)}
+    >>> sharing_text(Metrics(shed_by_stream={"a": 1200, "b": 7}, buckets=two))
+    'shed: a 1,200, b 7; buckets: 2, with 10 to 90 rows of memory and a recall of 75.0% to 100.0%'
+    """
+    shed = ", ".join(f"{stream} {rows:,}" for stream, rows in sorted(metrics.shed_by_stream.items()))
+    buckets = list(metrics.buckets.values())
+    unit = "rows" if all(bucket.memory_bytes is None for bucket in buckets) else "bytes"
+    sizes = [bucket.memory_bytes or bucket.memory_rows or 0 for bucket in buckets]
+    recalls = [bucket.recall for bucket in buckets if bucket.recall is not None]
+    text = f"shed: {shed or 'nothing'}; buckets: {len(buckets)}, with {min(sizes):,} to {max(sizes):,} {unit} of memory"
+    return f"{text} and a recall of {min(recalls):.1%} to {max(recalls):.1%}" if recalls else text
+
+
+def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batch:
+    rows = progress.observedMetrics or {}
+    stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
+    reports = [one for name, row in stages.items() for one in _reports(name, row)]
+    told = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _told(reports)
+    # A stage without input tells no clock; the last known one stands.
+    told["watermark_us"] = max(told.get("watermark_us", watermark_us), watermark_us)
+    # Queries without state observe nothing of ours.
+    if not stages:
+        told["rows_in"] = int(progress.numInputRows)
+    if ANSWER in rows:
+        told["results"] = _counts(rows[ANSWER])["results"]
+    seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
+    return Batch(int(progress.batchId), seconds, told, {(one["stage"], one["bucket"]): one for one in reports})
+
+
+def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[str, Any]:
+    """The metrics that Spark added up over buckets, of the stages in which they count."""
+    told = {}
+    for one in BY_COLUMN:
+        sums = [stages[name] for name in _counting(one, list(stages), observed)]
+        values = [one.kind.from_columns(*(stage.get(column, 0) for column in one.columns)) for stage in sums]
+        told[one.name] = reduce(one.kind.beside, values, one.kind.empty())
+    return told
+
+
+def _counting(one: Metric, stages: list[str], observed: str) -> list[str]:
+    """The stages whose numbers count. Where joins run in stages of their own, rows come in there."""
+    first = [name for name in stages if name != observed] or stages
+    last = [name for name in stages if name == observed]
+    return {"all": stages, "first": first, "last": last}[one.stage]
+
+
+def _standing(reports: Sequence[Report]) -> dict[str, Any]:
+    """How things stand in all buckets, from the latest that each of them told."""
+    told = _beside(reports, standing=True)
+    waiting = [report["waiting"] for report in reports if "waiting" in report]
+    if waiting:
+        told["waiting_by_stream"] = rows_by_stream(waiting)
+        told["waiting_until_us"] = max(most_by_stream(waiting, "until_us").values(), default=None)
+    return told
+
+
+def _beside(reports: Sequence[Report], *, standing: bool) -> dict[str, Any]:
+    """The metrics that buckets told under the names of the table."""
+    told: dict[str, Any] = {}
+    for one in BY_TEXT:
+        counting = reports if one.stage == "all" else _first(reports)
+        found = [report[one.name] for report in counting if one.name in report]
+        if found and one.kind.standing == standing:
+            told[one.name] = reduce(one.kind.beside, found)
+    return told
+
+
+def _first(reports: Sequence[Report]) -> Sequence[Report]:
+    """Those of stages that know the streams by name: where joins run in stages of their own, these."""
+    return [report for report in reports if FIRST in report["stage"]] or reports
+
+
+def _told(reports: Sequence[Report]) -> dict[str, Any]:
+    """What the buckets of a batch did in it, beside what Spark added up."""
+    told = _beside(reports, standing=False)
+    late = [report["late"] for report in reports if "late" in report]
+    if late:
+        told |= {"late_by_stream": rows_by_stream(late), "late_by_us": most_by_stream(late, "by_us")}
+    future = [report["future"] for report in reports if "future" in report]
+    if future:
+        told["future_rows"] = reduce(sum_by_name, future)
+    clocks = [report for report in reports if "clock" in report]
+    if clocks:  # the slowest; of stages that are equally far a first one, which knows the streams by name
+        slowest = min(clocks, key=lambda report: (report["clock"]["watermark_us"], FIRST not in report["stage"]))
+        told |= {name: value for name, value in slowest["clock"].items() if name in METRICS}
+    told["buckets"] = {report["bucket"]: _bucket(report) for report in reports if "results" in report}
+    return told
+
+
+def _bucket(report: Report) -> BucketMetrics:
+    return BucketMetrics(**{name: report[name] for name in BUCKET_METRICS if name in report})
+
+
+def _reports(stage: str, row: Any) -> list[dict[str, Any]]:
+    """What the buckets of a stage told."""
+    return [{**json.loads(text), "stage": stage} for text in _by_name(row).get(TOLD) or ()]
+
+
+def _counts(row: Any) -> dict[str, int]:
+    """The values of an observed row; a batch without rows has no sums."""
+    return {name: int(value or 0) for name, value in _by_name(row).items() if name != TOLD}
+
+
+def _by_name(row: Any) -> dict[str, Any]:
+    """An observed row by the names of its columns. Over Spark Connect it has two: its values, and their schema."""
+    named: dict[str, Any] = row.asDict()
+    if set(named) != {"values", "schema"} or not isinstance(named["schema"], dict):
+        return named
+    names = [field["name"] for field in named["schema"]["fields"]]
+    return dict(zip(names, named["values"], strict=True))

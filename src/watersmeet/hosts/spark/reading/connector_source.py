@@ -1,0 +1,262 @@
+"""The lanes of a connector as offsets and partitions: the part of a Python data source that runs on the driver.
+
+An offset tells from where to where its batch reads, each as the connector's own offsets in JSON. So a batch that is
+repeated reads the same rows, also the first one of a stream that began at what was newest then. It also tells which
+lanes had rows that the batch leaves for later, as time waits for them: a repeat waits for the same. Of files it names
+the last that were read, so that it is told when one was written anew since.
+
+Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in
+connector_stream.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from watersmeet.errors import SourceError
+from watersmeet.hosts.spark.reading.stream_reader import NEWEST, PACKED, Moments, Offset, StreamReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from watersmeet.io.connectors.connected_source import ConnectedSource
+    from watersmeet.io.connectors.contract import Offsets
+    from watersmeet.io.connectors.guarded import GuardedSource
+
+LOGGER = logging.getLogger("watersmeet")
+FORMAT = "watersmeet_lanes"
+ROWS_FORMAT = "watersmeet_lane_rows"
+WIDENING, MOST_WIDENINGS = 4, 12
+
+
+class PackedLanes(DataSource):
+    """The data source of a connector that hands packets on; its options carry the job and the connector's source."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return f"{PACKED}, {NEWEST} timestamp"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return LanesReader(dict(self.options))
+
+
+@dataclass
+class LanePartition(InputPartition):
+    """What lies in one lane between two offsets, and its place among the parts of the batch. `is_alone`: there is no
+    other lane. `waiting`: lanes with rows that the batch leaves for later, which one part tells for all."""
+
+    lane: str
+    after: Any
+    upto: Any
+    number: int
+    moments: Moments = field(default_factory=Moments)
+    is_alone: bool = True
+    waiting: tuple[str, ...] | None = None
+
+
+class LanesReader(StreamReader):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self.encoded_lanes = self.given["lanes"]
+        limit = self.given.get("maxrows")
+        self.max_rows = int(limit) if limit else None
+        self.stops_at_what_is_there = False
+        self.last: Offsets | None = None  # of a run that takes what is there and ends
+        self.is_known = False  # that what is read is what was read before
+        self.remembers = False  # the files that were read in lives before
+        self.noted = ""  # at the other end, how far rows were answered
+
+    @cached_property
+    def lanes(self) -> GuardedSource:
+        # Opened when it is first used: before that Spark waits for this process, and not for long.
+        return lanes_from(self.encoded_lanes).laned
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable() if self.max_rows is None else ReadMaxRows(self.max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.stops_at_what_is_there = True
+
+    def initialOffset(self) -> Offset:
+        known = self.lanes.identity()
+        return {"upto": to_text(self.lanes.begin())} | ({} if known is None else {"of": known})
+
+    def _check(self, offset: Offset) -> None:
+        """Once in a process: what is read may have been made anew under the same name since an offset was noted."""
+        from watersmeet.io.connectors.identity import check_identity
+
+        if not self.is_known:
+            check_identity(self.lanes, offset.get("of"))
+            self.is_known = True
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """As far as the limit allows; `start` itself if nothing has come, unless it remains to be told that nothing
+        will."""
+        if "upto" not in start:
+            raise SourceError(
+                f"stream {self.source!r}: this checkpoint was written when something else read it",
+                hint="go on with the script as it was, or start a new checkpoint",
+            )
+        self._check(start)
+        self._remember_files(start)
+        if "after" in start:  # a batch ended here, and Spark asks for the next only once it is done
+            self._note(start["upto"])
+        after = json.loads(start["upto"])
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        upto, is_last = self._upto(after, most)
+        place = {"after": start["upto"], "upto": to_text(upto)} | {
+            name: start[name] for name in ("of",) if name in start
+        }
+        moved = place["after"] != place["upto"]
+        place |= self._files_noted(start, after, upto)
+        if moved and most is not None:
+            place["waiting"] = json.dumps(self._waiting(upto))
+        ends = is_last and self.ending is not None
+        return self.reached(start, place, moved=moved, ends=ends)
+
+    def _remember_files(self, start: Offset) -> None:
+        from watersmeet.io.connectors.contract import watched
+
+        if not self.remembers and (source := watched(self.lanes)) is not None:
+            source.remember(json.loads(start.get("files", "[]")))
+        self.remembers = True
+
+    def _files_noted(self, start: Offset, after: Offsets, upto: Offsets) -> Offset:
+        """The last files that were read, of a source of files; and those that have changed since go to the log of this
+        process, as there is no other way from here to whoever runs the query."""
+        from watersmeet.io.connectors.changed_files import MOST_NOTED, told_of
+        from watersmeet.io.connectors.contract import watched
+
+        source = watched(self.lanes)
+        if source is None:
+            return {}
+        for sentence in told_of(self.source, source.changed_files()):
+            LOGGER.warning("%s", sentence)
+        read = json.loads(start.get("files", "[]"))
+        read += [source.file_of(part) for part in self.lanes.slices(after, upto)] if after != upto else []
+        return {"files": json.dumps(source.noted(read[-MOST_NOTED:]))}
+
+    def _waiting(self, upto: Offsets) -> list[str]:
+        """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a
+        source of many files need not be asked for all of them."""
+        if _are_alone(upto):
+            return []
+        newest = self.lanes.newest(upto) if self.last is None else self.last
+        return sorted({one.lane for one in self.lanes.slices(upto, newest)}) if upto != newest else []
+
+    def _upto(self, after: Offsets, most_rows: int | None) -> tuple[Offsets, bool]:
+        """How far to read now, and whether nothing follows in this run."""
+        if not self.stops_at_what_is_there:
+            return self.lanes.newest(after, most_rows), False
+        if self.last is None:
+            self.last = self.lanes.newest(after)
+        if most_rows is None:
+            return self.last, True
+        upto = self._step(after, most_rows, self.last)
+        return upto, not self._lies_between(upto, self.last)
+
+    def _step(self, after: Offsets, most_rows: int, last: Offsets) -> Offsets:
+        """About so many rows further. What came since the run began may be all that a limit lets through: then more."""
+        for _ in range(MOST_WIDENINGS):
+            upto = self._held_back(self.lanes.newest(after, most_rows), last)
+            if self._lies_between(after, upto):
+                return upto
+            most_rows *= WIDENING
+        return last
+
+    def _held_back(self, reached: Offsets, last: Offsets) -> Offsets:
+        """Without what has come since the run began: in lanes that have nothing left to read up to the last."""
+        known = {lane: one for lane, one in reached.items() if lane in last}
+        ahead = (lane for lane, one in known.items() if not self._lies_between({lane: one}, {lane: last[lane]}))
+        return {**known, **{lane: last[lane] for lane in ahead}}
+
+    def _lies_between(self, after: Offsets, upto: Offsets) -> bool:
+        return to_text(after) != to_text(upto) and bool(self.lanes.slices(after, upto))
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        # Not from `start`: where a new run begins may be another place when its first batch is repeated.
+        if start == end or "after" not in end:
+            return []
+        self._check(end)
+        after, upto = json.loads(end["after"]), json.loads(end["upto"])
+        parts = self.lanes.slices(after, upto) if after != upto else []
+        moments = Moments.of(end)
+        is_alone = _are_alone(upto)
+        rows = [
+            LanePartition(one.lane, one.after, one.upto, number, moments, is_alone) for number, one in enumerate(parts)
+        ]
+        if rows:
+            rows[0].waiting = tuple(json.loads(end.get("waiting", "[]")))
+        return [*rows, *self.end_told(start, end)]
+
+    def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from watersmeet.hosts.spark.reading.connector_stream import packets_of_lane
+
+        assert isinstance(partition, LanePartition)
+        yield from packets_of_lane(self.encoded_job, self.encoded_lanes, self.source, partition)
+
+    def commit(self, end: Offset) -> None:
+        """Spark calls it when all up to an offset was answered, mostly a batch later."""
+        self._note(end["upto"])
+
+    def _note(self, upto: str) -> None:
+        from watersmeet.io.connectors.contract import NotingSource
+
+        source = getattr(self.lanes, "inner", self.lanes)  # which may be guarded
+        if isinstance(source, NotingSource) and upto != self.noted:
+            source.note(json.loads(upto))
+            self.noted = upto
+
+    def stop(self) -> None:
+        if "lanes" in vars(self):
+            self.lanes.close()
+
+
+class LaneRows(PackedLanes):
+    """The same lanes as rows, for queries that keep no state; its options carry the stream."""
+
+    @classmethod
+    def name(cls) -> str:
+        return ROWS_FORMAT
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return LaneRowsReader(dict(self.options))
+
+
+class LaneRowsReader(LanesReader):
+    def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from watersmeet.hosts.spark.reading.connector_stream import rows_of_lane
+
+        assert isinstance(partition, LanePartition)
+        yield from rows_of_lane(self.encoded_job, self.encoded_lanes, partition)
+
+
+def _are_alone(offsets: Offsets) -> bool:
+    """Whether there is but one lane, beside that of a history, which has no name and no clock."""
+    return len([lane for lane in offsets if lane]) < 2
+
+
+def to_text(offsets: Offsets) -> str:
+    """
+    >>> to_text({"1": (2, 3), "0": None})
+    '{"0":null,"1":[2,3]}'
+    """
+    return json.dumps(dict(offsets), sort_keys=True, separators=(",", ":"))
+
+
+def lanes_from(encoded: str) -> ConnectedSource:
+    made: ConnectedSource = pickle.loads(base64.b64decode(encoded))
+    return made

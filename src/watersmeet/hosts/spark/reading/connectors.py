@@ -1,0 +1,67 @@
+"""What a connector reads, opened for Spark: a stream whose lanes are read by Spark's tasks, or a static table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.errors import OptionError
+from watersmeet.hosts.spark.reading.connector_stream import LanedStream
+from watersmeet.hosts.spark.reading.inputs import as_dataframe
+from watersmeet.io.connectors.connected_source import ConnectedSource
+from watersmeet.io.connectors.contract import Connector
+from watersmeet.io.connectors.opening import open_source
+from watersmeet.io.history import with_history
+from watersmeet.io.sources import reading_from, source_from_options
+from watersmeet.sql.syntax import CreateStream, CreateTable
+
+MAX_ROWS = "max_rows_per_batch"
+ALL = 1 << 30
+
+
+def open_connected(
+    spark: SparkSession, statement: CreateStream | CreateTable, connector: Connector, options: Mapping[str, str]
+) -> tuple[pa.Schema, DataFrame | LanedStream, int | None]:
+    """The columns of an input and what Spark reads it from; names of options are in lower case."""
+    if isinstance(statement, CreateTable):
+        return _table(spark, statement)
+    source = open_source(connector, statement.name, options, statement.schema, reading_from(options))
+    if "history" in options:
+        source = with_history(source, options)
+    _look_at(source)
+    return source.schema, LanedStream(source, _max_rows(statement.name, options.get(MAX_ROWS))), None
+
+
+def _table(spark: SparkSession, statement: CreateTable) -> tuple[pa.Schema, DataFrame, int | None]:
+    """Loaded here, whole, before a query starts; it travels to the tasks with the query."""
+    if any(name.lower() == "reload" for name in statement.options):
+        raise OptionError(
+            f"table {statement.name!r} says reload, but on Spark a table is loaded once, when its query is planned",
+            hint="leave reload out and start the query again when the table has changed, or run it in-process "
+            "(--engine local)",
+            option="reload",
+        )
+    source = source_from_options(statement.name, statement.options, statement.schema, is_table=True)
+    rows = pa.Table.from_batches(source.batches(ALL), schema=source.schema)
+    return source.schema, as_dataframe(spark, rows, statement.name), rows.num_rows
+
+
+def _max_rows(name: str, written: str | None) -> int | None:
+    if written is None:
+        return None
+    if not written.isdigit() or int(written) < 1:
+        raise OptionError(
+            f"{name!r} has {MAX_ROWS} = {written!r}; it is a number of rows, 1 or more",
+            hint=f"write {MAX_ROWS} = '100000', or leave it out to read all that is there",
+            option=MAX_ROWS,
+        )
+    return int(written)
+
+
+def _look_at(source: ConnectedSource) -> None:
+    """Ask for its lanes once, so that what is wrong at the other end is told before anything runs. It is opened again
+    where it is read."""
+    source.laned.begin()
+    source.laned.close()

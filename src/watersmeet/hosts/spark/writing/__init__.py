@@ -1,0 +1,1 @@
+"""Where answers are written to."""

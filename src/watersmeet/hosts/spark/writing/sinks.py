@@ -1,0 +1,333 @@
+"""The outputs of a script on Spark: WITH (sink = …, path = …, mode = …, …) as a streaming query that is started."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from watersmeet.errors import SinkError, WatersmeetError
+from watersmeet.hosts.spark.checkpoints import starts
+from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA as CHECKPOINT_METADATA
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, is_here
+from watersmeet.hosts.spark.checkpoints.committed_batches import TakenNote
+from watersmeet.hosts.spark.errors import first_useful_line
+from watersmeet.hosts.spark.exchange.bad_records import goes_beside, streams_of
+from watersmeet.hosts.spark.formats import way_out
+from watersmeet.hosts.spark.paths import has_scheme
+from watersmeet.hosts.spark.writing.file_claim import ClaimedFiles
+from watersmeet.hosts.spark.writing.sink_writer import NumberedWriter, Sides, run_beside
+from watersmeet.io.conform import conform
+from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.folder_claim import PREFIX
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
+from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.connectors.replaced import appending
+from watersmeet.io.console import ConsoleSink
+from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.partitioned import is_partitioned, partition_columns
+from watersmeet.io.sinks import MODES
+from watersmeet.io.source_options import TO_SPARK
+from watersmeet.io.writers import WRITERS
+from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.runtime.script import Job
+from watersmeet.runtime.side_output import SideOutput
+from watersmeet.runtime.watched import OnAnswers
+
+log = logging.getLogger("watersmeet")
+OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
+FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
+METADATA = "_spark_metadata"
+# With XX and xxx behind them zones are shown as Arrow does in CSV and isoformat in JSON: +0530, and +05:30.
+_CSV_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSS"
+_JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+
+class SparkSink:
+    """Where the results of one job go. Making it checks what can be checked before anything runs."""
+
+    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False, lasting: bool = False) -> None:
+        """lasting: a later run may go on with the checkpoint, or with a copy of it."""
+        given = {key.lower(): value for key, value in job.sink.items()}
+        self.job = job
+        self.on_rows: OnAnswers | None = None  # is called with rows that are printed
+        self.checkpoint = checkpoint
+        self.path = given.get("path")
+        self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
+        self.connector = connector_named(given.get("sink"))
+        self.beside = goes_beside(job.plan)
+        self._lasting = lasting
+        self._numbered: NumberedWriter | None = None
+        self.claimed: ClaimedFiles | None = None  # what Spark writes there by itself
+        self.mode = given.get("mode", "error").lower()
+        self.limit = _limit(job.name, given.get("limit"))
+        self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
+        self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
+        named = {key.lower() for key in self.options}
+        defaults = _defaults(self.kind, job.plan.options.timezone)
+        self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
+        if self.connector is not None:
+            self._check_connected(over_connect)
+            return
+        if self.beside:
+            self._check_beside(over_connect)
+            return
+        if self.mode not in MODES:
+            raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
+        if self.kind in FILES:
+            self._check_files()
+        if self.kind == "console" and over_connect:
+            raise SinkError(
+                f"{job.name} would print on the console of the Spark Connect server, not here",
+                hint="write to files with CREATE SINK, or use --master instead of --remote",
+            )
+
+    def open(self, spark: SparkSession) -> None:
+        """Open what we write to ourselves, before any query of the script starts: several may send to one sink beside
+        their answers, and what one has sent there is not for another to refuse or to clear away."""
+        if self.connector is not None or self.beside:
+            self._clear_old()
+            with self._starting():
+                self._numbering(spark)
+
+    def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
+        """Start writing a streaming DataFrame."""
+        if self._numbered is None:
+            self._clear_old()
+            self._claim_files(df.sparkSession)
+        writer = df.writeStream.queryName(self.job.name).outputMode("append")
+        writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
+        with self._starting():
+            return self._to(writer, df.sparkSession).start()
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        try:
+            yield
+        except WatersmeetError:
+            raise
+        except Exception as error:
+            hint = way_out(str(error), "sink")
+            raise SinkError(f"{self.job.name} cannot start: {first_useful_line(error)}", hint=hint) from None
+
+    def _clear_old(self) -> None:
+        # Going on from a checkpoint, Spark adds to what the same query wrote; clearing it would lose what was answered.
+        if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
+            _clear(Path(self.path or ""), self.partition_by)
+
+    def _claim_files(self, spark: SparkSession) -> None:
+        """Where we can see them."""
+        if self._lasting and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
+            self.claimed = ClaimedFiles(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._numbered is not None:
+            self._numbered.close()
+
+    def _check_connected(self, over_connect: bool) -> None:
+        assert self.connector is not None
+        if self.connector.sink is None:
+            raise SinkError(f"{self.connector.name!r} cannot be written to", hint="it is for CREATE STREAM or TABLE")
+        if over_connect:
+            raise SinkError(
+                f"{self.job.name} would be written to {self.connector.name!r} by the Spark Connect server, not here",
+                hint="use --master instead of --remote, or write with a format that Spark has itself",
+            )
+
+    def _check_beside(self, over_connect: bool) -> None:
+        """Answers and what goes beside them are committed together, under one number: by us, not by a writer of
+        Spark's."""
+        if self.kind not in (*WRITERS, "console") or over_connect:
+            raise SinkError(
+                f"{self.job.name} reads a stream whose bad records or late rows go to a sink, but its answers go to "
+                f"{self.kind!r}, which Spark writes by itself",
+                hint="write them to parquet, csv or json files or to a connector, or say on_bad = 'skip' and "
+                "on_late = 'count'",
+            )
+
+    def _numbering(self, spark: SparkSession) -> NumberedWriter:
+        """What takes the batches of this run; opened once, also if the query starts again to end."""
+        if self._numbered is None:
+            plan = self.job.plan
+            checkpoint = Checkpoint(spark, self.checkpoint)
+            run, note = checkpoint.run_name(), TakenNote(spark, checkpoint)
+            taken = note.known()
+            start = starts.begun(checkpoint) if self._lasting else None
+            # Going on, what is there may be another query's: what was there before was replaced when this one began.
+            goes_on = checkpoint.read(CHECKPOINT_METADATA) is not None
+            sink = numbered_sink(
+                self.job.name,
+                appending(self.job.sink, {self.path}) if goes_on and self.path else self.job.sink,
+                plan.output_schema,
+                run,
+                keys=answer_keys(plan),
+                changes=change_column(plan),
+                taken=taken.get(self.job.name, -1),
+                tell=_tell,
+                start=start,
+            )
+            if any(name.lower() == "commit_every" for name in self.job.sink):
+                log.warning(
+                    "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
+                )
+            sides = self._sides(run, start, taken, goes_on=goes_on) if self.beside else None
+            if start is not None:
+                starts.opened(checkpoint, start, [sink, *(() if sides is None else sides.sinks.values())])
+            self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
+            for name, last_number in self._numbered.taken().items():
+                checkpoint.refuse_newer(name, last_number)
+        return self._numbered
+
+    def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
+        """The sinks beside the answers; another query of the script may write to them too."""
+        output = SideOutput(streams_of(self.job.plan))
+        sinks = {
+            name: numbered_sink(
+                name,
+                side_options(one.options, goes_on=goes_on),
+                output.schemas[name],
+                run_beside(run, name),
+                taken=taken.get(name, -1),
+                tell=_tell,
+                start=start,
+            )
+            for name, one in output.sinks.items()
+        }
+        return Sides(output, sinks, {one.name: one for one in streams_of(self.job.plan)})
+
+    def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
+        if self.connector is not None or self.beside:
+            return writer.foreachBatch(self._numbering(spark))
+        if self.kind == "console":
+            return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
+        writer = writer.format(self.kind).options(**self.options)
+        if self.partition_by:
+            writer = writer.partitionBy(*self.partition_by)
+        return writer.option("path", str(self.path)) if self.path else writer
+
+    def _resumes(self) -> bool:
+        return is_checkpoint(self.checkpoint)
+
+    def _check_files(self) -> None:
+        if not self.path:
+            raise SinkError(f"sink {self.job.name!r} has no path to write to", hint="add path = '…' to its WITH (…)")
+        elsewhere = next((one for one in (self.path, self.checkpoint) if has_scheme(one)), None)
+        if elsewhere is not None and self.mode == "overwrite":
+            raise SinkError(
+                f"sink {self.job.name!r} has mode = 'overwrite', but what is at {elsewhere} cannot be seen from here",
+                hint="clear the old output yourself and leave mode out; a run that goes on never needs it",
+            )
+        target = Path(self.path).expanduser()
+        if has_scheme(self.path):
+            return
+        self.path = str(target.absolute())
+        # Nobody here can say whether a checkpoint elsewhere resumes; Spark itself keeps the outputs of two runs apart.
+        if has_scheme(self.checkpoint) or self._resumes() or not _holds_something(target):
+            return
+        if self.mode == "overwrite":
+            _check_may_clear(target, self.partition_by)
+            return
+        hint = "say mode = 'overwrite', choose another path, or go on with the checkpoint it was written with"
+        if self.mode == "append":
+            raise SinkError(f"{target} holds the output of another run, to which a new one cannot append", hint=hint)
+        raise SinkError(f"{target} already exists", hint=hint)
+
+
+def _tell(what: Warning) -> None:
+    log.warning("%s", what)
+
+
+def side_options(options: Mapping[str, str], *, goes_on: bool) -> dict[str, str]:
+    """What goes to a sink beside answers is added to what other queries and earlier runs sent there; what is to be
+    replaced there is when a query is new."""
+    given = {name.lower(): value for name, value in options.items()}
+    kind = given.get("sink", "").lower()
+    if kind == "console" or (kind not in OUR_CONNECTORS and connector_named(kind) is not None):
+        return given
+    said = {"mode": "append", **given}
+    return appending(said, {said.get("path", "")}) if goes_on else said
+
+
+def _defaults(kind: str, zone: str) -> Mapping[str, str]:
+    """Text as the same script writes it in-process: a header, and instants in the zone of the query."""
+    match kind:
+        case "csv":
+            times = {"timestampFormat": f"{_CSV_TIME}XX", "timestampNTZFormat": _CSV_TIME}
+            return {"header": "true", "timeZone": zone, **times}
+        case "json":
+            return {"timeZone": zone, "timestampFormat": f"{_JSON_TIME}xxx", "timestampNTZFormat": _JSON_TIME}
+    return {}
+
+
+def is_checkpoint(folder: str) -> bool:
+    """Whether a folder of this machine is the checkpoint of a query that has started once."""
+    return (Path(folder) / "metadata").is_file()
+
+
+def _for_spark(name: str) -> str:
+    """The name by which Spark's writer knows an option: `spark.NAME` goes on as NAME."""
+    return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
+
+
+def _kind(name: str, written: str, path: str | None) -> str:
+    written = written.removeprefix(TO_SPARK)
+    kind = ALIASES.get(written, written) or SUFFIXES.get(Path(path or "").suffix.lower(), "")
+    if not kind:
+        raise SinkError(
+            f"sink {name!r} does not say its kind",
+            hint="add sink = 'parquet', 'csv', 'json', 'console' or any format of Spark",
+        )
+    return kind
+
+
+def _limit(name: str, written: str | None) -> int | None:
+    if written is None or written.isdigit():
+        return None if written is None else int(written)
+    raise SinkError(f"sink {name!r} has limit = {written!r}; it must be a whole number of rows")
+
+
+def _holds_something(target: Path) -> bool:
+    # A start that failed may have claimed it, and written nothing.
+    return target.is_file() or (target.is_dir() and any(not one.name.startswith(PREFIX) for one in target.iterdir()))
+
+
+def _check_may_clear(target: Path, columns: Sequence[str]) -> None:
+    """Overwriting removes a file, or a folder that a query wrote; no other folder."""
+    # Spark's file sink leaves this folder in whatever it writes.
+    if target.is_dir() and not (target / METADATA).is_dir() and not is_partitioned(target, columns):
+        raise SinkError(
+            f"{target} is a folder that no query wrote, and overwrite would remove it",
+            hint="remove it yourself, or choose another path",
+        )
+
+
+def _clear(target: Path, columns: Sequence[str]) -> None:
+    if target.is_file():
+        target.unlink()
+    elif (target / METADATA).is_dir() or is_partitioned(target, columns):
+        shutil.rmtree(target)
+
+
+def _printer(job: Job, limit: int | None, on_rows: OnAnswers | None) -> Callable[[DataFrame, int], None]:
+    """The function for foreachBatch that prints the rows of every batch here."""
+    console = ConsoleSink(job.plan.output_schema, sys.stdout, limit)
+
+    def show(batch: DataFrame, number: int) -> None:
+        rows = [conform(one, job.plan.output_schema) for one in batch.toArrow().to_batches()]
+        for one in rows:
+            console.write(one)
+        console.flush()
+        if on_rows is not None:
+            on_rows(number, rows)
+
+    return show
