@@ -27,7 +27,8 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, figure, report
-from watersmeet.hosts.spark.launching.class_archive import VARIABLE, made_now
+from watersmeet.hosts.spark.class_training import made_now
+from watersmeet.hosts.spark.launching.class_archive import VARIABLE
 from watersmeet.hosts.spark.launching.query_start import TOO_SLOW, TRIES
 
 WAYS, WINDOW_ROWS = 3, 4_000

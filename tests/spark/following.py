@@ -11,8 +11,7 @@ from pyspark.sql import Row
 
 from tests.spark.simulation import Pieces, Simulation
 from watersmeet.hosts.spark.bucket.account import NUMBERS
-from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
-from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
 from watersmeet.hosts.spark.progress.tally import Tally
 
 

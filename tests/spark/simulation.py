@@ -25,7 +25,7 @@ from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
 from watersmeet.hosts.spark.exchange.placement import Placing
 from watersmeet.hosts.spark.exchange.unpack import unpacker
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.model.time import parse_interval
 
@@ -137,7 +137,7 @@ class Simulation:
         self.streams = {s.name: s for s in sources if s.time is not None}
         plan = bound_plan(sql, sources)
         packed = {name: to_packet(table.combine_chunks().to_batches(), table.schema) for name, table in tables.items()}
-        self.job = SparkJob.of(plan, packed, buckets)
+        self.job = job_of(plan, packed, buckets)
         self.crash_at = set(crash_at)
         self.crash_everywhere = crash_everywhere
         self.after_crash = after_crash

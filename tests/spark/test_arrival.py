@@ -21,8 +21,9 @@ from tests.spark.simulation import LOSSES, Simulation
 from tests.spark.test_run import add
 from watersmeet import Session
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.reading.file_source import FilePartition, PackedReader
+from watersmeet.hosts.spark.reading.file_source import PackedReader
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
+from watersmeet.hosts.spark.reading.partitions import FilePartition
 from watersmeet.model.arriving import Arrivals
 from watersmeet.model.catalog import Stream, Table
 

@@ -19,8 +19,7 @@ from tests.spark.simulation import Simulation, another_worker
 from tests.spark.test_processor import QUERIES, expected, six_batches
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
-from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
 from watersmeet.hosts.spark.launching.java import shim
 from watersmeet.hosts.spark.progress.listener import MetricsListener
 from watersmeet.hosts.spark.progress.tally import Tally

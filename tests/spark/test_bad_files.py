@@ -17,7 +17,8 @@ from pyspark.sql.streaming import StreamingQuery
 import watersmeet as wm
 from tests.spark.toy import TOY, taken
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.connectors.registry import forget, register
 
@@ -34,7 +35,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget("toy")
 
 
-def run(spark: SparkSession, script: str, checkpoint: str | None = "ck") -> Running:
+def run(spark: SparkSession, script: str, checkpoint: str | None = "ck") -> RunningQuery:
     (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=checkpoint)).run()
     return one
 

@@ -22,6 +22,7 @@ from watersmeet.hosts.spark.exchange.placement import Placing
 from watersmeet.hosts.spark.jobs.buckets import balanced_ids, murmur3_of_int
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.join_job import OWN
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
@@ -89,7 +90,7 @@ def equalities_hold(job: SparkJob, members: dict[str, dict[str, Any]]) -> bool:
 
 
 def assert_each_combination_has_one_bucket(sql: str, sources: list[Source], buckets: int) -> SparkJob:
-    job = SparkJob.of(bound_plan(sql, sources), {}, buckets)
+    job = job_of(bound_plan(sql, sources), {}, buckets)
     by_name = {source.name: source for source in sources}
     inputs = job.join.streams
     places = {one.alias: whereabouts(by_name[one.relation.name], one, job) for one in inputs}
@@ -135,12 +136,12 @@ def test_every_combination_meets_in_exactly_one_bucket(shape, seed):
 
 
 def test_a_common_key_needs_no_copies():
-    job = SparkJob.of(bound_plan(KEYED.format("a.x = b.x AND b.x = c.x"), keyed_streams(0)), {}, 4)
+    job = job_of(bound_plan(KEYED.format("a.x = b.x AND b.x = c.x"), keyed_streams(0)), {}, 4)
     assert [job.partitioning.copies(alias) for alias in "abc"] == [1, 1, 1]
 
 
 def test_different_keys_make_a_square_grid_of_four():
-    job = SparkJob.of(bound_plan(KEYED.format("a.x = b.x AND b.y = c.y"), keyed_streams(0)), {}, 4)
+    job = job_of(bound_plan(KEYED.format("a.x = b.x AND b.y = c.y"), keyed_streams(0)), {}, 4)
     assert sorted(dimension.size for dimension in job.partitioning.dimensions) in ([2, 2], [4])
     assert job.partitioning.buckets == 4
 
@@ -166,7 +167,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
     sql = f"""SELECT a.id AS a, b.id AS b, c.id AS c FROM a {window or "[RANGE 3 SECONDS]"}, b [RANGE 3 SECONDS],
               c [RANGE 3 SECONDS] WHERE {condition} OPTIONS (memory = '100 rows')"""
     sources = keyed_streams(6, rows=40)
-    job = SparkJob.of(bound_plan(sql, sources), {}, buckets)
+    job = job_of(bound_plan(sql, sources), {}, buckets)
     assert job.sharing is not None
     for number, (one, source) in enumerate(zip(job.streams, sources, strict=True)):
         at = Counter(bucket for places in whereabouts(source, one, job).values() for bucket in places)
@@ -184,7 +185,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
 @given(cases(most_streams=4), st.sampled_from([1, 2, 3, 4, 6, 8]))
 def test_random_queries_have_a_partitioning_of_the_asked_size(case, buckets):
     refuse_contradictions(case)
-    job = SparkJob.of(bound_plan(case.sql, case.sources), {}, buckets)
+    job = job_of(bound_plan(case.sql, case.sources), {}, buckets)
     assert job.partitioning.buckets in (1, buckets)
     assert len(job.bucket_ids) == job.partitioning.buckets
 
@@ -199,7 +200,7 @@ def test_hints_that_spread_rows_differently_make_another_checkpoint():
             rate = 1000.0 if name == fast else 1.0
             catalog.add(Stream(name, schema, "ts", statistics=Statistics(rows_per_second=rate)))
         sql = "SELECT a.x FROM a, b, c WHERE a.x = b.x AND b.y = c.y WINDOW = 1 SECOND"
-        return SparkJob.of(bind(sql, catalog), {}, 2)
+        return job_of(bind(sql, catalog), {}, 2)
 
     assert job("a").partitioning != job("c").partitioning
     assert job("a").fingerprint != job("c").fingerprint

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from watersmeet.hosts.spark import class_training
 from watersmeet.hosts.spark.launching import class_archive
 from watersmeet.hosts.spark.launching.class_archive import MOST_ARCHIVES, VARIABLE, ClassArchive, is_wanted
 
@@ -44,35 +45,29 @@ def train_without_a_base(draft: Path, base: Path) -> None:
     train(draft, base)
 
 
-def test_an_archive_is_used_once_it_is_made(
-    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_is_used_once_it_is_made(java: Path, jars: Path, tmp_path: Path) -> None:
     one = archive(java, jars, tmp_path / "my cache")
     assert one.java_options() == []
-    monkeypatch.setattr(class_archive, "_train", train)
-    assert one.make()
+    assert one.make(train)
     assert one.java_options()[0] == f'"-XX:SharedArchiveFile={one.path}"'
     assert one.path.stat().st_mode & 0o077 == 0
     assert list(one.folder.iterdir()) == [one.path]
-    assert not one.make()  # it is there
+    assert not one.make(train)  # it is there
 
 
-def test_a_java_that_has_no_archive_of_its_own_gets_one_below_it(
-    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_java_that_has_no_archive_of_its_own_gets_one_below_it(java: Path, jars: Path, tmp_path: Path) -> None:
     one = archive(java, jars, tmp_path)
-    monkeypatch.setattr(class_archive, "_train", train_without_a_base)
-    assert one.make()
+    assert one.make(train_without_a_base)
     assert one.java_options()[0] == f'"-XX:SharedArchiveFile={one.base}{os.pathsep}{one.path}"'
     one.path.unlink()
     assert one.java_options() == []
 
 
 def test_java_tells_whether_it_has_an_archive_of_its_own(java: Path) -> None:
-    assert not class_archive._has_base(java)
+    assert not class_training._has_base(java)
     (java / "lib" / "server").mkdir(parents=True)
     (java / "lib" / "server" / "classes.jsa").write_bytes(b"")
-    assert class_archive._has_base(java)
+    assert class_training._has_base(java)
 
 
 def test_another_java_or_spark_has_an_archive_of_its_own(java: Path, jars: Path, tmp_path: Path) -> None:
@@ -91,29 +86,28 @@ def test_of_two_processes_one_makes_it_and_a_failure_is_not_repeated(
     tried: list[bool] = []
 
     def meanwhile(draft: Path, base: Path) -> None:
-        tried.append(other.make())
+        tried.append(other.make(train))
         raise RuntimeError("no Spark here")
 
-    monkeypatch.setattr(class_archive, "_train", meanwhile)
     with pytest.raises(RuntimeError):
-        one.make()
+        one.make(meanwhile)
     assert tried == [False]
-    started: list[object] = []
-    monkeypatch.setattr(class_archive.subprocess, "Popen", lambda *given, **named: started.append(given))
+    started: list[list[str]] = []
+    monkeypatch.setattr(class_archive.subprocess, "Popen", lambda command, **named: started.append(command))
     one._start_making()
     assert started == []
     long_ago = time.time() - class_archive.AGAIN_SECONDS - 1
     os.utime(one._trying, (long_ago, long_ago))
     one._start_making()
-    assert len(started) == 1
+    (command,) = started
+    assert command[2:] == [class_training.__name__, str(one.path), one.chosen_by]
 
 
-def test_few_archives_are_kept(java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_archive, "_train", train)
+def test_few_archives_are_kept(java: Path, jars: Path, tmp_path: Path) -> None:
     for number in range(MOST_ARCHIVES + 2):
         (java / "release").write_text(f'JAVA_VERSION="{17 + number}"')
         newest = archive(java, jars, tmp_path)
-        assert newest.make()
+        assert newest.make(train)
         os.utime(newest.path, (number, number))
     kept = {path.name for path in newest.folder.glob("*.jsa")}
     assert newest.name in kept
@@ -121,20 +115,16 @@ def test_few_archives_are_kept(java: Path, jars: Path, tmp_path: Path, monkeypat
 
 
 def test_what_is_too_large_is_not_kept(java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_archive, "_train", train)
     monkeypatch.setattr(class_archive, "MOST_BYTES", 3)
     one = archive(java, jars, tmp_path)
-    assert not one.make()
+    assert not one.make(train)
     assert list(one.folder.glob("*.jsa")) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users have no numbers here")
-def test_a_file_that_others_may_write_is_not_used(
-    java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(class_archive, "_train", train)
+def test_a_file_that_others_may_write_is_not_used(java: Path, jars: Path, tmp_path: Path) -> None:
     one = archive(java, jars, tmp_path)
-    one.make()
+    one.make(train)
     one.path.chmod(0o666)
     assert one.java_options() == []
 

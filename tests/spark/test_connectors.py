@@ -22,9 +22,10 @@ from tests.lakes import opened
 from tests.spark.toy import ROWS, TOY, ToySource, add, taken
 from watersmeet.errors import DataError, OptionError, SetupError, SinkError, SourceError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.reading.connector_source import LanesReader
 from watersmeet.hosts.spark.reading.connector_stream import LanedStream
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.hosts.spark.writing.sinks import side_options
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
@@ -168,7 +169,7 @@ JOIN = "SELECT a.k, a.v AS av, b.v AS bv FROM a, b WHERE a.k = b.k WINDOW = 2 SE
 PAIRS = f"{STREAMS} CREATE SINK pairs WITH (sink='toy', file='out.db') AS {JOIN};"
 
 
-def run(spark: SparkSession, script: str, checkpoint: str | None = "ck") -> list[Running]:
+def run(spark: SparkSession, script: str, checkpoint: str | None = "ck") -> list[RunningQuery]:
     return SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=checkpoint)).run()
 
 

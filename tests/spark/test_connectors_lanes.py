@@ -13,7 +13,8 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 import watersmeet as wm
 from tests.spark.test_connectors import SECOND, arrive, bag, pairs, parts, reader
 from tests.spark.toy import TOY, add, taken
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.io.connectors.registry import forget, register
 
 HOUR = 3_600 * SECOND
@@ -71,7 +72,7 @@ def unequal(name: str, first: int = 0, count: int = 50) -> list[Row]:
     return found
 
 
-def on_spark(spark: SparkSession, script: str) -> Running:
+def on_spark(spark: SparkSession, script: str) -> RunningQuery:
     (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint="ck")).run()
     return one
 

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tests.spark.test_connectors import JOIN, SECOND, STREAMS, bag, pairs, rows
 from tests.spark.toy import TOY, add, taken
 from watersmeet.errors import SinkError, UnsupportedError
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.io.connectors.registry import forget, register
 
 LATE = "CREATE SINK late WITH (sink='toy', file='late.db');"
@@ -27,7 +28,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget("toy")
 
 
-def run(spark: SparkSession, select: str, streams: str = KEPT) -> Running:
+def run(spark: SparkSession, select: str, streams: str = KEPT) -> RunningQuery:
     script = f"{LATE} {streams} CREATE SINK answers WITH (sink='toy', file='out.db') AS {select};"
     (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint="ck")).run()
     return one

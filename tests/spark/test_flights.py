@@ -35,7 +35,8 @@ from tests.flights import (
     streams_of,
 )
 from tests.spark.harness import read_sink, streaming_frame
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.session import Query, Session
 
@@ -52,12 +53,12 @@ def expected(task: Task) -> Counter[Row]:
 # ---- calls that are only made here ----------------------------------------------------------------------------------
 
 
-def run_to_the_end(spark: SparkSession, script: str, checkpoint: str | None = None) -> list[Running]:
+def run_to_the_end(spark: SparkSession, script: str, checkpoint: str | None = None) -> list[RunningQuery]:
     """As `run --available-now`."""
     return SparkRun(spark, script, Choices(available_now=True, buckets=BUCKETS, checkpoint=checkpoint)).run()
 
 
-def flush(spark: SparkSession, script: str, checkpoint: str) -> list[Running]:
+def flush(spark: SparkSession, script: str, checkpoint: str) -> list[RunningQuery]:
     """As `run --available-now --checkpoint … --flush`."""
     choices = Choices(available_now=True, buckets=BUCKETS, checkpoint=checkpoint, flush=True)
     return SparkRun(spark, script, choices).run()

@@ -20,6 +20,7 @@ from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.exchange.pack import GUARD, packer
 from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 
 TIMES = [dt.datetime(2026, 1, 1), dt.datetime(9999, 1, 1)]
 ROWS = pa.table({"k": [1, 2], "ts": pa.array(TIMES, pa.timestamp("us"))})
@@ -27,7 +28,7 @@ SQL = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND"
 
 
 def packed() -> tuple[SparkJob, pa.Table]:
-    job = SparkJob.of(bound_plan(SQL, [Source("s", ROWS, "ts", "0 seconds")]), {}, 1)
+    job = job_of(bound_plan(SQL, [Source("s", ROWS, "ts", "0 seconds")]), {}, 1)
     packets = pa.Table.from_batches(packer(job, "s")(iter(ROWS.to_batches())))
     return job, packets.filter(pa.compute.not_equal(packets["bucket"], GUARD))
 

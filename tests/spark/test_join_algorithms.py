@@ -25,7 +25,7 @@ from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.batch import stateless_answer
 from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
 from watersmeet.hosts.spark.host import partitioning_text
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.papers.joins.contract import Work
 
@@ -98,8 +98,8 @@ def test_the_work_of_all_buckets_is_told() -> None:
 
 def test_a_refresh_on_spark_is_the_trigger_and_the_plan_says_so() -> None:
     sources, _, _ = six_batches()
-    lazy = SparkJob.of(bound_plan(TIMED.format("refresh = '2 seconds'"), sources), {}, 2)
-    eager = SparkJob.of(bound_plan(TIMED.format("join = 'hash'"), sources), {}, 2)
+    lazy = job_of(bound_plan(TIMED.format("refresh = '2 seconds'"), sources), {}, 2)
+    eager = job_of(bound_plan(TIMED.format("join = 'hash'"), sources), {}, 2)
     assert "joined at every trigger" in partitioning_text(lazy)
     assert "trigger" not in partitioning_text(eager)
 
@@ -109,7 +109,7 @@ def test_a_stream_that_joins_only_static_tables_needs_no_state() -> None:
     table = Source("t", pa.table({"x": [0, 1, 1], "name": ["no", "one", "uno"]}), time=None)
     sql = "SELECT a.id, t.name FROM a, t WHERE a.x = t.x OPTIONS (join = 'hash', refresh = '2 seconds')"
     plan = bound_plan(sql, [stream, table])
-    job = SparkJob.of(plan, {"t": to_packet(table.table.to_batches(), table.table.schema)}, 2)
+    job = job_of(plan, {"t": to_packet(table.table.to_batches(), table.table.schema)}, 2)
     found = pa.Table.from_batches(stateless_answer(job)(iter(stream.table.to_batches(5))))
     in_time = [Source("a", stream.table, "ts", "1 hour"), table]  # here Spark has seen to late rows
     assert bag_of(found) == by_reference(sql, in_time)

@@ -14,7 +14,7 @@ from tests.runners import Bag, Source, bound_plan
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.simulation import Pieces, Simulation, another_node
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.operators.join import admission
 
 QUERIES = {
@@ -91,11 +91,11 @@ def test_no_bucket_filters_or_encodes_again(name, after_batch):
     ],
 )
 def test_packets_hold_what_a_bucket_needs_and_each_key_once(name, columns):
-    job = SparkJob.of(bound_plan(QUERIES[name], streams(QUERIES[name])), {}, 2)
+    job = job_of(bound_plan(QUERIES[name], streams(QUERIES[name])), {}, 2)
     assert job.layout(job.streams[0]).schema.names == columns
 
 
 def test_rows_that_all_count_are_let_in_by_the_buckets():
     sql = "SELECT a.id AS a, b.id AS b FROM a [ROWS 5], b [RANGE 3 SECONDS] WHERE a.name = b.name AND a.y < 2"
-    job = SparkJob.of(bound_plan(sql, streams(sql)), {}, 2)
+    job = job_of(bound_plan(sql, streams(sql)), {}, 2)
     assert [job.layout(one).coded is None for one in job.streams] == [True, False]

@@ -20,8 +20,9 @@ from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark.harness import cut, never_late, read_sink, run_streaming, write_arrivals
 from watersmeet import Session
 from watersmeet.errors import SourceError
+from watersmeet.hosts.spark.reading.file_packets import read_file
 from watersmeet.hosts.spark.reading.file_source import PackedReader
-from watersmeet.hosts.spark.reading.file_stream import ParquetStream, read_file
+from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
 SQL = "SELECT a.id, b.id AS other, event_time() AS at FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 

@@ -26,7 +26,7 @@ from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.exchange.pack import GUARD
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.model.arrival import Arrival
 
 few = settings(max_examples=24 * EFFORT, deadline=None, suppress_health_check=PATIENT)
@@ -214,7 +214,7 @@ def test_state_of_an_older_format_is_refused_with_its_number():
 def test_the_fingerprint_follows_the_meaning_of_a_query(change, same):
     sources = disordered(0)
     sql = QUERIES["a common key"]
-    one, other = (SparkJob.of(bound_plan(text, sources), {}, 2).fingerprint for text in (sql, change(sql)))
+    one, other = (job_of(bound_plan(text, sources), {}, 2).fingerprint for text in (sql, change(sql)))
     assert (one == other) is same
 
 

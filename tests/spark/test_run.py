@@ -18,7 +18,8 @@ from watersmeet.cli.run_on_spark import run_command
 from watersmeet.cli.voice import speak
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.hosts.local.run import LocalRun
-from watersmeet.hosts.spark.run import Choices, QueryError, Running, SparkRun, checkpoint_folders
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.run import Choices, QueryError, SparkRun, checkpoint_folders
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.session import Session
 
@@ -62,7 +63,9 @@ JOIN = "SELECT a.k, a.ts AS at, b.ts AS bt FROM a, b WHERE a.k = b.k WINDOW = 1 
 SCRIPT = f"{STREAMS} CREATE SINK pairs WITH (sink='parquet', path='out') AS {JOIN};"
 
 
-def run(spark: SparkSession, script: str = SCRIPT, checkpoint: str | None = "ck", **choices: object) -> list[Running]:
+def run(
+    spark: SparkSession, script: str = SCRIPT, checkpoint: str | None = "ck", **choices: object
+) -> list[RunningQuery]:
     return SparkRun(
         spark, script, Choices(checkpoint=checkpoint, **{"available_now": True, "buckets": 2, **choices})
     ).run()  # type: ignore[arg-type]

@@ -22,7 +22,8 @@ from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
 from watersmeet.errors import SetupError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.spark.progress.listener import listener_of
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.runtime.script import read_script
 
 SECOND = 1_000_000
@@ -41,7 +42,7 @@ def script(query: str, streams: str = STREAMS) -> str:
     return f"{streams} CREATE SINK s WITH (sink='parquet', path='out') AS {query};"
 
 
-def run(spark: SparkSession, text: str, checkpoint: str | None = None, *, flush: bool = False) -> Running:
+def run(spark: SparkSession, text: str, checkpoint: str | None = None, *, flush: bool = False) -> RunningQuery:
     (ended,) = SparkRun(spark, text, Choices(True, None, checkpoint, 2, flush)).run()
     return ended
 

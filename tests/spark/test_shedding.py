@@ -20,8 +20,7 @@ from tests.spark.harness import batch_session, cut, run_streaming, streaming_ses
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError, OptionError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
-from watersmeet.hosts.spark.dataframe import OBSERVED
+from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
 from watersmeet.hosts.spark.exchange.pack import GUARD, packer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.join_job import JoinJob

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from watersmeet.errors import SinkError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.paths import STARTS_NOTE
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.folder_claim import FolderClaim
@@ -48,7 +49,7 @@ def goes_on_beside(spark: SparkSession, sink: str, claimed: Callable[[str, Start
     patience.daemon = True
     patience.start()
 
-    def claim_once(running: Running, batch: Batch) -> None:
+    def claim_once(running: RunningQuery, batch: Batch) -> None:
         if batch.number == 0:
             checkpoint = Checkpoint(spark, str(Path("ck").absolute()))
             known = json.loads(checkpoint.read_sealed(STARTS_NOTE) or "[]")  # as a copy of the checkpoint has it

@@ -15,7 +15,8 @@ from tests.spark.following import followed
 from tests.spark.harness import batch_frame, run_streaming, streaming_frame, write_arrivals
 from tests.spark.simulation import Simulation
 from watersmeet.errors import WatersmeetError
-from watersmeet.hosts.spark.reading.file_stream import FileStream, read_file
+from watersmeet.hosts.spark.reading.file_packets import read_file
+from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.sources import open_on_spark
 from watersmeet.io.formats import Csv
 from watersmeet.model.arrival import Arrival

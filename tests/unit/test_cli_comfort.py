@@ -234,18 +234,18 @@ class OneBatch:
     def __init__(self, spark: object, text: str, choices: object) -> None:
         from watersmeet.runtime.script import read_script
 
-        self.jobs, self.explained, self.host = read_script(text), list[object](), None
+        self.jobs, self.explained, self.buckets = read_script(text), list[object](), 1
 
     def request_stop(self) -> None:
         raise AssertionError("nobody asks for it")
 
     def run(self, tell: Any, boards: Any = None) -> list[Any]:
+        from watersmeet.hosts.spark.progress.running_query import RunningQuery
         from watersmeet.hosts.spark.progress.tally import Batch
-        from watersmeet.hosts.spark.run import Running
 
         batch = Batch(0, 1.5, {"rows_in": 100, "results": 7, "watermark_us": 3_723_000_000})
         (job,) = self.jobs
-        running = Running(job, None, "ck")  # type: ignore[arg-type]
+        running = RunningQuery(job, None, "ck")  # type: ignore[arg-type]
         running.tally.total.add(batch.told)
         running.tally.last = batch
         tell(running, batch)
@@ -262,6 +262,7 @@ def test_a_run_on_spark_tells_every_batch(
     from watersmeet.hosts.spark.run import Choices
 
     monkeypatch.setattr(run_on_spark, "SparkRun", OneBatch)
+    monkeypatch.setattr(run_on_spark, "SparkHost", lambda spark, buckets: None)
     speak(as_json=as_json)
     try:
         assert not run_on_spark.run_command(None, f"{STREAMS}{JOIN};", Choices(available_now=True))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from watersmeet.archive.description import fingerprint_of as archive_fingerprint
 from watersmeet.hosts.spark.checkpoints.checkpoint import Owner
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT, refusal
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
 PLAIN = Stream("a", SCHEMA, "ts")
@@ -36,7 +36,7 @@ HINTS = {
 
 
 def fingerprint(sql: str, stream: Stream = PLAIN) -> str:
-    return SparkJob.of(plan(sql, stream), {}, 4).fingerprint
+    return job_of(plan(sql, stream), {}, 4).fingerprint
 
 
 def plan(sql: str, stream: Stream = PLAIN) -> Plan:

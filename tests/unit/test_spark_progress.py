@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql import Row
 
-from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
+from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED
 from watersmeet.hosts.spark.progress.tally import ANSWER, Tally
 
 

@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 from watersmeet.cli.view import viewing
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
+from watersmeet.hosts.spark.host import SparkHost
 from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
-from watersmeet.hosts.spark.run import Choices, Running, SparkRun
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.board import Board
@@ -28,9 +30,10 @@ log = logging.getLogger("watersmeet")
 def run_command(spark: SparkSession, text: str, choices: Choices, view: str | None = None) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
     run = SparkRun(spark, text, choices)
+    host = SparkHost(spark, run.buckets)
     for job in run.explained:
         assert job.told is not None
-        print(explained(job.plan, job.told, run.host), flush=True)
+        print(explained(job.plan, job.told, host), flush=True)
     if not run.jobs:
         return False
     if choices.checkpoint is None:
@@ -42,7 +45,7 @@ def run_command(spark: SparkSession, text: str, choices: Choices, view: str | No
         )
     interrupts = Interrupts(voice().tell)
     boards = {} if view is None else {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
-    with viewing(view, run.jobs, boards, run.host) as page:
+    with viewing(view, run.jobs, boards, host) as page:
         _run(run, choices, interrupts, boards)
         if page is not None and not interrupts.requested:
             page.stay()
@@ -58,7 +61,7 @@ def _run(run: SparkRun, choices: Choices, interrupts: Interrupts, boards: Mappin
     clock = EventClock()
     with voice().progress(", ".join(job.name for job in run.jobs), live=live) as progress:
 
-        def show(running: Running, batch: Batch) -> None:
+        def show(running: RunningQuery, batch: Batch) -> None:
             for one in TELLINGS:
                 if one.count(batch.metrics) and (running.job.name, one) not in told:
                     told.add((running.job.name, one))
@@ -91,7 +94,7 @@ def _without_lateness(run: SparkRun) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def _summary(one: Running, seconds: float, choices: Choices, stopped: bool) -> str:
+def _summary(one: RunningQuery, seconds: float, choices: Choices, stopped: bool) -> str:
     last = one.tally.last
     where = "before its first batch" if last is None else f"after batch {last.number}"
     if stopped and choices.checkpoint is not None:

@@ -25,8 +25,8 @@ from watersmeet.session import Query
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from watersmeet.hosts.spark.progress.running_query import RunningQuery
     from watersmeet.hosts.spark.progress.tally import Batch
-    from watersmeet.hosts.spark.run import Running
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class OnSpark:
         interrupts = Interrupts(lambda text: print(text, file=sys.stderr))
         started = time.perf_counter()
 
-        def show(running: Running, batch: Batch) -> None:
+        def show(running: RunningQuery, batch: Batch) -> None:
             self.console.print(str(batch))
 
         with interrupts.stopping(self.script.request_stop):

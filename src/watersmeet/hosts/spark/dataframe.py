@@ -19,7 +19,7 @@ from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.hosts.spark.bucket.archive import with_archive
 from watersmeet.hosts.spark.bucket.batch import bucket_answer, stateless_answer
-from watersmeet.hosts.spark.bucket.output import PackedOutput, output_of
+from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, PackedOutput, output_of
 from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.bucket.stateless import packed_answer
 from watersmeet.hosts.spark.errors import friendly
@@ -27,27 +27,25 @@ from watersmeet.hosts.spark.exchange.bad_records import goes_beside, refuse_bad_
 from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.jobs.join_job import JoinJob
+from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
 from watersmeet.hosts.spark.reading.arrival import with_arrival
 from watersmeet.hosts.spark.reading.connector_stream import LanedStream
 from watersmeet.hosts.spark.reading.end_source import end_source
-from watersmeet.hosts.spark.reading.file_stream import FileStream, packed_dataframe
+from watersmeet.hosts.spark.reading.file_stream import FileStream
+from watersmeet.hosts.spark.reading.packed_stream import packed_dataframe
+from watersmeet.hosts.spark.reading.partitions import PACKED
 from watersmeet.hosts.spark.reading.pulse import pulse_source
-from watersmeet.hosts.spark.reading.stream_reader import PACKED
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
-from watersmeet.optimizer.stage_joins import Staged, stage_joins
+from watersmeet.optimizer.stage_joins import Staged
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.reloading import refuse_reload
 
-OBSERVED = "watersmeet"
-FIRST = "_first_"  # in the name under which a first stage is observed
 INSTANT = "__instant"
 
 
@@ -84,7 +82,7 @@ def dataframe(
         if not isinstance(source, LanedStream | FileStream):
             refuse_bad_frame(stream_of(one), is_streaming=source.isStreaming)
     out = spark_schema(job.plan.output_schema)
-    if is_stateless(job):
+    if job.is_stateless:
         (source,) = sources.values()
         leaves_out = isinstance(source, LanedStream) and source.has_history
         if leaves_out or stream_of(job.streams[0]).arrival.keeps_going:
@@ -136,13 +134,6 @@ def _refuse_kept_in_stages(plan: Plan) -> None:
         )
 
 
-def in_stages(plan: Plan) -> Staged | None:
-    """The joins of a query apart, if the whole of it cannot be cut by one key."""
-    if plan.plain_join is not None or choose_bucket_key(plan.root) is not None:
-        return None
-    return stage_joins(plan)
-
-
 def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: Ending | None) -> DataFrame:
     """Every join as a DataFrame of its own, and those as the streams of the rest."""
     frames = {
@@ -176,7 +167,7 @@ def make_job(plan: Plan, buckets: int) -> SparkJob:
     refuse_reload(plan, "on Spark")
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
-    job = SparkJob.of(plan, tables, buckets)
+    job = job_of(plan, tables, buckets)
     with plan.pointing_at_options():
         job.check()
     return job
@@ -186,14 +177,6 @@ def _packet_of(table: Table) -> bytes:
     with friendly():
         rows = table.source.toArrow()
     return to_packet(list(entered(rows.to_batches(), table)), table.schema)
-
-
-def is_stateless(job: SparkJob) -> bool:
-    """One stream, alone or with static tables, and no rows to count: every row is answered by itself. Where late rows
-    are kept, a clock must tell which are."""
-    if not isinstance(job, JoinJob) or len(job.streams) != 1 or job.counts_rows:
-        return False
-    return stream_of(job.streams[0]).late_to is None
 
 
 def _flows(source: Source) -> bool:
@@ -208,7 +191,7 @@ def _cannot_tell_its_end(source: Source) -> bool:
 def streams_without_end(plan: Plan, buckets: int) -> list[str]:
     """The streams of a query whose end no batch can tell, if some answers wait for it."""
     silent = [name for name, source in _sources(plan).items() if _cannot_tell_its_end(source)]
-    return silent if silent and SparkJob.of(plan, {}, buckets).waits else []
+    return silent if silent and job_of(plan, {}, buckets).waits else []
 
 
 def _sources(plan: Plan) -> dict[str, Source]:

@@ -15,11 +15,13 @@ from pyspark.sql import functions as F
 from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import SetupError, UnsupportedError
 from watersmeet.hosts.spark.bucket.archive import archived_answer, refuse_archive
-from watersmeet.hosts.spark.dataframe import OBSERVED, dataframe, in_stages, make_job, streams_without_end
+from watersmeet.hosts.spark.bucket.output import OBSERVED
+from watersmeet.hosts.spark.dataframe import dataframe, make_job, streams_without_end
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import goes_beside
 from watersmeet.hosts.spark.exchange.stream_end import Ending
 from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import cores, ensure_settings
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
@@ -28,6 +30,8 @@ from watersmeet.hosts.spark.progress.skipped_rows import tell_of_skipped
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.inputs import as_dataframe, with_declared_times
 from watersmeet.hosts.spark.reading.sample import sampled
+from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.hosts.spark.types import arrow_schema
 from watersmeet.hosts.spark.writing.sinks import is_checkpoint
 from watersmeet.io.conform import conform
@@ -47,7 +51,8 @@ _serial = count(1)
 
 
 class SparkHost:
-    """`buckets` is how many parts of the state work apart; it is fixed for the life of a checkpoint."""
+    """`buckets` is how many parts of the state work apart, by default one for each core that Spark has; it is fixed
+    for the life of a checkpoint."""
 
     name = "spark"
     in_arrival_order = False
@@ -56,12 +61,10 @@ class SparkHost:
     def __init__(self, spark: SparkSession, buckets: int | None = None) -> None:
         check_workers(spark, by_job=False)
         self.spark = spark
-        self.buckets = buckets or default_buckets(spark)
+        self.buckets = buckets or cores(spark)
 
     @property
     def opener(self) -> Opener:
-        from watersmeet.hosts.spark.reading.sources import open_on_spark
-
         return partial(open_on_spark, self.spark)
 
     def opened(
@@ -91,7 +94,7 @@ class SparkHost:
         return "".join(parts)
 
     def _partitioning_text(self, plan: Plan) -> str:
-        job = SparkJob.of(plan, {}, self.buckets)
+        job = job_of(plan, {}, self.buckets)
         job.check()
         return partitioning_text(job)
 
@@ -187,8 +190,6 @@ class SparkHost:
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Side by side over what is there now; rows without a sink are printed."""
-        from watersmeet.hosts.spark.run import Choices, SparkRun
-
         run = SparkRun(self.spark, jobs, Choices(available_now=True, buckets=self.buckets))
         return [Outcome(one.job.name, None, one.metrics.as_dict()) for one in run.run()] if run.jobs else []
 
@@ -214,11 +215,6 @@ def _last_event_us(plan: Plan) -> int:
             if column[0].is_valid:
                 newest = max(newest, int(times_of(normalize_time_column(column.combine_chunks()))[0]))
     return newest
-
-
-def default_buckets(spark: SparkSession) -> int:
-    """One bucket per core that Spark has by default."""
-    return cores(spark)
 
 
 def partitioning_text(job: SparkJob) -> str:

@@ -6,13 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
 from watersmeet.hosts.spark.bucket import warm_state
@@ -21,26 +20,24 @@ from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
 from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
 from watersmeet.hosts.spark.exchange.stream_end import Ending
-from watersmeet.hosts.spark.host import SparkHost, default_buckets
-from watersmeet.hosts.spark.launching.launch import is_connect
+from watersmeet.hosts.spark.launching.launch import cores, is_connect
 from watersmeet.hosts.spark.launching.query_start import start_in_turn
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.boards import Watching
-from watersmeet.hosts.spark.progress.tally import ANSWER, Batch, Tally
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.progress.tally import ANSWER, Batch
 from watersmeet.hosts.spark.reading.sources import open_on_spark
-from watersmeet.hosts.spark.writing.file_claim import ClaimedFiles
 from watersmeet.hosts.spark.writing.sinks import SparkSink, is_checkpoint
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.board import Board
-from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.query_folders import query_folders
 from watersmeet.runtime.script import Job, read_script
 
 logger = logging.getLogger("watersmeet")
 POLL_SECONDS = 0.1
-OnBatch = Callable[["Running", Batch], None]
+OnBatch = Callable[[RunningQuery, Batch], None]
 
 
 class QueryError(WatersmeetError):
@@ -73,39 +70,6 @@ class Choices:
         return self.available_now and (self.checkpoint is None or self.flush)
 
 
-@dataclass
-class Running:
-    """A job that was started, and what it has done so far."""
-
-    job: Job
-    query: StreamingQuery
-    checkpoint: str
-    tally: Tally = field(default_factory=Tally)
-    claimed: ClaimedFiles | None = None  # the files that Spark writes, if they are ours to look after
-
-    def check_owner(self, *, has_written: bool) -> None:
-        """Raises if a newer start of the run owns what this one writes."""
-        if self.claimed is not None:
-            self.claimed.look(has_written=has_written)
-
-    @property
-    def metrics(self) -> Metrics:
-        return self.tally.total
-
-    def new_batches(self) -> Iterator[Batch]:
-        """The batches that ended since the last call, in order."""
-        latest = self.query.lastProgress
-        if latest is None:
-            return
-        before = self.tally.last.number if self.tally.last else -1
-        # `recentProgress` fetches and parses up to a hundred reports; mostly the last one is all that is new.
-        missed = latest.batchId > before + 1
-        for progress in self.query.recentProgress if missed else [latest]:
-            batch = self.tally.add(progress)
-            if batch is not None:
-                yield batch
-
-
 class SparkRun:
     """The jobs of a script on a Spark session."""
 
@@ -118,18 +82,14 @@ class SparkRun:
             jobs = read_script(jobs, opener=lambda statement: open_on_spark(spark, statement), explain=True)
         self.jobs = [job for job in jobs if job.told is None]
         self.explained = [job for job in jobs if job.told is not None]
-        self.buckets = self.choices.buckets or default_buckets(spark)
+        self.buckets = self.choices.buckets or cores(spark)
         self._stop = False
-
-    @property
-    def host(self) -> SparkHost:
-        return SparkHost(self.spark, self.buckets)
 
     def request_stop(self) -> None:
         """Let every query end the batch in hand and then stop."""
         self._stop = True
 
-    def run(self, on_batch: OnBatch | None = None, boards: Mapping[str, Board] | None = None) -> list[Running]:
+    def run(self, on_batch: OnBatch | None = None, boards: Mapping[str, Board] | None = None) -> list[RunningQuery]:
         """Start every job and watch them until all have ended, one has failed, or a stop was asked for. boards: by job,
         for whoever looks at it."""
         with (
@@ -144,7 +104,7 @@ class SparkRun:
             watching = Watching(sinks, boards or {})
             check_workers(self.spark)
             owners = self._owners(sinks)
-            running: list[Running] = []
+            running: list[RunningQuery] = []
             try:
                 for sink in sinks:
                     sink.open(self.spark)
@@ -176,7 +136,7 @@ class SparkRun:
         for folder in () if self.choices.checkpoint is None else checkpoints:
             Checkpoint(self.spark, folder).refuse_in_process()
 
-    def _start_endings(self, sinks: list[SparkSink], running: list[Running]) -> bool:
+    def _start_endings(self, sinks: list[SparkSink], running: list[RunningQuery]) -> bool:
         """Once more, for queries over streams that could not tell their end: now that they have, we do."""
         if not self.choices.ends or self._stop:
             return False
@@ -188,7 +148,7 @@ class SparkRun:
     def _cannot_end(self, job: Job) -> bool:
         return bool(streams_without_end(job.plan, self.buckets))
 
-    def _start(self, sink: SparkSink, ending: Ending | None = None) -> Running:
+    def _start(self, sink: SparkSink, ending: Ending | None = None) -> RunningQuery:
         if ending is None and self.choices.ends and not self._cannot_end(sink.job):
             ending = Ending()
         df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
@@ -198,14 +158,14 @@ class SparkRun:
             df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
         query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
         follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
-        return Running(sink.job, query, sink.checkpoint, claimed=sink.claimed)
+        return RunningQuery(sink.job, query, sink.checkpoint, claimed=sink.claimed)
 
     def _trigger(self) -> dict[str, Any]:
         if self.choices.available_now:
             return {"availableNow": True}
         return {"processingTime": self.choices.trigger or "0 seconds"}
 
-    def _watch(self, running: list[Running], tell: OnBatch) -> None:
+    def _watch(self, running: list[RunningQuery], tell: OnBatch) -> None:
         ending: dict[int, int] = {}
         while any(one.query.isActive for one in running):
             for number, one in enumerate(running):
@@ -244,7 +204,7 @@ def _until_the_first_batch(tell: OnBatch) -> Iterator[OnBatch]:
     with ExitStack() as waiting:
         waiting.enter_context(phase("waiting for the first batch"))
 
-        def told(running: Running, batch: Batch) -> None:
+        def told(running: RunningQuery, batch: Batch) -> None:
             waiting.close()
             tell(running, batch)
 
@@ -267,7 +227,7 @@ def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:
     return [f"{folder}/{name}" for name in query_folders([job.name for job in jobs])]
 
 
-def _raise_failure(one: Running, stopping: bool) -> None:
+def _raise_failure(one: RunningQuery, stopping: bool) -> None:
     error = None if one.query.isActive else one.query.exception()
     if error is None:
         return
@@ -299,7 +259,7 @@ def _close(sinks: Sequence[SparkSink]) -> None:
             logger.warning("%s: %s", sink.job.name, first_useful_line(error))
 
 
-def _end(one: Running) -> None:
+def _end(one: RunningQuery) -> None:
     with suppress(Exception):
         one.query.stop()
     with suppress(Exception):

@@ -24,6 +24,8 @@ from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
 from watersmeet.io.conform import conform
 
+OBSERVED = "watersmeet"  # the name under which the numbers of a query are observed
+FIRST = "_first_"  # in that of a first stage
 TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
 BESIDE = "beside"  # packets of what goes to sinks beside the answers
 PREFIX = "__"  # of the columns that carry the numbers beside typed results

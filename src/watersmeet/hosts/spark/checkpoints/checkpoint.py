@@ -19,11 +19,11 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.bucket.archive import with_archive_path
 from watersmeet.hosts.spark.checkpoints.relocation import made_at
 from watersmeet.hosts.spark.checkpoints.state import read_guard
-from watersmeet.hosts.spark.dataframe import in_stages, is_stateless
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import lacking_store
 from watersmeet.hosts.spark.jobs.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import is_connect
 from watersmeet.hosts.spark.paths import NOTE, RUN_NOTE, has_scheme
 from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
@@ -255,8 +255,8 @@ def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:
             yield from _jobs(join, buckets)
         yield from _jobs(staged.plan, buckets)
         return
-    job = SparkJob.of(with_archive_path(plan), {}, buckets)
-    if not is_stateless(job):
+    job = job_of(with_archive_path(plan), {}, buckets)
+    if not job.is_stateless:
         yield job
 
 

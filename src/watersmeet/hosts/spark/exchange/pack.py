@@ -29,7 +29,7 @@ from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
-# The same columns as stream_reader.PACKED, which says them in Spark's words because it must not import Arrow.
+# The same columns as reading/partitions.py, which says them in Spark's words because it must not import Arrow.
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),

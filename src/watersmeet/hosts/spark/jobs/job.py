@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from watersmeet.hosts.spark.jobs.buckets import balanced_ids
 from watersmeet.hosts.spark.jobs.fingerprint import fingerprint_of
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.memory_bound import Sharing
@@ -23,7 +23,6 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.identity import expression_text
 from watersmeet.plan.nodes import Input, Plan, relations_below
-from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.build import build_plan
 
 ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds after their ends
@@ -40,15 +39,6 @@ class SparkJob(ABC):
     def __getstate__(self) -> dict[str, object]:
         """What was worked out stays behind: it is worked out anew where it is needed."""
         return {"plan": self.plan, "tables": self.tables, "buckets": self.buckets}
-
-    @staticmethod
-    def of(plan: Plan, tables: Mapping[str, bytes], buckets: int) -> SparkJob:
-        from watersmeet.hosts.spark.jobs.continuous_job import ContinuousJob
-        from watersmeet.hosts.spark.jobs.join_job import JoinJob
-
-        # Sources are DataFrames and handles of the driver, which do not pickle.
-        bare = without_sources(plan)
-        return (ContinuousJob if plan.plain_join is None else JoinJob)(bare, tables, buckets)
 
     @cached_property
     def physical(self) -> PhysicalPlan:
@@ -101,6 +91,11 @@ class SparkJob(ABC):
     def waits(self) -> bool:
         """Whether some answers wait for the watermark, so that the end of the input brings more of them."""
         return True
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether every row is answered by itself."""
+        return False
 
     @property
     def nulls_count(self) -> bool:
@@ -177,15 +172,6 @@ def _dimension(one: Dimension) -> str:
     if one.fragment is not None:
         return f"{one.size} fragments of {one.fragment.lower()}"
     return f"{one.size} by {', '.join(sorted(expression_text(code.expression) for code in one.keys.values()))}"
-
-
-def without_sources(plan: Plan) -> Plan:
-    """The same plan with relations that only have names and columns."""
-    return replace(plan, root=with_relations(plan.root, _bare))
-
-
-def _bare(relation: Stream | Table) -> Stream | Table:
-    return replace(relation, source=None, options={})
 
 
 def stream_of(one: Input) -> Stream:

@@ -76,6 +76,12 @@ class JoinJob(SparkJob):
         return self.counts_rows or (method.is_classic and not method.kind.any_order)
 
     @property
+    def is_stateless(self) -> bool:
+        """One stream, alone or with static tables, and no rows to count. Where late rows are kept, a clock must tell
+        which are."""
+        return len(self.streams) == 1 and not self.counts_rows and stream_of(self.streams[0]).late_to is None
+
+    @property
     def event_time(self) -> str | None:
         return next((name for name, e in self.project.columns if isinstance(e, EventTime)), None)
 

@@ -16,22 +16,25 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+import pyspark
 
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.hosts.spark.launching import local_files
-from watersmeet.hosts.spark.launching.java import cache_folders, use_java
-from watersmeet.private_folders import PrivateFolder, private_folder, temporary_folder
+from watersmeet.hosts.spark.launching.java import cache_folders
+from watersmeet.private_folders import PrivateFolder, private_folder
 
 VARIABLE = "WATERSMEET_CLASS_ARCHIVE"  # "off" in the environment,
 SETTING = "spark.watersmeet.classArchive"  # or "false" as a setting of Spark, turns it off
 FORMAT = 1  # to be raised when other classes are to be in it
 MOST_ARCHIVES, MOST_BYTES, FREE_BYTES = 2, 400 << 20, 2 << 30
 AGAIN_SECONDS = 7 * 86_400  # before what did not succeed is tried once more
-LONGEST_SECONDS = 900.0  # that making one may take
+TRAINING = "watersmeet.hosts.spark.class_training"  # makes one, in a process of its own
+# Leaves what Java has loaded in the first file; the second is the base, if Java comes without one.
+Train = Callable[[Path, Path], None]
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,11 @@ class ClassArchive:
     @property
     def path(self) -> Path:
         return self.folder / self.name
+
+    @staticmethod
+    def of_this_machine() -> ClassArchive | None:
+        """That of Java and Spark as they are found here."""
+        return ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(pyspark.__file__).with_name("jars"))
 
     @staticmethod
     def of(java_home: Path, jars: Path, environ: Mapping[str, str] = os.environ) -> ClassArchive | None:
@@ -93,8 +101,7 @@ class ClassArchive:
     def _start_making(self) -> None:
         if self.path.exists() or self._was_tried() or shutil.disk_usage(self.folder).free < FREE_BYTES:
             return
-        maker = "watersmeet.hosts.spark.launching.class_archive"
-        command = [sys.executable, "-m", maker, str(self.path), self.chosen_by]
+        command = [sys.executable, "-m", TRAINING, str(self.path), self.chosen_by]
         nowhere = subprocess.DEVNULL
         with contextlib.suppress(OSError):
             subprocess.Popen(
@@ -121,13 +128,13 @@ class ClassArchive:
     def _opened(self) -> PrivateFolder:
         return private_folder(self.folder, self.chosen_by)
 
-    def make(self) -> bool:
-        """Start Spark, let it load what a query needs, and keep that; False if it did not come to that."""
+    def make(self, train: Train) -> bool:
+        """Let Spark load what a query needs, and keep that; False if it did not come to that."""
         if not self._claim():
             return False
         draft = self.path.with_suffix(f".{os.getpid()}")
         try:
-            _train(draft, self.base)
+            train(draft, self.base)
             if not draft.is_file() or draft.stat().st_size > MOST_BYTES:
                 return False
             os.chmod(draft, 0o600)
@@ -181,105 +188,3 @@ def _sum(java_home: Path, jars: Path, environ: Mapping[str, str]) -> str:
         status = path.stat()
         told.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
-
-
-SCRIPT = """
-CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP)
-WITH (source='parquet', path='{0}/a', time='ts', maxFilesPerTrigger='1');
-CREATE STREAM b (k BIGINT, v DOUBLE, ts TIMESTAMP)
-WITH (source='parquet', path='{0}/b', time='ts', maxFilesPerTrigger='1', packed='false');
-CREATE SINK pairs WITH (sink='parquet', path='{0}/pairs', mode='overwrite') AS
-SELECT a.k, a.v, b.v AS w FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND;
-"""
-
-
-def _has_base(java_home: Path) -> bool:
-    """Whether Java came with an archive of its own classes; those cut to size for a package do not."""
-    return any(java_home.glob("lib/server/classes*.jsa"))
-
-
-def _make_base(java_home: Path, base: Path) -> None:
-    draft = base.with_suffix(f".{os.getpid()}")
-    try:
-        command = [str(java_home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"]
-        nowhere = subprocess.DEVNULL
-        subprocess.run(command, check=True, stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=LONGEST_SECONDS)
-        os.chmod(draft, 0o600)
-        draft.replace(base)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _train(draft: Path, base: Path) -> None:
-    """Spark from its start to its end, with a query in between that reads as our sources and as Spark's do. `base` is
-    made first if this Java has none of its own."""
-    from pyspark import SparkContext
-
-    from watersmeet.hosts.spark.launching import launch
-    from watersmeet.hosts.spark.launching.launch import JAVA_OPTIONS, START, start_spark
-    from watersmeet.hosts.spark.run import Choices, SparkRun
-
-    launch.apart_from_terminal = False
-    options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}"'
-    use_java()
-    java_home = Path(os.environ["JAVA_HOME"])
-    if not _has_base(java_home):
-        _make_base(java_home, base)
-        options += f' "-XX:SharedArchiveFile={base}"'
-    spark = start_spark("local[2]", {JAVA_OPTIONS: options, SETTING: "false"})
-    with temporary_folder("classes-") as folder:
-        _write(folder)
-        SparkRun(spark, SCRIPT.format(folder), Choices(available_now=True)).run()
-        spark.read.parquet(f"{folder}/pairs").count()
-    spark.stop()
-    gateway = SparkContext._gateway
-    assert gateway is not None
-    # It ends when nobody can write to it any more, and writes the archive then.
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(LONGEST_SECONDS)
-
-
-def _write(folder: Path) -> None:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for name in "ab":
-        (folder / name).mkdir()
-        for number in range(3):
-            at = pa.array((np.arange(200) + 200 * number) * 1000).cast(pa.timestamp("us"))
-            rows = pa.table({"k": np.arange(200) % 20, "v": np.ones(200), "ts": at})
-            path = folder / name / f"{number}.parquet"
-            pq.write_table(rows, path)
-            os.utime(path, (1_700_000_000 + number,) * 2)
-
-
-def made_now() -> bool:
-    """Make the archive of this machine's Java and Spark if it is not there; whether it is there now."""
-    import pyspark
-
-    use_java()
-    archive = ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(pyspark.__file__).with_name("jars"))
-    return archive is not None and (archive.path.exists() or archive.make())
-
-
-def _give_way() -> None:
-    """Take the lowest priority. Linux shares processors between sessions before it looks at how nice a process is, and
-    this is a session of its own, so that has to be told too."""
-    if hasattr(os, "nice"):
-        os.nice(19)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text("19")
-
-
-def main() -> None:
-    path, chosen_by = sys.argv[1:]
-    _give_way()
-    # Its own scratch: that of whoever started this may be gone by now.
-    os.chdir(tempfile.gettempdir())
-    ClassArchive(Path(path).parent, Path(path).name, chosen_by).make()
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
-import pyspark
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
@@ -284,7 +283,7 @@ def _use_class_archive(conf: SparkConf) -> None:
     ours = conf.get(JAVA_OPTIONS) or ""
     if not ours.startswith(START[JAVA_OPTIONS]) or not is_wanted(conf.get(class_archive.SETTING)):
         return
-    archive = ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(pyspark.__file__).with_name("jars"))
+    archive = ClassArchive.of_this_machine()
     if archive is None:
         return
     found = archive.java_options()

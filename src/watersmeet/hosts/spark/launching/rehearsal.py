@@ -13,8 +13,9 @@ from watersmeet.hosts.spark.bucket import processor  # noqa: F401  # what worker
 from watersmeet.hosts.spark.exchange import unpack  # what workers import by themselves
 from watersmeet.hosts.spark.exchange.pack import in_time_order, packer
 from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import from_packet, to_packet
-from watersmeet.hosts.spark.reading import file_stream  # noqa: F401  # what workers import by themselves
+from watersmeet.hosts.spark.reading import file_packets  # noqa: F401  # what workers import by themselves
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.model.windows import single_window
@@ -32,7 +33,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.string()), ("ts", pa.timestamp("
 def rehearse() -> None:
     """Two batches of two joins: of three streams by number, and of two by text."""
     for streams, key in (("abc", "k"), ("ab", "t")):
-        _run(SparkJob.of(_join(streams, key), {}, buckets=2))
+        _run(job_of(_join(streams, key), {}, buckets=2))
 
 
 def _join(streams: str, key: str) -> Plan:

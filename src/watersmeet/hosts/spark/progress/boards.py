@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.hosts.spark.writing.written_rows import WrittenRows, not_readable
 from watersmeet.runtime.board import Board
-
-if TYPE_CHECKING:
-    from watersmeet.hosts.spark.run import Running
 
 
 class Watching:
@@ -30,16 +27,16 @@ class Watching:
             elif board.rows_missing is None:
                 self._written[sink.job.name] = WrittenRows(sink)
 
-    def before(self, tell: Callable[[Running, Batch], None]) -> Callable[[Running, Batch], None]:
+    def before(self, tell: Callable[[RunningQuery, Batch], None]) -> Callable[[RunningQuery, Batch], None]:
         """The same, after the board of the query."""
 
-        def told(running: Running, batch: Batch) -> None:
+        def told(running: RunningQuery, batch: Batch) -> None:
             self._told(running, batch)
             tell(running, batch)
 
         return told
 
-    def _told(self, running: Running, batch: Batch) -> None:
+    def _told(self, running: RunningQuery, batch: Batch) -> None:
         name = running.job.name
         if name not in self._boards:
             return

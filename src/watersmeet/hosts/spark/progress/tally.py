@@ -10,8 +10,7 @@ from typing import Any
 
 from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.bucket.lateness import most_by_stream, rows_by_stream
-from watersmeet.hosts.spark.bucket.output import TOLD
-from watersmeet.hosts.spark.dataframe import FIRST, OBSERVED
+from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, TOLD
 from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
 from watersmeet.runtime.progress import clock_time, losses, short

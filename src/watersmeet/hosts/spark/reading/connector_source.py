@@ -6,7 +6,7 @@ lanes had rows that the batch leaves for later, as time waits for them: a repeat
 the last that were read, so that it is told when one was written anew since.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in
-connector_stream.py.
+connector_packets.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import json
 import logging
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.reading.stream_reader import NEWEST, PACKED, Moments, Offset, StreamReader
+from watersmeet.hosts.spark.reading.partitions import NEWEST, PACKED, LanePartition, Moments, Offset
+from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,20 +51,6 @@ class PackedLanes(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         return LanesReader(dict(self.options))
-
-
-@dataclass
-class LanePartition(InputPartition):
-    """What lies in one lane between two offsets, and its place among the parts of the batch. `is_alone`: there is no
-    other lane. `waiting`: lanes with rows that the batch leaves for later, which one part tells for all."""
-
-    lane: str
-    after: Any
-    upto: Any
-    number: int
-    moments: Moments = field(default_factory=Moments)
-    is_alone: bool = True
-    waiting: tuple[str, ...] | None = None
 
 
 class LanesReader(StreamReader):
@@ -203,10 +189,10 @@ class LanesReader(StreamReader):
         return [*rows, *self.end_told(start, end)]
 
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.connector_stream import packets_of_lane
+        from watersmeet.hosts.spark.reading.connector_packets import packets_of_lane
 
         assert isinstance(partition, LanePartition)
-        yield from packets_of_lane(self.encoded_job, self.encoded_lanes, self.source, partition)
+        yield from packets_of_lane(self.encoded_job, lanes_from(self.encoded_lanes), self.source, partition)
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
@@ -238,10 +224,10 @@ class LaneRows(PackedLanes):
 
 class LaneRowsReader(LanesReader):
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.connector_stream import rows_of_lane
+        from watersmeet.hosts.spark.reading.connector_packets import rows_of_lane
 
         assert isinstance(partition, LanePartition)
-        yield from rows_of_lane(self.encoded_job, self.encoded_lanes, partition)
+        yield from rows_of_lane(self.encoded_job, lanes_from(self.encoded_lanes), partition)
 
 
 def _are_alone(offsets: Offsets) -> bool:

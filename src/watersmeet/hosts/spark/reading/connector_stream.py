@@ -1,39 +1,23 @@
-"""The rows of a connector read straight into packets, where its lanes are read (see connector_source.py)."""
+"""What a connector reads as an unbounded stream on Spark: what the driver knows of it (see connector_source.py)."""
 
 from __future__ import annotations
 
 import base64
-import pickle
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from watersmeet.hosts.spark.exchange.pack import left_out_packets, waiting_packets
-from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.reading.connector_source import (
-    FORMAT,
-    ROWS_FORMAT,
-    LanePartition,
-    LaneRows,
-    PackedLanes,
-    lanes_from,
-)
-from watersmeet.hosts.spark.reading.file_stream import encoded, packed_rows, packets_of_bad, shipped, with_newest
-from watersmeet.hosts.spark.types import spark_layout, spark_schema
-from watersmeet.io.bad_rows import OnBad
-from watersmeet.io.conform import conform, enter
+from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.reading.connector_source import FORMAT, ROWS_FORMAT, LaneRows, PackedLanes
+from watersmeet.hosts.spark.reading.source_packets import encoded
+from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.contract import Slice
 from watersmeet.io.connectors.history import HistoryThenLive
 from watersmeet.io.connectors.own_files import LOADED
 from watersmeet.model.catalog import Stream
-from watersmeet.runtime.bad_records import refusal
 
 _pickle: Any = cloudpickle
 
@@ -69,73 +53,3 @@ class LanedStream:
         lanes = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
         return {"lanes": lanes} | ({} if limit is None else {"maxRows": str(limit)})
-
-
-def packets_of_lane(
-    encoded_job: str, encoded_lanes: str, source: str, partition: LanePartition
-) -> Iterator[pa.RecordBatch]:
-    job, _ = shipped(encoded_job)
-    stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
-    bad: list[pa.RecordBatch] = []
-    left_out: list[int] = []
-    if partition.waiting is not None and not stream.by_arrival:  # what arrives now is not behind
-        yield with_newest(waiting_packets(job, source, partition.waiting), 0)  # a time of 1970 moves no watermark
-
-    def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return batches_of_lane(lanes_from(encoded_lanes), partition, wanted, stream, bad.append, left_out.append)
-
-    lane, is_alone = partition.lane, partition.is_alone
-    yield from packed_rows(job, source, read, partition.number, partition.moments, lane=lane, is_alone=is_alone)
-    yield from packets_of_bad(job, source, bad)
-    if sum(left_out):
-        yield with_newest(left_out_packets(stream, sum(left_out)), 0)
-
-
-def rows_of_lane(encoded_stream: str, encoded_lanes: str, partition: LanePartition) -> Iterator[pa.RecordBatch]:
-    """The rows themselves, as Spark has them."""
-    stream: Stream
-    stream, _ = pickle.loads(base64.b64decode(encoded_stream))
-    schema = stream.given_schema
-    layout = spark_layout(schema)
-    for batch in batches_of_lane(lanes_from(encoded_lanes), partition, schema, stream, _nobody_takes, _nobody_counts):
-        yield conform(enter(batch, schema, stream), layout)
-
-
-def batches_of_lane(
-    source: ConnectedSource,
-    partition: LanePartition,
-    wanted: pa.Schema,
-    stream: Stream,
-    on_bad: OnBad,
-    on_left_out: Callable[[int], None],
-) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a part of a lane, as queries see them. Records that cannot be read are handed over where
-    the stream says what becomes of them; of rows on the other side of a handover is told how many they are."""
-    keeps_going = stream.arrival.keeps_going
-    # Of records that cannot be read all columns are told.
-    taken = source if keeps_going else replace(source, held=_some(source.held, wanted))
-    taken = taken.telling(stream, on_bad)
-    before = 0
-    with closing(source.laned):
-        for lot in source.laned.read(Slice(partition.lane, partition.after, partition.upto)):
-            rows, unfit = taken.readable(lot.rows, before if keeps_going else None)
-            before += lot.rows.num_rows
-            on_left_out(lot.left_out)
-            for bad in (lot.bad, unfit):
-                if bad is not None and bad.num_rows:
-                    if not keeps_going:
-                        raise refusal(stream, bad)
-                    on_bad(bad)
-            yield rows.select(wanted.names) if keeps_going else rows
-
-
-def _some(held: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    return pa.schema([held.field(name) for name in wanted.names])
-
-
-def _nobody_counts(rows: int) -> None:
-    assert not rows, "streams that have a history are read into packets"
-
-
-def _nobody_takes(records: pa.RecordBatch) -> None:
-    raise AssertionError("streams that leave records out are read into packets")

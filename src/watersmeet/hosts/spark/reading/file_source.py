@@ -6,7 +6,7 @@ those looked, so that it is told when one has changed since. The last offset of 
 run: with it every bucket is told that the stream has ended.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in
-file_stream.py.
+file_packets.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import glob
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.reading.stream_reader import NEWEST, PACKED, Moments, Offset, StreamReader
+from watersmeet.hosts.spark.reading.partitions import NEWEST, PACKED, FilePartition, Moments, Offset
+from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 from watersmeet.io.connectors.changed_files import Changed, Look, difference, told_of
 
 if TYPE_CHECKING:
@@ -46,20 +46,6 @@ class PackedFiles(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         return PackedReader(dict(self.options))
-
-
-@dataclass
-class FilePartition(InputPartition):
-    """One file, its place among the files of the batch, and when that was planned."""
-
-    path: str
-    number: int
-    limit_us: int | None = None
-    arrival_us: int | None = None
-
-    @property
-    def moments(self) -> Moments:
-        return Moments(self.limit_us, self.arrival_us)
 
 
 class PackedReader(StreamReader):
@@ -137,7 +123,7 @@ class PackedReader(StreamReader):
         return [*files, *self.end_told(start, end)]
 
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.file_stream import packets_of_file
+        from watersmeet.hosts.spark.reading.file_packets import packets_of_file
 
         assert isinstance(partition, FilePartition)
         yield from packets_of_file(self.encoded_job, self.source, partition)
@@ -156,7 +142,7 @@ class RowsFiles(PackedFiles):
 
 class RowsReader(PackedReader):
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.file_stream import rows_of_file
+        from watersmeet.hosts.spark.reading.file_packets import rows_of_file
 
         assert isinstance(partition, FilePartition)
         yield from rows_of_file(self.encoded_job, self.source, partition)

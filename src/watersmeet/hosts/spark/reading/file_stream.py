@@ -1,49 +1,29 @@
-"""Files read straight into packets, so that Spark never makes rows of them (see file_source.py)."""
+"""Files as an unbounded stream on Spark: what the driver knows of them (see file_source.py for what is read when)."""
 
 from __future__ import annotations
 
-import base64
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from watersmeet.errors import CatalogError, DataError, SourceError
-from watersmeet.hosts.spark.exchange.pack import PACKED_SCHEMA, bad_packets, end_packets, gathered, packets, timed
-from watersmeet.hosts.spark.exchange.placement import Placing
-from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.reading.file_source import (
-    FORMAT,
-    ROWS_FORMAT,
-    FilePartition,
-    PackedFiles,
-    RowsFiles,
-    listing,
-)
+from watersmeet.errors import CatalogError, SourceError
+from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.reading.file_packets import check_file, held, read_file
+from watersmeet.hosts.spark.reading.file_source import FORMAT, ROWS_FORMAT, PackedFiles, RowsFiles, listing
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files
-from watersmeet.hosts.spark.reading.stream_reader import NEWEST, Moments
-from watersmeet.hosts.spark.types import spark_layout, spark_schema
-from watersmeet.io.bad_rows import OnBad
-from watersmeet.io.conform import check_columns, conform, enter
-from watersmeet.io.event_times import without_nulls
-from watersmeet.io.files import FileSource, first_schema, readable, undeclared, with_nanoseconds
+from watersmeet.hosts.spark.reading.source_packets import encoded
+from watersmeet.hosts.spark.types import spark_schema
+from watersmeet.io.files import first_schema, readable, undeclared
 from watersmeet.io.formats import Csv, Format, Parquet
-from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
-from watersmeet.model.arriving import stamped
+from watersmeet.io.read_times import doubt_unit
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import Times
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.plan.nodes import Input
 
-READ_ROWS = 1 << 18
 FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
-PARQUET = Parquet()
 
 
 @dataclass(frozen=True)
@@ -102,7 +82,7 @@ class FileStream:
             if found is None:
                 continue
             if reading is not None and pa.types.is_timestamp(declared.field(reading.column).type):
-                declared = _held(declared, found, reading, self.format)
+                declared = held(declared, found, reading, self.format)
             check_file(self.format, found, declared, name, path)
 
     def _look_at_times(self, schema: pa.Schema, name: str, reading: TimeReading) -> None:
@@ -164,207 +144,3 @@ class ParquetStream(FileStream):
     Give it to `Session(spark).stream(…)` as data. Files must appear whole (write elsewhere, then move), as for
     Spark's own file source.
     """
-
-
-class PackedStream(Protocol):
-    """A stream that hands packets to Spark, and knows when it ends."""
-
-    def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
-        """Of its packets, for a job."""
-
-    def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
-        """The same stream as ordinary Spark rows."""
-
-
-def packed_dataframe(
-    spark: SparkSession, job: SparkJob, source: str, stream: PackedStream, late_ms: int, ending: str | None = None
-) -> DataFrame:
-    """The packets of a source, with the watermark its rows drive. A run of the name `ending` tells when it ends."""
-    # Whoever packs rows joins nothing, so the static tables need not travel.
-    reader = stream.packed_reader(spark, replace(job, tables={})).option("source", source)
-    if ending is not None:
-        reader = reader.option("ending", ending)
-    relation = next(stream_of(one) for one in job.streams if one.relation.name == source)
-    if relation.arrival.max_future_us is not None:
-        reader = reader.option("maxFuture", str(relation.arrival.max_future_us))
-    if relation.by_arrival:
-        reader = reader.option("arrival", "true")
-    columns = [field.name for field in PACKED_SCHEMA]
-    return reader.load().withWatermark(NEWEST, f"{late_ms} milliseconds").select(*columns)
-
-
-def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
-    """What tells every bucket that a stream has ended in a run."""
-    job, _ = shipped(encoded_job)
-    # A time of 1970 moves no watermark.
-    return with_newest(end_packets(job, {source}, run), 0)
-
-
-# Reads columns of a stream, of whatever it is read from.
-Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
-
-
-def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
-    job, format_ = shipped(encoded_job)
-    bad: list[pa.RecordBatch] = []
-
-    def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
-        if stream.arrival.keeps_going:
-            return _readable_rows(partition.path, stream, format_, bad.append)
-        return read_file(partition.path, wanted, source, format_, stream.rounding, stream.reading)
-
-    # Without a header, columns are known by their position, so all of them are named to the reader.
-    by_position = isinstance(format_, Csv) and not format_.header
-    yield from packed_rows(job, source, read, partition.number, partition.moments, whole=by_position)
-    yield from packets_of_bad(job, source, bad)
-
-
-def packets_of_bad(job: SparkJob, source: str, records: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What tells of records of a source that cannot be read, if there are any."""
-    if records:
-        stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
-        yield with_newest(bad_packets(stream, records), 0)  # a time of 1970 moves no watermark
-
-
-def _readable_rows(path: str, stream: Stream, format_: Format, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
-    """The rows of a file with all their columns, read as in-process; what cannot be read is handed over."""
-    file = Path(path)
-    source = FileSource(
-        stream.name,
-        (file,),
-        format_,
-        stream.given_schema,
-        path,
-        declared=True,
-        rounding=stream.rounding,
-        reading=stream.reading,
-        stream=stream,
-    )
-    with readable(file):
-        for lot in source.lots(file, READ_ROWS):
-            if lot.bad is not None:
-                on_bad(lot.bad)
-            yield lot.rows
-
-
-def packed_rows(
-    job: SparkJob,
-    source: str,
-    read: Read,
-    number: int,
-    moments: Moments,
-    *,
-    whole: bool = False,
-    lane: str = "",
-    is_alone: bool = True,
-) -> Iterator[pa.RecordBatch]:
-    """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
-    only those that the query needs. `lane`: that of the rows, if they have one; `is_alone`: there is no other."""
-    inputs = [one for one in job.streams if one.relation.name == source]
-    placings = [Placing(job, one) for one in inputs]
-    needed = {name for one in inputs for name in job.columns_needed(one)}
-    stream = stream_of(inputs[0])
-    whole = whole or stream.late_to is not None
-    wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
-    if stream.by_arrival:
-        wanted = _without_moments(wanted, stream)
-    batches = read(wanted, stream)
-    if moments.arrival_us is not None:
-        batches = _arrived(batches, stream, moments.arrival_us)
-    for place, group in enumerate(gathered(batches)):
-        limit_us, times = moments.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
-        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, lane=lane)
-        usual = times if limit_us is None else times[times <= limit_us]
-        # Spark would take the newest of all lanes for what a stream has reached, and refuse answers from slower ones.
-        yield with_newest(packed, int(usual.max(initial=0)) if is_alone else 0)
-
-
-def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
-    """The columns to read; one of them at least, as rows without any cannot be counted."""
-    read = [field for field in wanted if field.name != stream.time]
-    return pa.schema(read or [stream.given_schema.field(0)])
-
-
-def _arrived(batches: Iterator[pa.RecordBatch], stream: Stream, moment_us: int) -> Iterator[pa.RecordBatch]:
-    field = stream.schema.field(stream.time)
-    return (stamped(batch, field, moment_us) for batch in batches)
-
-
-def rows_of_file(encoded_stream: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
-    """The rows themselves, as Spark has them."""
-    stream: Stream
-    stream, format_ = pickle.loads(base64.b64decode(encoded_stream))
-    schema = stream.given_schema
-    layout = spark_layout(schema)
-    for batch in read_file(partition.path, schema, source, format_, stream.rounding, stream.reading):
-        yield conform(enter(batch, schema, stream), layout)
-
-
-def encoded(job: SparkJob | Stream, beside: Format | None = None) -> str:
-    """What travels with a data source, whose options are texts: a job or a stream, and the format of its files."""
-    return base64.b64encode(pickle.dumps((job, beside))).decode()
-
-
-def shipped(encoded_job: str) -> tuple[SparkJob, Format]:
-    job, format_ = pickle.loads(base64.b64decode(encoded_job))
-    return job, format_
-
-
-def read_file(
-    path: str,
-    wanted: pa.Schema,
-    source: str,
-    format_: Format = PARQUET,
-    rounding: str = "error",
-    reading: TimeReading | None = None,
-    max_rows: int = READ_ROWS,
-) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a file as it has them, after a check that their types fit; event times that are written in
-    some way as timestamps. Text is read with all its digits where they may be rounded."""
-    file = Path(path)
-    with readable(file):
-        found = format_.schema(file, wanted)
-        if found is None:
-            return
-        if reading is not None:
-            wanted = _held(wanted, found, reading, format_)
-        check_file(format_, found, wanted, source, path)
-        finest = wanted if format_.has_footer or rounding == "error" else with_nanoseconds(wanted)
-        batches = format_.read(file, finest, found, max_rows)
-        yield from batches if reading is None else _with_times(batches, reading, source, path)
-
-
-def _held(wanted: pa.Schema, found: pa.Schema, reading: TimeReading, format_: Format) -> pa.Schema:
-    """The wanted columns as a file holds them."""
-    if reading.column not in found.names:
-        return wanted
-    return reading.held(wanted, stored_type(found.field(reading.column).type, reading, format_))
-
-
-def _with_times(
-    batches: Iterator[pa.RecordBatch], reading: TimeReading, source: str, path: str
-) -> Iterator[pa.RecordBatch]:
-    before = 0
-    for batch in batches:
-        try:
-            yield read_batch(batch, reading, Place(before, path))
-        except DataError as error:
-            raise DataError(f"stream {source!r}: {error.message}", hint=error.hint) from None
-        before += batch.num_rows
-
-
-def check_file(format_: Format, found: pa.Schema, wanted: pa.Schema, source: str, path: str) -> None:
-    """Refuse a file that lacks a column. Text is parsed with the wanted types, so there only the names count."""
-    if not format_.has_footer:
-        wanted = pa.schema([found.field(one.name) if found.names.count(one.name) == 1 else one for one in wanted])
-    check_columns(found, wanted, source, path)
-
-
-def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
-    return np.concatenate([timed(batch, one).times for batch in group])
-
-
-def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
-    """Packets with the time that Spark takes its watermark from."""
-    column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-    return packed.append_column(NEWEST, column)

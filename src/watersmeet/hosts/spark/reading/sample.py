@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.reading.file_packets import read_file
 from watersmeet.hosts.spark.reading.file_source import listing
-from watersmeet.hosts.spark.reading.file_stream import FileStream, read_file
+from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.io.conform import entered
 from watersmeet.io.formats import Parquet
 from watersmeet.io.sources import source_of

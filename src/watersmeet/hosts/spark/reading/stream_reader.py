@@ -10,42 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
+from watersmeet.hosts.spark.reading.partitions import EndPartition, Offset
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-NEWEST = "newest"
-PACKED = "bucket int, input int, part long, rows_in long, primary boolean, payload binary"
-# What Spark gives as an offset: numbers, texts and nested dicts, but no lists.
-Offset = dict[str, Any]
-
-
-@dataclass
-class Moments:
-    """What the clock said when a batch was planned: rows beyond `limit_us` move no watermark, and `arrival_us` is the
-    moment at which rows arrived, where that is their event time."""
-
-    limit_us: int | None = None
-    arrival_us: int | None = None
-
-    @classmethod
-    def of(cls, end: Offset) -> Moments:
-        def noted(name: str) -> int | None:
-            return int(end[name]) if name in end else None
-
-        return cls(noted("limit_us"), noted("arrival_us"))
-
-
-@dataclass
-class EndPartition(InputPartition):
-    """Tells the buckets that the stream has ended in a run."""
-
-    run: str
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -77,7 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [EndPartition(run)] if run is not None and run != start.get("ended") else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.file_stream import end_of_stream
+        from watersmeet.hosts.spark.reading.source_packets import end_of_stream
 
         if isinstance(partition, EndPartition):
             yield end_of_stream(self.encoded_job, self.source, partition.run)

@@ -1,0 +1,67 @@
+"""What the offsets and partitions of our own sources hold: where each part of a batch lies.
+
+Spark starts Python processes for every such source, so the module imports next to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+NEWEST = "newest"
+PACKED = "bucket int, input int, part long, rows_in long, primary boolean, payload binary"
+# What Spark gives as an offset: numbers, texts and nested dicts, but no lists.
+Offset = dict[str, Any]
+
+
+@dataclass
+class Moments:
+    """What the clock said when a batch was planned: rows beyond `limit_us` move no watermark, and `arrival_us` is the
+    moment at which rows arrived, where that is their event time."""
+
+    limit_us: int | None = None
+    arrival_us: int | None = None
+
+    @classmethod
+    def of(cls, end: Offset) -> Moments:
+        def noted(name: str) -> int | None:
+            return int(end[name]) if name in end else None
+
+        return cls(noted("limit_us"), noted("arrival_us"))
+
+
+@dataclass
+class EndPartition(InputPartition):
+    """Tells the buckets that the stream has ended in a run."""
+
+    run: str
+
+
+@dataclass
+class FilePartition(InputPartition):
+    """One file, its place among the files of the batch, and when that was planned."""
+
+    path: str
+    number: int
+    limit_us: int | None = None
+    arrival_us: int | None = None
+
+    @property
+    def moments(self) -> Moments:
+        return Moments(self.limit_us, self.arrival_us)
+
+
+@dataclass
+class LanePartition(InputPartition):
+    """What lies in one lane between two offsets, and its place among the parts of the batch. `is_alone`: there is no
+    other lane. `waiting`: lanes with rows that the batch leaves for later, which one part tells for all."""
+
+    lane: str
+    after: Any
+    upto: Any
+    number: int
+    moments: Moments = field(default_factory=Moments)
+    is_alone: bool = True
+    waiting: tuple[str, ...] | None = None

@@ -1,0 +1,106 @@
+"""What our own sources read, as packets: what those of files and of connectors have in common, in Spark's tasks."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.hosts.spark.exchange.pack import bad_packets, end_packets, gathered, packets, timed
+from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
+from watersmeet.hosts.spark.reading.partitions import NEWEST, Moments
+from watersmeet.io.event_times import without_nulls
+from watersmeet.io.formats import Format
+from watersmeet.model.arriving import stamped
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import Times
+from watersmeet.plan.nodes import Input
+
+# Reads columns of a stream, of whatever it is read from.
+Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
+
+
+def encoded(job: SparkJob | Stream, beside: Format | None = None) -> str:
+    """What travels with a data source, whose options are texts: a job or a stream, and the format of its files."""
+    return base64.b64encode(pickle.dumps((job, beside))).decode()
+
+
+def shipped(encoded_job: str) -> tuple[SparkJob, Format]:
+    job, format_ = pickle.loads(base64.b64decode(encoded_job))
+    return job, format_
+
+
+def shipped_stream(encoded_stream: str) -> tuple[Stream, Format]:
+    stream, format_ = pickle.loads(base64.b64decode(encoded_stream))
+    return stream, format_
+
+
+def packed_rows(
+    job: SparkJob,
+    source: str,
+    read: Read,
+    number: int,
+    moments: Moments,
+    *,
+    whole: bool = False,
+    lane: str = "",
+    is_alone: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
+    only those that the query needs. `lane`: that of the rows, if they have one; `is_alone`: there is no other."""
+    inputs = [one for one in job.streams if one.relation.name == source]
+    placings = [Placing(job, one) for one in inputs]
+    needed = {name for one in inputs for name in job.columns_needed(one)}
+    stream = stream_of(inputs[0])
+    whole = whole or stream.late_to is not None
+    wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
+    if stream.by_arrival:
+        wanted = _without_moments(wanted, stream)
+    batches = read(wanted, stream)
+    if moments.arrival_us is not None:
+        batches = _arrived(batches, stream, moments.arrival_us)
+    for place, group in enumerate(gathered(batches)):
+        limit_us, times = moments.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
+        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, lane=lane)
+        usual = times if limit_us is None else times[times <= limit_us]
+        # Spark would take the newest of all lanes for what a stream has reached, and refuse answers from slower ones.
+        yield with_newest(packed, int(usual.max(initial=0)) if is_alone else 0)
+
+
+def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
+    """The columns to read; one of them at least, as rows without any cannot be counted."""
+    read = [field for field in wanted if field.name != stream.time]
+    return pa.schema(read or [stream.given_schema.field(0)])
+
+
+def _arrived(batches: Iterator[pa.RecordBatch], stream: Stream, moment_us: int) -> Iterator[pa.RecordBatch]:
+    field = stream.schema.field(stream.time)
+    return (stamped(batch, field, moment_us) for batch in batches)
+
+
+def packets_of_bad(job: SparkJob, source: str, records: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What tells of records of a source that cannot be read, if there are any."""
+    if records:
+        stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
+        yield with_newest(bad_packets(stream, records), 0)  # a time of 1970 moves no watermark
+
+
+def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
+    """What tells every bucket that a stream has ended in a run."""
+    job, _ = shipped(encoded_job)
+    # A time of 1970 moves no watermark.
+    return with_newest(end_packets(job, {source}, run), 0)
+
+
+def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
+    return np.concatenate([timed(batch, one).times for batch in group])
+
+
+def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
+    """Packets with the time that Spark takes its watermark from."""
+    column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return packed.append_column(NEWEST, column)
