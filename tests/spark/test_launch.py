@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import watersmeet
 from tests.spark.harness import ROOT, SHORT_LIVED, unfolded
 from watersmeet.errors import SetupError
-from watersmeet.hosts.spark.launching import class_archive
+from watersmeet.hosts.spark.launching import class_archive, launch
 from watersmeet.hosts.spark.launching.launch import (
     CHANGELOG,
     JAVA_OPTIONS,
@@ -71,6 +72,13 @@ def test_small_batches_are_a_setting_that_the_users_own_win_over() -> None:
     assert theirs.get(JAVA_OPTIONS) == "-Xmx1g"
     with pytest.raises(SetupError, match=r"smallBatches is true or false, and 'yes' was given"):
         _start_conf("local[2]", {SMALL_BATCHES: "yes"}, "odd")
+
+
+def test_workers_are_told_the_folder_that_the_package_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the package itself: its modules, such as `query`, would stand before those of the user's functions."""
+    monkeypatch.setenv("PYTHONPATH", "")
+    launch._let_workers_import_us()
+    assert os.environ["PYTHONPATH"] == str(Path(watersmeet.__file__).parents[1])
 
 
 def test_memory_is_a_share_of_the_machine() -> None:

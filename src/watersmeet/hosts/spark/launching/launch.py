@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
+from watersmeet import version
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.launching import class_archive, daemon, local_files
@@ -28,6 +29,7 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 PARTITIONS = "spark.sql.shuffle.partitions"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+HOME = Path(version.__file__).parents[1]  # the folder that the package is in
 LOGGING = Path(__file__).with_name("log4j2.properties")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -319,10 +321,15 @@ def _connected(remote: str, chosen: Mapping[str, str], app_name: str) -> SparkSe
 
 def _let_workers_import_us() -> None:
     """Python workers find an installed package by themselves, and a source tree through PYTHONPATH."""
-    home = str(Path(__file__).parents[3])
+    if not workers_find_us():
+        paths = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), paths]))
+
+
+def workers_find_us() -> bool:
+    """Whether another start of this Python looks where this package is."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if Path(home).name not in ("site-packages", "dist-packages") and home not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [home, *paths]))
+    return str(HOME) in paths or HOME.name in ("site-packages", "dist-packages")
 
 
 def is_connect(spark: SparkSession) -> bool:

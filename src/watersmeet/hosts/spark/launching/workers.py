@@ -7,13 +7,11 @@ before the first query.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -23,7 +21,7 @@ from pyspark.sql import functions as F
 from watersmeet.code_sum import code
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.errors import OTHER_WORKERS, first_useful_line
-from watersmeet.hosts.spark.launching.launch import is_connect, is_local
+from watersmeet.hosts.spark.launching.launch import is_connect, is_local, workers_find_us
 from watersmeet.version import VERSION
 
 NEEDED = ("numpy", "numba", "pyarrow", "pandas", "sqlglot")
@@ -92,9 +90,7 @@ def _is_this_python(spark: SparkSession) -> bool:
     """Whether workers surely find what this process has: its program, and the package where that always looks."""
     if not _runs_here(spark) or shutil.which(spark.sparkContext.pythonExec) != sys.executable:
         return False
-    home = Path(__file__).parents[3]
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return str(home) in paths or home.name in ("site-packages", "dist-packages")
+    return workers_find_us()
 
 
 def _has_known_path(spark: SparkSession) -> bool:
