@@ -222,7 +222,7 @@ def _opened(path: Path, name: str, within: int | None, chosen_by: str) -> Privat
     try:
         status = os.fstat(handle)
         _check_folder(path, status, chosen_by)
-        if stat.S_IMODE(status.st_mode) != 0o700:  # ours and never open for writing: made by an earlier version
+        if stat.S_IMODE(status.st_mode) != 0o700:  # ours and never open for writing
             os.fchmod(handle, 0o700)
     except BaseException:
         os.close(handle)

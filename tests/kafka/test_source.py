@@ -112,7 +112,6 @@ def test_records_that_a_topic_has_lost_since_they_were_read_are_told(mock: MockC
     partition, after, upto, nexts, count = [0, 0, 3, [3, 0, 0, 0], 3]
     reader = source(mock.brokers, topic).reader()  # type: ignore[attr-defined]
     assert reader.again([partition, after, upto, nexts, count]).rows.num_rows == 2
-    assert reader.again([partition, after, upto, nexts]).rows.num_rows == 2  # as the first journals have it
     with pytest.raises(SourceError, match="has other records between offsets 0 and 3 than were read there before"):
         reader.again([partition, after, upto, nexts, count + 1])
     reader.close()

@@ -24,8 +24,7 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import Switch
 from watersmeet.physical.nodes import WindowJoinNode
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.method import Method
 from watersmeet.runtime import build as building
 

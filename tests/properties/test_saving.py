@@ -22,8 +22,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.operators.join import window_join
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import Switch
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.method import Method
 from watersmeet.runtime import build as building
 

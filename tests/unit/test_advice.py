@@ -17,7 +17,7 @@ from tests.unit.shedding_strategies import zipf
 from tests.unit.test_cli import call
 from watersmeet.advise import Advice, Trial, trials
 from watersmeet.advise.replay import Replay
-from watersmeet.advise.text import advice_text, recommendation
+from watersmeet.advise.report import advice_text, recommendation
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.explain.expected_recall import expected_recall, kept_shares, of_one_key
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +15,10 @@ import pytest
 import watersmeet as wm
 from tests.runners import Bag, bag_of
 from tests.unit.test_shedding_join import exactly, random_tables, selected
-from watersmeet.archive.description import ArchiveDescription
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
 from watersmeet.cli.commands import main
 from watersmeet.errors import DataError, OptionError, SinkError, SourceError
-from watersmeet.model.catalog import Catalog
-from watersmeet.plan.nodes import relations_below
-from watersmeet.sql import bind
 
 FORM = "2 RANGE"
 
@@ -146,32 +141,6 @@ def test_an_archive_of_another_format_is_told(tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
     with pytest.raises(DataError, match="format 99"):
         wm.complete(tmp_path)
-
-
-SAMPLES = Path(__file__).parent / "archives"
-# What the query of the samples lost: rows of a, of b, and the name beside them.
-LOST = [(0, 103, "zero"), (3, 106, "zero"), (6, 109, "zero"), (7, 104, "one"), (7, 110, "one"), (9, 106, "zero")]
-
-
-def test_an_archive_of_format_1_is_completed_and_goes_on_being_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(SAMPLES / "format_1", "old")
-    assert sorted(tuple(row.values()) for row in wm.complete("old").to_pylist()) == LOST
-    written = json.loads(Path("old/watersmeet.json").read_text())
-    assert written["format"] == 1
-    plan = ArchiveDescription.read(Path("old")).plan()
-    assert Archive.for_writing("old", plan).description.sql == plan.sql
-    other = bind(plan.sql.replace("b.id > 100", "b.id > 101"), catalog_of(written), "Europe/Paris")
-    with pytest.raises(SinkError, match="belongs to another query"):
-        Archive.for_writing("old", other)
-
-
-def catalog_of(written: dict) -> Catalog:
-    described = ArchiveDescription(**written).plan()
-    catalog = Catalog()
-    for relation in relations_below(described.root):
-        catalog.add(relation)
-    return catalog
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------

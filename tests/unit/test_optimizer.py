@@ -26,8 +26,7 @@ from watersmeet.optimizer.estimate_join import COMPARED_ROW_NS, busy_ns, estimat
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.statistics import InputStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import InputStatistics, JoinStrategy
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query

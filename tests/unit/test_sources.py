@@ -17,7 +17,8 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 from watersmeet.errors import SourceError
-from watersmeet.io.sources import Source, source_from_options, source_of
+from watersmeet.io.declared_source import source_from_options
+from watersmeet.io.sources import Source, source_of
 
 TABLE = pa.table(
     {

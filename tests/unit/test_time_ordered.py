@@ -19,7 +19,8 @@ import watersmeet as wm
 from watersmeet.errors import DataError, SetupError
 from watersmeet.io import spill
 from watersmeet.io import time_ordered_files as files
-from watersmeet.io.sources import TableSource, source_from_options, source_of
+from watersmeet.io.declared_source import source_from_options
+from watersmeet.io.sources import TableSource, source_of
 from watersmeet.io.spill import END, Piece, TimeSorter
 from watersmeet.io.time_ordered import batches_of, in_order
 from watersmeet.model.arrival import Arrival

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,8 +19,6 @@ from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan, relations_below
 
 FORMAT = 2
-# Format 1 has a sum of other words, made anew from the query that it holds as well.
-_READ = (1, FORMAT)
 FILE = "watersmeet.json"
 
 
@@ -53,14 +51,12 @@ class ArchiveDescription:
         path = folder / FILE
         with reading(folder, path):
             told = json.loads(path.read_text(encoding="utf-8"))
-        if told.get("format") not in _READ:
+        if told.get("format") != FORMAT:
             raise DataError(
-                f"{folder} is an archive of format {told.get('format')}, and this version reads formats "
-                f"{' and '.join(map(str, _READ))}",
+                f"{folder} is an archive of format {told.get('format')}, and this version reads format {FORMAT}",
                 hint="complete it with the version that wrote it",
             )
-        held = cls(**told)
-        return held if held.format == FORMAT else replace(held, fingerprint=fingerprint_of(held.plan()))
+        return cls(**told)
 
     def write(self, folder: Path) -> None:
         # The format stands first, for people who open the file.

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from watersmeet.advise.plot import check_plot, draw_advice
-from watersmeet.advise.report import Advice
-from watersmeet.advise.text import advice_text
+from watersmeet.advise.report import Advice, advice_text, check_plot, draw_advice
 from watersmeet.advise.trials import OnStep, advise
 from watersmeet.noticing import unheard
 from watersmeet.runtime.script import Job, read_script

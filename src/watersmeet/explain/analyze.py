@@ -17,8 +17,7 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
 from watersmeet.physical.nodes import WindowJoinNode
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_plan, built_join
 from watersmeet.runtime.metrics import Metrics

@@ -11,8 +11,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
 from watersmeet.physical.nodes import FromManyNode, JoinNode, OuterJoinNode
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.nodes import Input, Join, Plan, Project
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -12,26 +12,16 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
-from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.opening import open_source, open_table
-from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.files import open_files
-from watersmeet.io.formats import format_named
-from watersmeet.io.providers import is_provided, provided
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, read_table
-from watersmeet.model.arrival import PARSERS
-from watersmeet.model.arriving import named_time
 from watersmeet.model.names import column_named
 from watersmeet.model.plain_types import is_run_or_view
-from watersmeet.model.time_reading import TimeReading, time_reading
+from watersmeet.model.time_reading import TimeReading
 
 _KINDS_OF_DATA = (
     "a pyarrow Table or RecordBatchReader, an iterable of RecordBatches, a pandas or polars frame, "
     "or the path of a Parquet, CSV or JSON file"
 )
-
-
-_OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
 
 
 class Source(Protocol):
@@ -333,52 +323,8 @@ def _unknown(data: object, name: str, inside: str | None = None) -> SourceError:
     return SourceError(f"stream {name} cannot be read from a {what}", hint=f"give {_KINDS_OF_DATA}")
 
 
-def _of_provided(table: pa.Table, name: str, kind: str, declared: pa.Schema | None) -> TableSource:
+def provided_source(table: pa.Table, name: str, kind: str, declared: pa.Schema | None) -> TableSource:
     if declared is None:
         return _of_table(table, name)
     check_columns(table.schema, declared, name, kind)
     return TableSource(table.select(declared.names), declared)
-
-
-def source_from_options(
-    name: str,
-    options: Mapping[str, str],
-    declared: pa.Schema | None,
-    *,
-    may_be_empty: bool = False,
-    is_table: bool = False,
-) -> Source:
-    """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone. may_be_empty: its
-    files may still come. is_table: it is read once, for a static table."""
-    given = {key.lower(): value for key, value in options.items()}
-    kind = given.get("source", "").lower() or None
-    path = given.get("path")
-    if kind is not None and is_provided(kind):
-        made = _of_provided(provided(kind, given), name, kind, declared)
-        reading = reading_from(given)
-        return made if reading is None else with_times(made, reading, name)
-    connector = connector_of("source", given)
-    if connector is not None:
-        if is_table and connector.table is not None:
-            return open_table(connector, name, given, declared)
-        live = open_source(connector, name, given, declared, reading_from(given))
-        return _with_history(live, given) if "history" in given else live
-    if kind is not None:
-        format_named(kind, given)  # an unknown source is told before a missing path
-    if not path:
-        raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
-    rounding, reading = given.get("rounding", "error").lower(), reading_from(given)
-    return open_files(name, path, kind, given, declared, rounding, reading, may_be_empty=may_be_empty)
-
-
-def _with_history(live: ConnectedSource, options: Mapping[str, str]) -> Source:
-    from watersmeet.io.history import with_history  # which opens the history with what is above
-
-    return with_history(live, options)
-
-
-def reading_from(options: Mapping[str, str]) -> TimeReading | None:
-    """How event times are written, as options say it, whose names are in lower case; they were checked before."""
-    said = {name: PARSERS[name](options[name]) for name in _OF_READING if name in options}
-    time = options.get("time")
-    return time_reading(None if time is None else named_time(time), said)

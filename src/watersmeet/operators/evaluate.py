@@ -27,6 +27,7 @@ from watersmeet.operators.scalar import (
     numbers,
     pieces,
     regex,
+    subscripts,
     text,
     time_texts,
 )
@@ -40,10 +41,10 @@ EventTimes = Callable[[], pa.Array]
 # NULL in any argument of these makes the result NULL.
 _FAMILIES = (
     arithmetic, numbers, text, pieces, characters, regex, formatting, digests, json_texts, instants, calendar,
-    time_texts, lists, casts,
+    time_texts, lists, subscripts, casts,
 )  # fmt: skip
 _STRICT: dict[str, Function] = {name: function for one in _FAMILIES for name, function in one.FUNCTIONS.items()}
-_LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT}
+_LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT, **subscripts.LENIENT}
 
 
 def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:

@@ -19,8 +19,7 @@ from watersmeet.model.windows import Range
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.stages import optimize
-from watersmeet.physical.statistics import InputStatistics
-from watersmeet.physical.strategy import Code, JoinStrategy
+from watersmeet.physical.strategy import Code, InputStatistics, JoinStrategy
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join, Plan, relations_below

@@ -19,8 +19,7 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
 from watersmeet.physical.estimate import Known
-from watersmeet.physical.statistics import InputStatistics, Values
-from watersmeet.physical.strategy import Code, Comparison, JoinStrategy
+from watersmeet.physical.strategy import Code, Comparison, InputStatistics, JoinStrategy, Values
 from watersmeet.plan.expressions import Call, Column, Expression
 from watersmeet.plan.nodes import Input
 

@@ -12,8 +12,7 @@ from watersmeet.optimizer.choose_routes import with_routes
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.estimate_join import busy_ns
 from watersmeet.physical.estimate import Switch
-from watersmeet.physical.statistics import InputStatistics, JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy, Route
+from watersmeet.physical.strategy import InputStatistics, JoinStatistics, JoinStrategy, Route
 
 log = logging.getLogger("watersmeet.optimizer")
 

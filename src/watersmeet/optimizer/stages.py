@@ -8,8 +8,7 @@ from watersmeet.optimizer.choose_settings import choose_settings
 from watersmeet.optimizer.classify_predicates import classify_predicates
 from watersmeet.optimizer.close_equalities import close_equalities
 from watersmeet.optimizer.estimate_rows import estimate_rows
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.types import is_instant
@@ -19,9 +21,7 @@ from watersmeet.plan.identity import expression_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
 
-if TYPE_CHECKING:
-    from watersmeet.physical.statistics import JoinStatistics
-
+Values = npt.NDArray[np.int64]
 Access = Literal["hash", "sorted", "scan"]
 Order = Literal["lt", "le", "gt", "ge", "ne"]
 MIRRORED: dict[Order, Order] = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
@@ -65,6 +65,23 @@ class Code:
 @cache
 def _word(expression: Expression) -> str:
     return expression_text(expression)
+
+
+@dataclass(frozen=True)
+class InputStatistics:
+    """What was measured of one input while it flowed: rows a second of event time, rows kept, and of some codes the
+    number of values and a sample.
+
+    Samples of all codes of an input are of the same rows, in the same order.
+    """
+
+    rate: float
+    rows: float
+    distinct: Mapping[Code, float] = field(default_factory=dict)
+    samples: Mapping[Code, Values] = field(default_factory=dict)
+
+
+JoinStatistics = Mapping[str, InputStatistics]
 
 
 @dataclass(frozen=True)

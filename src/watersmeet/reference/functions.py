@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP
 
 import pyarrow as pa
 
-from watersmeet.errors import DataError
 from watersmeet.model.time import UNITS_US
-from watersmeet.model.types import sql_type
 from watersmeet.reference import number_functions, text_functions
-from watersmeet.reference.values import Value, coerce
+from watersmeet.reference.number_functions import rounded
+from watersmeet.reference.values import Value
 from watersmeet.reference.zones import first_past, moment, nanoseconds, shown
 
-_EXACT = Context(prec=100)
 _US = 1_000  # nanoseconds
 Rule = Callable[[list[Value], pa.DataType], Value]
 
@@ -27,33 +24,6 @@ def matches_like(text: str, pattern: str) -> bool:
     wild = {"%": ".*", "_": "."}
     regex = "".join(wild.get(character) or re.escape(character) for character in pattern)
     return re.fullmatch(regex, text, re.DOTALL) is not None
-
-
-def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
-    """A number at so many decimal digits, by a rounding mode of the decimal module."""
-    if isinstance(value, int) and digits >= 0:
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return value
-    if isinstance(value, float):
-        return _rounded_double(value, mode, digits)
-    exact = Decimal(value)
-    result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
-    if pa.types.is_decimal(kind) and abs(result) >= 10 ** (kind.precision - kind.scale):
-        raise DataError(f"{result} does not fit in {sql_type(kind)}")
-    return int(result) if isinstance(value, int) else coerce(result, kind)
-
-
-def _rounded_double(value: float, mode: str, digits: int) -> float:
-    """By a power of ten, and a product or quotient with it, that are doubles, as in DuckDB."""
-    power = 10.0 ** abs(digits) if abs(digits) <= 308 else math.inf
-    moved = value * power if digits >= 0 else value / power
-    if not math.isfinite(moved):
-        return value
-    whole = math.copysign(float(Decimal(moved).to_integral_value(mode)), value)
-    if digits >= 0:
-        return whole / power
-    return whole * power if math.isfinite(whole * power) else 0.0
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_DOWN
+from decimal import ROUND_DOWN, Context, Decimal
 
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.reference.values import Value
+from watersmeet.model.types import sql_type
+from watersmeet.reference.values import Value, coerce
 
 Rule = Callable[[list[Value], pa.DataType], Value]
+_EXACT = Context(prec=100)
 
 
 def _refused(what: str) -> DataError:
@@ -94,9 +96,34 @@ def _atanh(value: float) -> float:
     return math.copysign(math.inf, value) if abs(value) == 1 else math.atanh(value)
 
 
-def _truncated(value: Value, digits: int, kind: pa.DataType) -> Value:
-    from watersmeet.reference.functions import rounded
+def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
+    """A number at so many decimal digits, by a rounding mode of the decimal module."""
+    if isinstance(value, int) and digits >= 0:
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    if isinstance(value, float):
+        return _rounded_double(value, mode, digits)
+    exact = Decimal(value)
+    result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
+    if pa.types.is_decimal(kind) and abs(result) >= 10 ** (kind.precision - kind.scale):
+        raise DataError(f"{result} does not fit in {sql_type(kind)}")
+    return int(result) if isinstance(value, int) else coerce(result, kind)
 
+
+def _rounded_double(value: float, mode: str, digits: int) -> float:
+    """By a power of ten, and a product or quotient with it, that are doubles, as in DuckDB."""
+    power = 10.0 ** abs(digits) if abs(digits) <= 308 else math.inf
+    moved = value * power if digits >= 0 else value / power
+    if not math.isfinite(moved):
+        return value
+    whole = math.copysign(float(Decimal(moved).to_integral_value(mode)), value)
+    if digits >= 0:
+        return whole / power
+    return whole * power if math.isfinite(whole * power) else 0.0
+
+
+def _truncated(value: Value, digits: int, kind: pa.DataType) -> Value:
     return rounded(value, ROUND_DOWN, digits, kind)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -51,6 +51,7 @@ from watersmeet.physical.nodes import (
     OuterJoinNode,
     OverChangingNode,
     OverStreamNode,
+    RowsNode,
     SetOperationNode,
     SnapshotsNode,
     SourceNode,
@@ -58,6 +59,7 @@ from watersmeet.physical.nodes import (
     ThresholdNode,
     TopKNode,
     ViewSourceNode,
+    WindowJoinNode,
     leaves_below,
 )
 from watersmeet.plan.algorithms import load
@@ -67,15 +69,28 @@ from watersmeet.plan.pipelines import PUBLISHED, PUBLISHED_OPERATORS
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin
     from watersmeet.operators.outer.outer_join import OuterJoin
-    from watersmeet.runtime.build import Builder
 
 TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
+
+
+class RowsBuilder(Protocol):
+    """Makes the operators whose answers are rows, and collects the joins among them."""
+
+    joins: list[WindowJoin]
+
+    def operator(self, node: RowsNode) -> Operator: ...
+
+    def window_join(self, node: WindowJoinNode) -> WindowJoin: ...
+
+    def outer_join(self, node: OuterJoinNode) -> OuterJoin: ...
+
+    def asof_join(self, node: AsofJoinNode) -> AsofJoin: ...
 
 
 class AnswerBuilder:
     """Turns nodes into operators, and collects where rows enter."""
 
-    def __init__(self, rows: Builder) -> None:
+    def __init__(self, rows: RowsBuilder) -> None:
         self._rows = rows
         self._leaves: dict[str, Leaf] = {}
         self._hops: list[Hop] = []

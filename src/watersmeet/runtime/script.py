@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, UnusedSinkWarning
 from watersmeet.io.connectors.added_time import known_columns
+from watersmeet.io.declared_source import source_from_options
 from watersmeet.io.files import FileSource
 from watersmeet.io.hidden_text import hidden, hiding
 from watersmeet.io.reopened import ReopenedFiles
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
-from watersmeet.io.sources import source_from_options
 from watersmeet.io.time_column import check_time_column
 from watersmeet.model.arrival import PARSERS, arrival_of, parse_reload
 from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments

@@ -29,7 +29,6 @@ from watersmeet.sql.counting import Test, counted, equal_to, is_null
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
-from watersmeet.sql.over import NamedWindows, OverBinder
 from watersmeet.sql.scope import Scope, event_time_type, field_index
 from watersmeet.sql.syntax import (
     AsDate,
@@ -63,8 +62,6 @@ class ExpressionBinder:
     clause: str
     aggregates: bool = False
     event_time: bool = True
-    windows: NamedWindows | None = None
-    """The windows that WINDOW names, where OVER may stand."""
     outputs: Mapping[str, Expression] = field(default_factory=dict)
     """What may be named besides columns, in lower case: those of the select list."""
 
@@ -256,7 +253,7 @@ class ExpressionBinder:
             case exp.WithinGroup():
                 return self.within(node)
             case exp.Window():
-                return self._over(node)
+                return self.over(node)
         raise self._unsupported(node)
 
     def _value_of_query(self, node: Subquery) -> Expression:
@@ -391,23 +388,22 @@ class ExpressionBinder:
             )
         return self.aggregate(call, only=condition)
 
-    def _over(self, node: exp.Window) -> Expression:
-        if self.windows is None:
-            if self.clause == "ORDER BY":
-                raise self.error(
-                    "OVER (…) cannot stand in ORDER BY",
-                    node,
-                    hint="select it under a name and order by that: SELECT …, f(x) OVER (…) AS y … ORDER BY y LIMIT 3",
-                )
-            nested = self.clause in ("OVER (…)", "an aggregate")
-            inner = "write the inner one in a query of its own: FROM (SELECT …, f(x) OVER (…) AS y FROM a) AS q"
-            around = "write QUALIFY …, or a query around it: SELECT * FROM (SELECT …, f(x) OVER (…) AS y …) WHERE y = 1"
+    def over(self, node: exp.Window) -> Expression:
+        """Refused: where it may stand, `OverBinder` binds."""
+        if self.clause == "ORDER BY":
             raise self.error(
-                f"OVER (…) cannot stand in {self.clause}" + ("" if nested else ", which comes before it"),
+                "OVER (…) cannot stand in ORDER BY",
                 node,
-                hint=inner if nested else around,
+                hint="select it under a name and order by that: SELECT …, f(x) OVER (…) AS y … ORDER BY y LIMIT 3",
             )
-        return OverBinder(self, self.windows).bind(node)
+        nested = self.clause in ("OVER (…)", "an aggregate")
+        inner = "write the inner one in a query of its own: FROM (SELECT …, f(x) OVER (…) AS y FROM a) AS q"
+        around = "write QUALIFY …, or a query around it: SELECT * FROM (SELECT …, f(x) OVER (…) AS y …) WHERE y = 1"
+        raise self.error(
+            f"OVER (…) cannot stand in {self.clause}" + ("" if nested else ", which comes before it"),
+            node,
+            hint=inner if nested else around,
+        )
 
     def within(self, node: exp.WithinGroup, inside: ExpressionBinder | None = None) -> Expression:
         """`PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)` is PERCENTILE(x, 0.5)."""

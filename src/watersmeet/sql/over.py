@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,10 +14,8 @@ from watersmeet.plan.expressions import Aggregate, Expression, Frame, Literal, O
 from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.over_functions import NEVER_CERTAIN, OFFSETS, OVER_FUNCTIONS, RANKINGS, over_type
 from watersmeet.sql import literals
+from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.syntax import Duration, span_of
-
-if TYPE_CHECKING:
-    from watersmeet.sql.expressions import ExpressionBinder
 
 NamedWindows = Mapping[str, exp.Window]
 ALL_BEFORE = Frame("range", None)
@@ -27,13 +24,25 @@ _FORM = "write ROWS BETWEEN 10 PRECEDING AND CURRENT ROW, or RANGE BETWEEN INTER
 _AHEAD = "LEAD(x) looks ahead; or let the rows in a window, and group them: FROM a [RANGE 1 HOUR] GROUP BY k"
 
 
-class OverBinder:
-    """Binds the functions of OVER in one clause, whose expressions `around` binds."""
+@dataclass(frozen=True)
+class OverBinder(ExpressionBinder):
+    """Binds expressions of a clause in which OVER may stand. `windows` are those that WINDOW names."""
 
-    def __init__(self, around: ExpressionBinder, named: NamedWindows) -> None:
+    windows: NamedWindows = field(default_factory=dict)
+
+    def over(self, node: exp.Window) -> Expression:
+        return _Calls(self).bind(node)
+
+
+class _Calls:
+    """Binds the functions of OVER in one clause, whose other expressions `around` binds."""
+
+    def __init__(self, around: OverBinder) -> None:
         self.around = around
-        self.inside = replace(around, clause="OVER (…)", windows=None)
-        self.named = named
+        self.inside = ExpressionBinder(
+            around.scope, "OVER (…)", around.aggregates, around.event_time, outputs=around.outputs
+        )
+        self.named = around.windows
 
     def bind(self, node: exp.Window) -> OverCall:
         window = self._resolved(node)

@@ -30,6 +30,7 @@ from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
+from watersmeet.sql.over import OverBinder
 from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
 from watersmeet.sql.scope import HIDDEN_TIME, Scope
 from watersmeet.sql.sources import ONCE
@@ -250,8 +251,7 @@ def _kept(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> E
     if select.qualify is None:
         return None
     named = {output.name.lower(): output.expression for output in outputs}
-    windows = _named_windows(select)
-    binder = ExpressionBinder(scope, "QUALIFY", aggregates=True, windows=windows, outputs=named)
+    binder = OverBinder(scope, "QUALIFY", aggregates=True, outputs=named, windows=_named_windows(select))
     return binder.condition(select.qualify)
 
 
@@ -283,7 +283,7 @@ def _have_windows(inputs: tuple[Input, ...]) -> bool:
 
 
 def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
-    binder = ExpressionBinder(scope, "the select list", aggregates=True, windows=_named_windows(select))
+    binder = OverBinder(scope, "the select list", aggregates=True, windows=_named_windows(select))
     outputs: list[GroupedOutput] = []
     taken: set[str] = set()
     for item in select.items:

@@ -38,7 +38,7 @@ class Owner:
 
 
 def owner_in(text: str | bytes | None, where: str = "the sink") -> Owner | None:
-    """None where nothing is written, as of versions before this.
+    """None where nothing is written.
 
     >>> owner_in('{"start": 2, "token": "0a1b2c3d"}').start, owner_in("") is None
     (2, True)

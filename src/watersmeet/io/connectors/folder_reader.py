@@ -86,8 +86,7 @@ class FolderReader:
         self._where = where
         self._ahead: deque[str] = deque()  # files that were found, by the time they were changed
         self._found: set[str] = set()  # the same
-        # The files that were read, or are being read, in order: a name, its size and when it was changed, or the name
-        # alone where an older checkpoint noted no more.
+        # The files that were read, or are being read, in order: a name, its size and when it was changed.
         self._begun: list[list[Any]] = []
         self._places: dict[str, int] = {}  # of each of them in that order
         self._cursor: _Cursor | None = None
@@ -155,8 +154,7 @@ class FolderReader:
 
     def resume(self, position: Position) -> None:
         self._close_cursor()
-        for one in position["done"]:
-            path, look = (one, []) if isinstance(one, str) else (one[0], one[1:])
+        for path, *look in position["done"]:
             self._note(path, look)
             if look:
                 self._before.append((path, Look(*look)))

@@ -11,8 +11,7 @@ from watersmeet.model.time import BEGINNING_US, UNITS_US, Times
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.sketch import REGISTERS, estimated_values, note_values
-from watersmeet.physical.statistics import InputStatistics, JoinStatistics
-from watersmeet.physical.strategy import Code
+from watersmeet.physical.strategy import Code, InputStatistics, JoinStatistics
 
 USUAL_HORIZON_US = 60_000_000
 SAMPLE_ROWS = 2048

@@ -36,8 +36,7 @@ from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch
-from watersmeet.physical.statistics import JoinStatistics
-from watersmeet.physical.strategy import JoinStrategy
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.expressions import Expression
 
 # How many combinations are found before their columns are gathered.

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.types import common_type, is_text
+from watersmeet.model.types import common_type
 from watersmeet.operators.scalar.values import (
     Function,
     Value,
     as_array,
-    as_text,
+    as_given,
     convert,
     from_numpy,
-    null_where,
-    numpy_of,
-    per_constant,
+    rows_of,
 )
 from watersmeet.plan.expressions import Call, Literal
 
@@ -30,15 +26,6 @@ Int64s = npt.NDArray[np.int64]
 
 def lengths(value: Value) -> Value:
     return pc.cast(pc.list_value_length(value), pa.int64())
-
-
-def _rows(args: Sequence[Value]) -> int:
-    """How many rows there are; a constant is one."""
-    return next((len(arg) for arg in args if not isinstance(arg, pa.Scalar)), 1)
-
-
-def _constant(args: Sequence[Value], made: pa.Array) -> Value:
-    return made[0] if all(isinstance(arg, pa.Scalar) for arg in args) else made
 
 
 def spread(value: Value, rows: int) -> tuple[Int64s, Int64s, pa.Array]:
@@ -59,80 +46,11 @@ def picked(value: Value, places: Int64s, rows: int) -> pa.Array:
     return elements.take(pa.array(np.where(there, starts + index, 0), mask=~there))
 
 
-def element(args: Sequence[Value], call: Call) -> Value:
-    rows = _rows(args)
-    if pa.types.is_map(args[0].type):
-        return _of_key(args, call)
-    if is_text(args[0].type):
-        return _constant(args, _characters(args, rows))
-    places = np.broadcast_to(numpy_of(args[1], 0), rows).astype(np.int64)
-    return _constant(args, picked(args[0], places, rows))
-
-
-def _of_key(args: Sequence[Value], call: Call) -> Value:
-    def lookup(group: Sequence[Value], call: Call) -> Value:
-        key = convert(group[1], group[0].type.key_type)
-        return pc.map_lookup(group[0], key, "first") if key.is_valid else pa.scalar(None, call.type)
-
-    return per_constant(1, lookup)(args, call)
-
-
-def _characters(args: Sequence[Value], rows: int) -> pa.Array:
-    from watersmeet.operators.scalar.text import substring
-
-    one = per_constant(1, substring)([*args, pa.scalar(1, pa.int64())], Call("substring", (), pa.string()))
-    # There is no character 0.
-    made = pc.if_else(pc.equal(args[1], 0), pa.scalar(""), one)
-    return as_array(null_where(pc.is_null(args[0]), made), rows)
-
-
-def cut(args: Sequence[Value], call: Call) -> Value:
-    """`x[first:last]`, both included; an end that is left out is NULL in the plan and does not bound."""
-    rows = _rows(args)
-    if is_text(args[0].type):
-        return _cut_text(args, call)
-    starts, sizes, elements = spread(args[0], rows)
-    first = _end(args[1], call.args[1], np.ones(rows, np.int64), sizes, rows)
-    last = _end(args[2], call.args[2], sizes, sizes, rows)
-    first = np.maximum(first, 1)
-    count = np.maximum(0, np.minimum(last, sizes) - first + 1)
-    ends = np.cumsum(count)
-    index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - count, count) + np.repeat(starts + first - 1, count)
-    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
-    made = pa.ListArray.from_arrays(offsets, elements.take(pa.array(index)))
-    unknown = [pc.is_null(as_array(arg, rows)) for arg, given in zip(args, call.args, strict=True) if not _open(given)]
-    missing = unknown[0]
-    for one in unknown[1:]:
-        missing = pc.or_(missing, one)
-    return _constant(args, pc.if_else(missing, pa.scalar(None, made.type), made).cast(call.type))
-
-
-def _cut_text(args: Sequence[Value], call: Call) -> Value:
-    """`s[2:3]`, by way of a list of characters."""
-    from watersmeet.operators.scalar.pieces import pieces
-
-    characters = pieces(as_text(args[0]), "")
-    made = cut([characters, *args[1:]], replace(call, type=pa.list_(pa.string())))
-    return pc.binary_join(made, "")
-
-
-def _open(given: Any) -> bool:
-    """An end that was not written."""
-    return isinstance(given, Literal) and given.value is None and pa.types.is_null(given.type)
-
-
-def _end(value: Value, given: Any, otherwise: Int64s, sizes: Int64s, rows: int) -> Int64s:
-    if _open(given):
-        return otherwise
-    places = np.broadcast_to(numpy_of(value, 1), rows).astype(np.int64)
-    return np.where(places < 0, sizes + places + 1, places)
-
-
 def _found(args: Sequence[Value]) -> tuple[Int64s, Value, int]:
     """The place of a value in each list, 0 where it is not."""
     from watersmeet.operators.scalar.comparisons import equal
 
-    rows = _rows(args)
+    rows = rows_of(args)
     starts, sizes, elements = spread(args[0], rows)
     ends = np.cumsum(sizes)
     within = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes)
@@ -150,18 +68,18 @@ def _found(args: Sequence[Value]) -> tuple[Int64s, Value, int]:
 
 def contains(args: Sequence[Value], call: Call) -> Value:
     places, _, rows = _found(args)
-    return _constant(args, as_array(from_numpy(places > 0, [as_array(a, rows) for a in args], pa.bool_()), rows))
+    return as_given(args, as_array(from_numpy(places > 0, [as_array(a, rows) for a in args], pa.bool_()), rows))
 
 
 def position(args: Sequence[Value], call: Call) -> Value:
     places, _, rows = _found(args)
     found = as_array(from_numpy(places, [as_array(a, rows) for a in args], pa.int64()), rows)
-    return _constant(args, pc.if_else(pc.equal(found, 0), pa.scalar(None, pa.int64()), found))
+    return as_given(args, pc.if_else(pc.equal(found, 0), pa.scalar(None, pa.int64()), found))
 
 
 def joined(args: Sequence[Value], call: Call) -> Value:
     """The elements as text, with something between them; NULLs are passed over."""
-    rows = _rows(args)
+    rows = rows_of(args)
     lists = as_array(args[0], rows)
     starts, sizes, elements = spread(lists, rows)
     ends = np.cumsum(sizes)
@@ -172,12 +90,12 @@ def joined(args: Sequence[Value], call: Call) -> Value:
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=rows))])
     packed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts.drop_null())
     made = pc.binary_join(packed, as_array(args[1], rows))
-    return _constant(args, pc.if_else(pc.is_null(lists), pa.scalar(None, pa.string()), made))
+    return as_given(args, pc.if_else(pc.is_null(lists), pa.scalar(None, pa.string()), made))
 
 
 def _folded(kernel: str) -> Function:
     def apply(args: Sequence[Value], call: Call) -> Value:
-        rows = _rows(args)
+        rows = rows_of(args)
         starts, sizes, elements = spread(args[0], rows)
         ends = np.cumsum(sizes)
         index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes) + np.repeat(starts, sizes)
@@ -186,7 +104,7 @@ def _folded(kernel: str) -> Function:
         grouped = pa.table({"owner": owner, "x": values}).group_by("owner").aggregate([("x", kernel)])
         made = grouped[f"x_{kernel}"].combine_chunks()
         place = pc.index_in(pa.array(np.arange(rows)), value_set=grouped["owner"].combine_chunks())
-        return _constant(args, convert(made.take(place), call.type))
+        return as_given(args, convert(made.take(place), call.type))
 
     return apply
 
@@ -199,13 +117,12 @@ def field(args: Sequence[Value], call: Call) -> Value:
 
 def pack(args: Sequence[Value], call: Call) -> Value:
     """Several arguments of an aggregate as one."""
-    rows = _rows(args)
+    rows = rows_of(args)
     arrays = [as_array(convert(arg, kind.type), rows) for arg, kind in zip(args, call.type, strict=True)]
-    return _constant(args, pa.StructArray.from_arrays(arrays, fields=list(call.type)))
+    return as_given(args, pa.StructArray.from_arrays(arrays, fields=list(call.type)))
 
 
 FUNCTIONS: dict[str, Function] = {
-    "element": element,
     "list_contains": contains,
     "list_position": position,
     "array_to_string": joined,
@@ -214,5 +131,4 @@ FUNCTIONS: dict[str, Function] = {
     "list_max": _folded("max"),
     "field": field,
 }
-# An end of a slice that was not written is no NULL.
-LENIENT: dict[str, Function] = {"slice": cut, "pack": pack}
+LENIENT: dict[str, Function] = {"pack": pack}

@@ -27,6 +27,16 @@ def as_array(value: Value, length: int) -> pa.Array:
     return pa.repeat(value, length) if value.is_valid else pa.nulls(length, value.type)
 
 
+def rows_of(args: Sequence[Value]) -> int:
+    """How many rows there are; a constant is one."""
+    return next((len(arg) for arg in args if not isinstance(arg, pa.Scalar)), 1)
+
+
+def as_given(args: Sequence[Value], made: pa.Array) -> Value:
+    """A constant, where all arguments are."""
+    return made[0] if all(isinstance(arg, pa.Scalar) for arg in args) else made
+
+
 def convert(value: Value, target: pa.DataType) -> Value:
     """A value in a type that may hold it: exact, except that numbers become the nearest double, decimals may lose
     digits behind the point, and instants and intervals those finer than their new unit."""

@@ -13,8 +13,7 @@ from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.opening import open_source
-from watersmeet.io.history import with_history
-from watersmeet.io.sources import reading_from, source_from_options
+from watersmeet.io.declared_source import reading_from, source_from_options, with_history
 from watersmeet.sql.syntax import CreateStream, CreateTable
 
 MAX_ROWS = "max_rows_per_batch"

@@ -30,11 +30,11 @@ from watersmeet.hosts.spark.reading.written_times import timed_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.registry import connector_named
+from watersmeet.io.declared_source import reading_from
 from watersmeet.io.files import subfolder_hint
 from watersmeet.io.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.io.providers import is_provided
 from watersmeet.io.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
-from watersmeet.io.sources import reading_from
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.names import column_named
 from watersmeet.model.time_reading import TimeReading

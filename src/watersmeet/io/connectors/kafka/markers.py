@@ -29,7 +29,7 @@ def marker_key(run: str, sink: str) -> bytes:
 
 @dataclass(frozen=True)
 class Marker:
-    """The last number, or -1; the owner is not known of records of earlier versions."""
+    """The last number, or -1, and which start wrote it, where it has claimed the sink."""
 
     number: int = -1
     owner: Owner | None = None

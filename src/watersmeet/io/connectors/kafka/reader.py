@@ -12,12 +12,13 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError, SourceGoneWarning
-from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, Slice, untold
-from watersmeet.io.connectors.identity import check_identity, made_anew
+from watersmeet.io.connectors.contract import LanedSource, Lot, Piece, Position, Range, Slice, untold
+from watersmeet.io.connectors.identity import check_identity, identity_of, made_anew
 from watersmeet.io.connectors.kafka.client import told
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_error
+from watersmeet.io.connectors.kafka.offsets import Topic
+from watersmeet.io.connectors.kafka.reading import Reading
 from watersmeet.io.connectors.kafka.records import Records
-from watersmeet.io.connectors.kafka.source import KafkaSource
 
 _WAIT_S = 0.05  # for the first record
 _MORE_S = 0.003  # for more, as every few rows cost a batch
@@ -39,10 +40,12 @@ class KafkaReader:
 
     pause_s = 0.0  # whoever polls need not wait: this waits itself
 
-    def __init__(self, source: KafkaSource) -> None:
+    def __init__(self, source: LanedSource, reading: Reading, asked: Callable[[], Topic]) -> None:
+        """asked: the topic as it is now."""
         self.tell: Callable[[Warning], None] = untold
         self._source = source
-        self._reading = source.reading
+        self._reading = reading
+        self._asked = asked
         self._next: dict[int, int] | None = None  # the next offset of every partition
         self._topic_id: str | None = None  # of the topic that the run began with
         self._ends: dict[int, int] = {}  # what was there when this began to read
@@ -91,9 +94,9 @@ class KafkaReader:
 
     def again(self, range: Range) -> Piece:
         """With the records that could not be read."""
-        partition, after, upto, nexts, *counted = range
+        partition, after, upto, nexts, count = range
         lots = list(self._source.read(Slice(str(partition), after, upto)))
-        if counted and counted[0] != sum(map(_count, lots)):  # the first journals had no number
+        if count != sum(map(_count, lots)):
             raise self._compacted(partition, after, upto)
         self._forget_ahead()
         self._next = dict(enumerate(nexts))
@@ -143,13 +146,13 @@ class KafkaReader:
         if self._client is None:
             self._begin()
             return
-        found = self._source.looked_at(_LOOK_S)
+        found = self._asked().looked_at(_LOOK_S)
         if found is None:  # the brokers are away for a moment
             return
         topic_id, there = found
         self._missed = 0 if there else self._missed + 1
         if self._missed >= _MISSED:
-            raise self._source.no_topic()
+            raise self._asked().no_topic()
         if None not in (topic_id, self._topic_id) and topic_id != self._topic_id:
             raise made_anew(self._source.description)
         self._take_new(sorted(set(there) - set(self._next or ())))
@@ -161,12 +164,12 @@ class KafkaReader:
             return
         assert self._next is not None
         assert self._client is not None
-        self._ends.update(self._source.ends(partitions))
+        self._ends.update(self._asked().ends(partitions))
         self._next.update(dict.fromkeys(partitions, 0))
         self._client.consumer.incremental_assign([TopicPartition(self._reading.topic, one, 0) for one in partitions])
 
     def _begin(self) -> None:
-        self._ends = self._source.ends()
+        self._ends = self._asked().ends()
         self._find_beginning()
         assert self._next is not None
         lost = [one for one in self._next if one not in self._ends]
@@ -181,7 +184,7 @@ class KafkaReader:
 
     def _find_beginning(self) -> None:
         if self._next is None:
-            self._topic_id = self._source.identity()
+            self._topic_id = identity_of(self._source)
             self._next = {int(lane): offset for lane, offset in self._source.begin().items()}
 
     def _nexts(self) -> list[int]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, SetupError, SourceError
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.contract import SourceOpening
+from watersmeet.io.connectors.kafka.client import Cluster
 from watersmeet.io.connectors.kafka.decoding.changes import DebeziumDecoder, UpsertDecoder
 from watersmeet.io.connectors.kafka.decoding.contract import Decoder
 from watersmeet.io.connectors.kafka.decoding.csv import CsvDecoder
 from watersmeet.io.connectors.kafka.decoding.json import JsonDecoder
 from watersmeet.io.connectors.kafka.decoding.moments import TimeColumn, time_column
 from watersmeet.io.connectors.kafka.decoding.raw import RawDecoder
+from watersmeet.io.connectors.kafka.offsets import Start
 from watersmeet.io.connectors.kafka.records import METADATA, RECORD_TIME, check_metadata
 from watersmeet.io.connectors.kafka.rows import RowMaker
 from watersmeet.io.connectors.kafka.schemas import avro_schema, file_of, wire_of
@@ -25,6 +28,19 @@ from watersmeet.model.types import is_bytes, is_text, sql_type
 from watersmeet.model.versions import parse_key
 
 VALUE = "value"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read, and how: all that a reader elsewhere must know."""
+
+    stream: str
+    cluster: Cluster
+    topic: str
+    start: Start
+    rows: RowMaker
+    group: str | None = None
+    label: str = ""
 
 
 def row_maker(opening: SourceOpening) -> tuple[RowMaker, str]:

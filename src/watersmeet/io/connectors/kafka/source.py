@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -14,29 +13,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import Lot, Offsets, Reader, Slice, SourceOpening
-from watersmeet.io.connectors.kafka.client import Cluster, cluster_of, told
+from watersmeet.io.connectors.kafka.client import cluster_of, told
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, give_back, gone, lend, read_error
-from watersmeet.io.connectors.kafka.offsets import Start, Topic, start_of
-from watersmeet.io.connectors.kafka.reading import row_maker
+from watersmeet.io.connectors.kafka.offsets import Topic, start_of
+from watersmeet.io.connectors.kafka.reading import Reading, row_maker
 from watersmeet.io.connectors.kafka.records import Records
-from watersmeet.io.connectors.kafka.rows import RowMaker
 
 _MOST = 1 << 14  # records that are decoded together
 _POLL_S = 0.2
 _MORE_S = 0.05  # how long more records are waited for when the first is there
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What is read, and how: all that a reader elsewhere must know."""
-
-    stream: str
-    cluster: Cluster
-    topic: str
-    start: Start
-    rows: RowMaker
-    group: str | None = None
-    label: str = ""
 
 
 class KafkaSource:
@@ -98,7 +83,7 @@ class KafkaSource:
     def reader(self) -> Reader:
         from watersmeet.io.connectors.kafka.reader import KafkaReader
 
-        return KafkaReader(self)
+        return KafkaReader(self, self.reading, lambda: self._asked)
 
     def note(self, offsets: Offsets) -> None:
         """Tell the group how far rows were read, where nobody keeps a reader: ordinary tools see the lag by it."""
@@ -126,17 +111,6 @@ class KafkaSource:
 
     def identity(self) -> str | None:
         return self._asked.identity()
-
-    def ends(self, partitions: list[int] | None = None) -> dict[int, int]:
-        return self._asked.ends(partitions)
-
-    def looked_at(self, timeout_s: float) -> tuple[str | None, list[int]] | None:
-        """The id of the topic and its partitions, as they are now, none if it is not there; None if no broker
-        answers."""
-        return self._asked.looked_at(timeout_s)
-
-    def no_topic(self) -> SourceError:
-        return self._asked.no_topic()
 
     def _messages(self, client: ReadingClient, part: Slice) -> Iterator[list[Message]]:
         """The records of a part, some at a time. Offsets may have gaps: of what was compacted, and of transactions."""

@@ -1,4 +1,4 @@
-"""Opens the history of a stream, which is any source, and puts it before what comes live."""
+"""Opens the source that the options of a declaration ask for, with its history before what comes live."""
 
 from __future__ import annotations
 
@@ -8,19 +8,64 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError
+from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.history import HistoryThenLive, handover_of, history_options
+from watersmeet.io.connectors.opening import open_source, open_table
+from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.event_times import OnSkipped
-from watersmeet.io.files import FileSource
-from watersmeet.io.sources import source_from_options
+from watersmeet.io.files import FileSource, open_files
+from watersmeet.io.formats import format_named
+from watersmeet.io.providers import is_provided, provided
+from watersmeet.io.sources import Source, provided_source, with_times
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.arrival import PARSERS, arrival_of
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.catalog import Stream
 from watersmeet.model.names import column_named, columns_hint
+from watersmeet.model.time_reading import TimeReading, time_reading
+
+_OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
+
+
+def source_from_options(
+    name: str,
+    options: Mapping[str, str],
+    declared: pa.Schema | None,
+    *,
+    may_be_empty: bool = False,
+    is_table: bool = False,
+) -> Source:
+    """The source that WITH (source = …, path = …) asks for; options of other hosts are left alone. may_be_empty: its
+    files may still come. is_table: it is read once, for a static table."""
+    given = {key.lower(): value for key, value in options.items()}
+    kind = given.get("source", "").lower() or None
+    path = given.get("path")
+    if kind is not None and is_provided(kind):
+        made = provided_source(provided(kind, given), name, kind, declared)
+        reading = reading_from(given)
+        return made if reading is None else with_times(made, reading, name)
+    connector = connector_of("source", given)
+    if connector is not None:
+        if is_table and connector.table is not None:
+            return open_table(connector, name, given, declared)
+        live = open_source(connector, name, given, declared, reading_from(given))
+        return with_history(live, given) if "history" in given else live
+    if kind is not None:
+        format_named(kind, given)  # an unknown source is told before a missing path
+    if not path:
+        raise SourceError(f"{name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
+    rounding, reading = given.get("rounding", "error").lower(), reading_from(given)
+    return open_files(name, path, kind, given, declared, rounding, reading, may_be_empty=may_be_empty)
+
+
+def reading_from(options: Mapping[str, str]) -> TimeReading | None:
+    """How event times are written, as options say it, whose names are in lower case; they were checked before."""
+    said = {name: PARSERS[name](options[name]) for name in _OF_READING if name in options}
+    time = options.get("time")
+    return time_reading(None if time is None else named_time(time), said)
 
 
 @dataclass(frozen=True)
