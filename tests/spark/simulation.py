@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.exchange.unpack import unpacker
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.model.time import parse_interval
+from watersmeet.plan.nodes import Plan
 
 Pieces = Mapping[str, Sequence[pa.Table]]
 
@@ -119,7 +120,7 @@ class Simulation:
 
     crash_at: the numbers of the state calls, over the whole run, at which the worker dies. crash_everywhere: each
     batch is tried again and again, the worker dying at its first call, its second, and so on. after_crash: what is
-    lost besides the batch.
+    lost besides the batch. plan: that of the query, if a session has made it.
     """
 
     def __init__(
@@ -132,12 +133,12 @@ class Simulation:
         crash_everywhere: bool = False,
         after_crash: Callable[[], None] = lambda: None,
         between_batches: Callable[[], None] = lambda: None,
+        plan: Plan | None = None,
     ) -> None:
         tables = {s.name: s.table for s in sources if s.time is None}
-        self.streams = {s.name: s for s in sources if s.time is not None}
-        plan = bound_plan(sql, sources)
         packed = {name: to_packet(table.combine_chunks().to_batches(), table.schema) for name, table in tables.items()}
-        self.job = job_of(plan, packed, buckets)
+        self.streams = {s.name: s for s in sources if s.time is not None}
+        self.job = job_of(plan or bound_plan(sql, sources), packed, buckets)
         self.crash_at = set(crash_at)
         self.crash_everywhere = crash_everywhere
         self.after_crash = after_crash
