@@ -24,8 +24,9 @@ from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.local.run_job import run_job
+from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.script import read_script
 
 FILES = 20  # of each stream
 KEYS = 100_000

@@ -15,7 +15,8 @@ from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.contract import has_more
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.script import read_script
 
 ALONE = "consumed and decoded alone"
 PIECE_ROWS = 1 << 16

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace as with_fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.importing import undisturbed
-from watersmeet.model.arrival import PARSERS, arrival_of
-from watersmeet.model.arriving import ARRIVAL, Arrivals, is_arrival, meaningless_option, named_time, with_moments
-from watersmeet.model.catalog import Catalog, Statistics, Stream, Table, kind_of
+from watersmeet.model.catalog import Catalog, kind_of
+from watersmeet.model.declaration import Declaration
+from watersmeet.model.declaration import Kind as DeclaredKind
 from watersmeet.model.declared import declared_schema
-from watersmeet.model.hints import parse_rate
-from watersmeet.model.names import nearest
-from watersmeet.model.time_reading import TimeReading, in_schema, time_reading
-from watersmeet.model.versions import Versions, versions_of
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.user_functions import Kind, user_function
 from watersmeet.query import Declared, Explanation, Query, host_for
@@ -134,72 +127,13 @@ class Session:
         with `watersmeet.register_connector`) or of a file format; `options` are those of CREATE STREAM … WITH (…). A
         `schema` that is a text of JSON is the one of its Avro records then.
         """
-        if source is not None:
-            self._in_words(name, data, schema, replace, False, options | {
-                "source": source, "time": time, "time_unit": time_unit, "time_format": time_format,
-                "time_zone": time_zone, "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late,
-                "idle": idle, "max_future": max_future, "max_drift": max_drift, "rounding": rounding, "rate": rate,
-                "distinct": distinct, "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
-                "on_bad": on_bad,
-            })  # fmt: skip
-            return
-        _refuse_words("stream", name, options)
-        self._stream(
-            name, data, time, schema, rate, distinct, unique, key, op, replace, False,
-            lateness=lateness, read=read, on_late=on_late, idle=idle, max_future=max_future, max_drift=max_drift,
-            rounding=rounding, on_null=on_null, time_unit=time_unit, time_format=time_format, time_zone=time_zone,
-            arrival_column=arrival_column, on_bad=on_bad,
-        )  # fmt: skip
-
-    def _stream(
-        self,
-        name: str,
-        data: Any,
-        time: str,
-        schema: pa.Schema | Mapping[str, Any] | None,
-        rate: float | str | None,
-        distinct: Mapping[str, float] | None,
-        unique: str | Sequence[str] | None,
-        key: str | Sequence[str] | None,
-        op: str | None,
-        replace: bool,
-        is_table: bool,
-        **given: Any,
-    ) -> None:
-        from watersmeet.io.time_column import check_time_column
-
-        said = _parsed(name, **given)
-        by_arrival = _by_arrival(name, _column_named(name, time), said)
-        time = said.get("arrival_column", ARRIVAL) if by_arrival else named_time(time)
-        declared = None if schema is None else declared_schema(name, schema)
-        reading = None if by_arrival else _reading(name, time, said, declared)
-        drifts = "max_drift" in said
-        columns, source, rows = self._opened(
-            name, data, said.get("rounding", "error"), declared, reading, drifts=drifts, on_bad=said.get("on_bad")
-        )
-        if by_arrival:
-            columns = with_moments(name, columns, time)
-        elif reading is None:
-            check_time_column(name, time, columns, source, data)
-        else:
-            reading, columns = in_schema(reading, name, columns)
-        stream = Stream(
-            name,
-            columns,
-            time,
-            said.get("lateness", 0),
-            source,
-            arrival=arrival_of(said),
-            rounding=said.get("rounding", "error"),
-            reading=reading,
-            versions=_versions(name, key, op, is_table),
-            arrivals=Arrivals() if by_arrival else None,
-            bad_to=self.catalog.sink_of(said.get("on_bad", "error")),
-            late_to=self.catalog.sink_of(said.get("on_late", "count")),
-        )
-        known = _measured(_timed(data, source, reading), stream.time, rows) if rate is None else _told(name, rate, rows)
-        known = with_fields(known, distinct=_distinct(name, distinct or {}), unique=_unique(unique))
-        self.catalog.add(with_fields(stream, statistics=known), replace=replace)
+        self._declare("stream", name, data, schema, replace, options | {
+            "time": time, "time_unit": time_unit, "time_format": time_format, "time_zone": time_zone,
+            "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late, "on_bad": on_bad, "idle": idle,
+            "max_future": max_future, "max_drift": max_drift, "rounding": rounding, "rate": rate,
+            "distinct": distinct, "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
+            "source": source,
+        })  # fmt: skip
 
     def table(
         self,
@@ -235,53 +169,29 @@ class Session:
         ... ''').to_arrow()["x"].to_pylist()
         [20, 30]
         """
-        if source is not None:
-            self._in_words(name, data, schema, replace, True, options | {
-                "source": source, "rounding": rounding, "time": time, "unique": unique, "key": key, "op": op,
-                "lateness": lateness, "idle": idle,
-            })  # fmt: skip
-            return
-        _refuse_words("table", name, options)
-        if key is not None:
-            self._stream(
-                name, data, _column_named(name, time), schema, None, None, unique, key, op, replace, True,
-                lateness=lateness, rounding=rounding, idle=idle,
-            )  # fmt: skip
-            return
-        if any(given is not None for given in (time, op, lateness, idle)):
-            raise CatalogError(
-                f"table {name!r} says time, op, lateness or idle, which are for tables with versions, and no key",
-                hint=f"write session.table({name!r}, data, time='ts', key='id')",
-            )
-        said = _parsed(name, rounding=rounding)
-        declared = None if schema is None else declared_schema(name, schema)
-        columns, source, rows = self.host.opened(data, name, said.get("rounding", "error"), declared)
-        known = Statistics(rows=rows, unique=_unique(unique))
-        table = Table(name, columns, source, statistics=known, rounding=said.get("rounding", "error"))
-        self.catalog.add(table, replace=replace)
+        self._declare("table", name, data, schema, replace, options | {
+            "rounding": rounding, "time": time, "unique": unique, "key": key, "op": op, "lateness": lateness,
+            "idle": idle, "source": source,
+        })  # fmt: skip
 
-    def _in_words(
+    def _declare(
         self,
+        kind: DeclaredKind,
         name: str,
         data: Any,
         schema: pa.Schema | Mapping[str, Any] | str | None,
         replace: bool,
-        is_table: bool,
         words: Mapping[str, Any],
     ) -> None:
-        """Declare what CREATE … WITH (…) would, with the same words."""
-        from watersmeet.runtime.words import declare_in_words
+        from watersmeet.runtime.declaring import declare
 
-        if data is not None:
-            raise CatalogError(f"{name!r} is given data and a source", hint="leave one of them out")
-        if isinstance(schema, str) and schema.lstrip().startswith(
-            "{"
-        ):  # that of records, as WITH (schema = '…') has it
+        if isinstance(schema, str) and schema.lstrip().startswith("{"):  # of records, as WITH (schema = '…') has it
             schema, words = None, {**words, "schema": schema}
-        declared = None if schema is None else declared_schema(name, schema)
-        catalog = self.catalog.copy()
-        declare_in_words(name, declared, words, catalog, self.host.opener, is_table=is_table, replace=replace)
-        self.catalog.become(catalog)
+        columns = None if schema is None else declared_schema(name, schema)
+        declared = Declaration.in_python(kind, name, words, schema=columns, replace=replace, data=data)
+        if data is not None and declared.has_source:
+            raise CatalogError(f"{name!r} is given data and a source", hint="leave one of them out")
+        declare(declared, self.catalog, opener=self.host.opener, pushed=True)
 
     def drop(self, name: str) -> None:
         """Forget a stream, a table or a function that was brought; queries made before keep it."""
@@ -355,32 +265,6 @@ class Session:
             raise CatalogError(f"{name} is brought twice", hint="another name, or replace=True, would do")
         self.catalog.functions[name.lower()] = brought
 
-    def _opened(
-        self,
-        name: str,
-        data: Any,
-        rounding: str,
-        declared: pa.Schema | None,
-        reading: TimeReading | None,
-        *,
-        drifts: bool = False,
-        on_bad: str | None = None,
-    ) -> tuple[pa.Schema, Any, int | None]:
-        if data is not None:
-            return self.host.opened(data, name, rounding, declared, reading, on_bad or "error")
-        if drifts:
-            raise CatalogError(
-                f"stream {name!r} says max_drift, which is for streams that are read, and this one is pushed",
-                hint="leave max_drift out: whoever pushes decides what comes when",
-            )
-        if declared is None:
-            raise CatalogError(
-                f"stream {name!r} has neither data nor a schema",
-                hint=f"write session.stream({name!r}, data, time='ts'), or say its columns to push rows: "
-                "schema={'k': 'BIGINT', 'ts': 'TIMESTAMP'}",
-            )
-        return declared, None, None
-
     def sql(self, text: str, parameters: Parameters | None = None) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet.
 
@@ -398,14 +282,12 @@ class Session:
         """
         # sqlglot is loaded here, not with the session.
         with undisturbed():
-            from watersmeet.io.hidden_text import hidden, hiding
-            from watersmeet.sql import bind_query, parse_script
+            from watersmeet.runtime.script import statements_of
+            from watersmeet.sql import bind_query
             from watersmeet.sql.parse import single_question
             from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain
 
-        with hiding(text):
-            statements = parse_script(text, parameters)
-        text = hidden(text, statements)
+        statements, text = statements_of(text, parameters)
         asked = single_question(statements, text)
         creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView | CreateSink)]
         catalog = self._with_declared(creating, text)
@@ -465,18 +347,20 @@ class Session:
         self, statements: Sequence[CreateStream | CreateTable | CreateView | CreateSink], text: str
     ) -> Catalog:
         """The catalog with what some statements create, apart from the session's own until all is well."""
-        from watersmeet.runtime.script import declare, declare_sink, declare_view
+        from watersmeet.runtime.declaring import declare, declare_sink
+        from watersmeet.runtime.script import declare_view
+        from watersmeet.sql.declarations import declaration_of
         from watersmeet.sql.syntax import CreateSink, CreateView
 
         catalog = self.catalog.copy()
-        for statement in statements:
-            if isinstance(statement, CreateView):
-                declare_view(statement, catalog, text, self.timezone)
-                continue
-            if isinstance(statement, CreateSink):
-                declare_sink(statement, catalog, text)
-                continue
-            declare(statement, catalog, text, opener=self.host.opener, pushed=self.host.takes_pushes)
+        for one in statements:
+            if isinstance(one, CreateView):
+                declare_view(one, catalog, text, self.timezone)
+            elif isinstance(one, CreateSink):
+                declare_sink(declaration_of(one, text), catalog, self.host.name)
+            else:
+                pushed = self.host.takes_pushes
+                declare(declaration_of(one, text), catalog, opener=self.host.opener, pushed=pushed)
         return catalog
 
     def __repr__(self) -> str:
@@ -493,114 +377,3 @@ class Session:
 
         relations = [self.catalog[name] for name in self.catalog.names()]
         return [(kind_of(one), one.name, f"({columns_told(one.schema)})") for one in relations]
-
-
-def _column_named(name: str, time: object) -> str:
-    if not isinstance(time, str) or not time:
-        raise CatalogError(
-            f"stream {name!r} needs the name of its event-time column, but time is {time!r}",
-            hint=f"write session.stream({name!r}, data, time='ts')",
-        )
-    return time
-
-
-def _by_arrival(name: str, time: str, said: Mapping[str, Any]) -> bool:
-    """Whether the event time is the moment of arrival; refuses options that do not go with what it is."""
-    wrong = meaningless_option(said) if is_arrival(time) else None
-    if wrong is not None:
-        raise CatalogError(f"stream {name!r}: {wrong[1]}", hint=f"leave {wrong[0]} out")
-    if not is_arrival(time) and said.get("arrival_column") is not None:
-        raise CatalogError(
-            f"stream {name!r}: arrival_column names the moment of arrival, but the event time is {time!r}",
-            hint="leave it out, or say time = 'arrival'",
-        )
-    return is_arrival(time)
-
-
-def _refuse_words(kind: str, name: str, options: Mapping[str, Any]) -> None:
-    """Only a source reads words of its own."""
-    if options:
-        word = next(iter(options))
-        near = nearest(word, ["source", "data", "schema", "time", "key", "replace", *PARSERS])
-        meant = f"did you mean {near}? " if near is not None else ""
-        raise CatalogError(
-            f"{kind} {name!r} has no option {word!r}",
-            hint=f"{meant}options of a connector go with source = '…', which says what they are for",
-        )
-
-
-def _parsed(name: str, **given: Any) -> dict[str, Any]:
-    """Options as values; those that were not given are left out."""
-    said = {option: value for option, value in given.items() if value is not None}
-    return {option: _read(name, option, PARSERS[option], value) for option, value in said.items()}
-
-
-def _reading(name: str, time: str, said: Mapping[str, Any], declared: pa.Schema | None) -> TimeReading | None:
-    try:
-        reading = time_reading(time, said)
-        return None if reading is None else reading.declared_in(declared)
-    except ValueError as error:
-        raise CatalogError(f"stream {name!r}: {error}") from None
-
-
-def _versions(name: str, key: Any, op: Any, is_table: bool) -> Versions | None:
-    try:
-        return versions_of(key, op, is_table=is_table)
-    except (ValueError, TypeError) as error:
-        raise CatalogError(f"{name!r}: {error}") from None
-
-
-def _read(name: str, option: str, parse: Callable[[Any], Any], value: object) -> Any:
-    try:
-        return parse(value)
-    except ValueError as error:
-        raise CatalogError(f"the {option} of {name!r}: {error}") from None
-
-
-def _rate(name: str, rate: float | str) -> float:
-    try:
-        return parse_rate(str(rate))
-    except ValueError as error:
-        raise CatalogError(f"the rate of stream {name!r}: {error}") from None
-
-
-def _told(name: str, rate: float | str, rows: int | None) -> Statistics:
-    return Statistics(_rate(name, rate), rows)
-
-
-def _timed(data: object, source: object, reading: TimeReading | None) -> object:
-    """The data with its event times as timestamps, where it is a table."""
-    from watersmeet.io.sources import TableSource
-
-    return source.table if isinstance(source, TableSource) and reading is not None else data
-
-
-def _unique(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    if columns is None:
-        return ()
-    return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def _distinct(name: str, distinct: Mapping[str, Any]) -> dict[str, float]:
-    for column, count in distinct.items():
-        if not isinstance(count, SupportsFloat) or not 1 <= float(count) < math.inf:
-            raise CatalogError(
-                f"the distinct of stream {name!r}: {count!r} is no number of values of {column}",
-                hint="write distinct={'k': 5000}",
-            )
-    return {column: float(count) for column, count in distinct.items()}
-
-
-def _measured(data: object, time: str, rows: int | None) -> Statistics:
-    """The rate of data that is already in memory; None for what would have to be read first."""
-    if not isinstance(data, pa.Table) or not rows or time not in data.column_names:
-        return Statistics(rows=rows)
-    column = data[time]
-    if not pa.types.is_timestamp(column.type):
-        return Statistics(rows=rows)
-    # What a rate is taken from need not be exact: finer digits are cut off.
-    ends = pc.min_max(pc.cast(column, pa.timestamp("us"), safe=False))
-    first, last = ends["min"].value, ends["max"].value
-    if first is None or last == first:
-        return Statistics(rows=rows)
-    return Statistics(rows * 1e6 / (last - first), rows)

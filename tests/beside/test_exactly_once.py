@@ -17,7 +17,8 @@ from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.folder_sink import FolderSink
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.script import read_script
 
 SECOND_US = 1_000_000
 

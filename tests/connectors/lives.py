@@ -46,7 +46,8 @@ def live(script: Script, ends_at: str | None, after: int) -> None:
     from watersmeet.hosts.local.durable.jobs import LastingJobs
     from watersmeet.hosts.local.durable.outflow import Commits
     from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.runtime.script import open_to_go_on, read_script
+    from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.script import read_script
 
     if script.prepare:
         module, _, name = script.prepare.partition(":")

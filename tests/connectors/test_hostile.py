@@ -255,7 +255,7 @@ def test_what_is_no_connector_is_not_registered() -> None:
 @pytest.mark.parametrize("kind", ["stream", "table"])
 def test_every_word_of_the_call_says_something_of_a_source(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: dict[str, object] = {}
-    monkeypatch.setattr("watersmeet.runtime.words.declare_in_words", lambda *given, **more: heard.update(given[2]))
+    monkeypatch.setattr("watersmeet.runtime.declaring.declare", lambda said, *_, **__: heard.update(said.said))
     declare = getattr(wm.Session(), kind)
     words = set(signature(declare).parameters) - {"name", "data", "schema", "replace", "options"}
     declare("s", **dict.fromkeys(words, "x"))

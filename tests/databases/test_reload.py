@@ -23,8 +23,9 @@ from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.operators.answers import as_batch
+from watersmeet.runtime.declaring import open_in_process
 from watersmeet.runtime.reloading import Reloads, loaded
-from watersmeet.runtime.script import open_in_process, read_script
+from watersmeet.runtime.script import read_script
 
 TABLE = (
     "CREATE TABLE t (k BIGINT, word TEXT) WITH (source = 'sqlite', path = '{path}', table = 't', reload = '{every}');"

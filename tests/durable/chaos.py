@@ -102,7 +102,8 @@ def made(one: Round) -> Any:
     from watersmeet.hosts.local.durable.jobs import LastingJobs
     from watersmeet.hosts.local.durable.outflow import Commits
     from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.runtime.script import open_to_go_on, read_script
+    from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.script import read_script
 
     drawn = one.drawn
     settings = Settings(

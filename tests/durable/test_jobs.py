@@ -9,7 +9,8 @@ import pytest
 
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.script import read_script
 
 LONG_S = 60.0
 

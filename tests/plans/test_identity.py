@@ -123,7 +123,6 @@ HINTS = {
     "statistics": {"statistics": Statistics(rows_per_second=77.0, rows=12, distinct={"k": 5.0})},
     "lateness_us": {"lateness_us": 5_000_000},
     "source": {"source": object()},
-    "options": {"options": {"path": "elsewhere"}},
     "arrival": {"arrival": Arrival(idle_us=5_000_000)},
     "rounding": {"rounding": "down"},
     "reading": {"reading": TimeReading("ts", unit="ms")},

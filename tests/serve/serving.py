@@ -20,7 +20,8 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.script import read_script
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.served import Served
 from watersmeet.serve.server import HttpServer, bound, url_of

@@ -15,7 +15,8 @@ from tests.serve.serving import QUICK, Client, Events, Life, free_port, row
 from tests.unit.test_cli import call
 from watersmeet.errors import RunError, SetupError, WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.script import read_script
 from watersmeet.serve.server import bound
 
 SCRIPT = """

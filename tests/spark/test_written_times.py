@@ -17,7 +17,7 @@ from tests.spark.simulation import Simulation
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.spark.reading.file_packets import read_file
 from watersmeet.hosts.spark.reading.file_stream import FileStream
-from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.reading.sources import OnSpark
 from watersmeet.io.formats import Csv
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.time_reading import TimeReading, in_schema
@@ -67,7 +67,7 @@ def test_a_stream_of_packed_files_beside_a_dataframe_of_the_users_own_does_the_s
     session.stream("a", streaming_frame(spark, tmp_path / "a", NUMBERS.schema), time="ts", **OF_NUMBERS)
     said = ", ".join(f"{name} = '{value}'" for name, value in OF_TEXT.items())
     script = f"CREATE STREAM b WITH (path = '{tmp_path}/b', time = 'ts', {said}); {SQL}"
-    (job,) = read_script(script, session.catalog, opener=lambda it: open_on_spark(spark, it))
+    (job,) = read_script(script, session.catalog, opener=OnSpark(spark))
     metrics = Metrics()
     given = run_streaming(spark, session.host.dataframe(job.plan, metrics), tmp_path / "checkpoint", tmp_path / "out")
     patience = time.monotonic() + 30

@@ -15,7 +15,7 @@ from tests.runners import bag
 from tests.spark.harness import run_streaming, streaming_frame, write_arrivals
 from watersmeet import ParquetStream, Session
 from watersmeet.errors import SourceError, WatersmeetError
-from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.reading.sources import OnSpark
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.runtime.script import read_script
 
@@ -83,7 +83,7 @@ def test_text_files_are_read_and_written_in_the_same_zones_on_both_hosts(kolkata
     for kind, read in (("csv", pa_csv.read_csv), ("json", pa_json.read_json)):
         select = f"SELECT ts, n, HOUR(ts) AS h FROM a OPTIONS (timezone = '{ZONE}')"
         sink = f"CREATE SINK o WITH (sink = '{kind}', path = '{tmp_path}/{kind}') AS {select}"
-        (job,) = read_script(f"CREATE STREAM a {made}; {sink}", opener=lambda it: open_on_spark(kolkata, it))
+        (job,) = read_script(f"CREATE STREAM a {made}; {sink}", opener=OnSpark(kolkata))
         frame = Session(kolkata, buckets=1).host.dataframe(job.plan, None)
         SparkSink(job, str(tmp_path / f"checkpoint-{kind}")).start(frame, {"availableNow": True}).awaitTermination()
         (written,) = (tmp_path / kind).glob("part-*")
@@ -134,7 +134,7 @@ def test_nanoseconds_in_scripts_and_tables_are_read_cut_or_refused_with_a_way_ou
             f"CREATE TABLE t WITH (path = '{tmp_path}/a'{more});"
             "SELECT s.ts, t.ts AS same FROM s, t WHERE s.k = t.k"
         )
-        (job,) = read_script(script, opener=lambda it: open_on_spark(spark, it))
+        (job,) = read_script(script, opener=OnSpark(spark))
         frame = Session(spark, buckets=1).host.dataframe(job.plan, None)
         return run_streaming(spark, frame, tmp_path / "checkpoint", tmp_path / "sink")
 

@@ -119,12 +119,13 @@ def test_the_page_about_python_names_all_that_is_public() -> None:
 
 
 def declared(script: str) -> Catalog:
-    from watersmeet.runtime.script import declare
+    from watersmeet.runtime.declaring import declare
+    from watersmeet.sql.declarations import declaration_of
 
     catalog = Catalog()
     for statement in parse_script(script):
         if isinstance(statement, CreateStream | CreateTable):
-            declare(statement, catalog, script, open_sources=False)
+            declare(declaration_of(statement, script), catalog, open_sources=False)
     return catalog
 
 

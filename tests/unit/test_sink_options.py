@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
+from tests.unit.declared import AsSpark
 from watersmeet.errors import OptionError
-from watersmeet.runtime.script import Job, Opened, read_script
-from watersmeet.sql.syntax import CreateStream, CreateTable
+from watersmeet.runtime.script import Job, read_script
 
-SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
 STREAM = "CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (path='a.parquet', time='ts');\n"
 
 
@@ -17,10 +15,7 @@ def read(options: str, *, on_spark: bool = False) -> list[Job]:
     """The jobs of a script with such a sink, as each host reads it."""
     text = f"{STREAM}CREATE SINK out WITH ({options}) AS SELECT a.k FROM a"
 
-    def as_spark(statement: CreateStream | CreateTable) -> Opened:
-        return SCHEMA, None, None
-
-    return read_script(text, opener=as_spark) if on_spark else read_script(text, open_sources=False)
+    return read_script(text, opener=AsSpark()) if on_spark else read_script(text, open_sources=False)
 
 
 @pytest.mark.parametrize("on_spark", [False, True])

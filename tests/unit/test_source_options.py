@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from tests.unit.declared import AsSpark
 from watersmeet import Session
 from watersmeet.errors import CatalogError, OptionError
 from watersmeet.model.catalog import Catalog, Stream
+from watersmeet.model.declaration import Declaration
+from watersmeet.model.stream_options import documented
 from watersmeet.model.time import parse_interval
+from watersmeet.runtime.declaring import declare, open_in_process
 from watersmeet.runtime.script import read_script
 
 
 def declared(options: str, *, on_spark: bool = False, kind: str = "STREAM") -> Stream:
     catalog = Catalog()
     text = f"CREATE {kind} a (k BIGINT, ts TIMESTAMP) WITH ({options});\nSELECT k FROM a"
-    opener = {"opener": lambda statement: (statement.schema, None, None)} if on_spark else {}
-    read_script(text, catalog, open_sources=False, **opener)
+    read_script(text, catalog, open_sources=False, opener=AsSpark() if on_spark else open_in_process)
     found = catalog.find("a")
     assert isinstance(found, Stream)
     return found
@@ -113,3 +117,44 @@ def test_an_interval_has_nothing_left_over(text: str) -> None:
 
 def test_an_interval_may_be_written_as_people_do() -> None:
     assert parse_interval("1 hour, 2 mins and 3 secs") == 3_723_000_000
+
+
+def test_a_table_of_files_is_not_loaded_again_on_spark() -> None:
+    table = "path='x.csv', reload='5 minutes'"
+    with pytest.raises(OptionError, match="'a' says reload, but on Spark a table is loaded once") as refused:
+        declared(table, on_spark=True, kind="TABLE")
+    assert "^^^" in str(refused.value)
+
+
+def test_what_a_host_cannot_do_is_refused_of_rows_that_are_given_too() -> None:
+    given = Declaration.in_python("stream", "a", {"time": "ts", "max_drift": timedelta(minutes=1)}, data=one_row())
+    with pytest.raises(CatalogError, match="'a' says max_drift, which is for streams that are read in-process"):
+        declare(given, Catalog(), opener=AsSpark())
+    declare(given, Catalog())
+
+
+def test_a_rate_is_of_streams() -> None:
+    with pytest.raises(OptionError, match="'a' has no option 'rate'"):
+        declared("path='x.csv', rate='5/s'", kind="TABLE")
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.5, 0.5), ("30 per minute", 0.5)])
+def test_what_python_gives_is_read_as_it_is(value: object, said: float) -> None:
+    session = Session()
+    session.stream("a", one_row(), time="ts", rate=value, distinct={"k": 2.5}, unique=["k"], key=("k",))  # type: ignore[arg-type]
+    stream = session.catalog.find("a")
+    assert isinstance(stream, Stream)
+    assert stream.statistics.rows_per_second == said
+    assert (stream.statistics.distinct, stream.statistics.unique) == ({"k": 2.5}, ("k",))
+
+
+def test_a_sink_beside_answers_is_checked_in_a_session_too() -> None:
+    with pytest.raises(OptionError, match="'late' has no option 'delimeter'"):
+        Session().sql("CREATE SINK late WITH (path='late.csv', delimeter=';')")
+
+
+def test_the_reference_has_the_line_of_every_option() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    first = lines.index(documented()[0])
+    assert lines[first : first + len(documented())] == documented()

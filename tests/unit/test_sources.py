@@ -16,8 +16,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 import pytest
 
+from tests.unit.declared import source_with
 from watersmeet.errors import SourceError
-from watersmeet.io.declared_source import source_from_options
 from watersmeet.io.sources import Source, source_of
 
 TABLE = pa.table(
@@ -127,7 +127,7 @@ DECLARED = TABLE.schema
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 def test_files_are_read_in_pieces(files: dict[str, Path], kind: str) -> None:
-    source = source_from_options("a", {"source": kind, "path": str(files[kind])}, DECLARED)
+    source = source_with("a", {"source": kind, "path": str(files[kind])}, DECLARED)
     assert read(source) == TABLE
     assert read(source) == TABLE
     assert source.known_rows == (100 if kind == "parquet" else None)
@@ -155,7 +155,7 @@ def test_text_files_may_be_compressed_and_have_other_delimiters(tmp_path: Path) 
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"1;x\n2;y\n"))
     options = {"source": "csv", "path": str(tmp_path / "a.csv.gz"), "header": "false", "delimiter": ";"}
     declared = pa.schema([("n", pa.int32()), ("c", pa.string())])
-    assert read(source_from_options("a", options, declared)).to_pylist() == [{"n": 1, "c": "x"}, {"n": 2, "c": "y"}]
+    assert read(source_with("a", options, declared)).to_pylist() == [{"n": 1, "c": "x"}, {"n": 2, "c": "y"}]
     (tmp_path / "b.tsv").write_text("n\tc\n1\tx\n")
     (tmp_path / "B2.TSV").write_text("n\tc\n1\tx\n")
     assert read(source_of(tmp_path / "B2.TSV", "b")).to_pylist() == [{"n": 1, "c": "x"}]
@@ -174,7 +174,7 @@ def test_zones_in_text_are_honoured(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("ts\n2024-01-01T02:00:00+02:00\n2024-01-01T00:00:01Z\n")
     expected = [{"ts": datetime(2024, 1, 1)}, {"ts": datetime(2024, 1, 1, 0, 0, 1)}]
     declared = pa.schema([("ts", pa.timestamp("us"))])
-    assert read(source_from_options("a", {"path": str(tmp_path / "a.csv")}, declared)).to_pylist() == expected
+    assert read(source_with("a", {"path": str(tmp_path / "a.csv")}, declared)).to_pylist() == expected
 
 
 def test_declared_columns_are_picked_and_widened(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_declared_columns_are_picked_and_widened(tmp_path: Path) -> None:
     )
     pa_parquet.write_table(narrow, tmp_path / "a.parquet")
     declared = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])
-    source = source_from_options("a", {"path": str(tmp_path / "a.parquet"), "maxFilesPerTrigger": "1"}, declared)
+    source = source_with("a", {"path": str(tmp_path / "a.parquet"), "maxFilesPerTrigger": "1"}, declared)
     assert source.schema == declared
     assert read(source).to_pylist() == [{"ts": datetime(1970, 1, 1, 0, 0, 1, 1), "k": 1}]
 
@@ -200,15 +200,15 @@ def test_declared_columns_are_picked_and_widened(tmp_path: Path) -> None:
 def test_a_declaration_the_file_does_not_keep_names_the_column(
     files: dict[str, Path], declared: dict[str, pa.DataType], parts: list[str]
 ) -> None:
-    message = failure(source_from_options, "a", {"path": str(files["parquet"])}, pa.schema(list(declared.items())))
+    message = failure(source_with, "a", {"path": str(files["parquet"])}, pa.schema(list(declared.items())))
     assert all(part in message for part in [*parts, "a.parquet"])
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_text_that_is_not_of_the_declared_type_names_the_file(files: dict[str, Path], kind: str) -> None:
-    message = failure(source_from_options, "a", {"path": str(files[kind])}, pa.schema([("s", pa.int64())]))
+    message = failure(source_with, "a", {"path": str(files[kind])}, pa.schema([("s", pa.int64())]))
     assert str(files[kind]) in message
-    missing = failure(source_from_options, "a", {"path": str(files[kind])}, pa.schema([("zz", pa.int64())]))
+    missing = failure(source_with, "a", {"path": str(files[kind])}, pa.schema([("zz", pa.int64())]))
     assert "'zz'" in missing
 
 
@@ -255,7 +255,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 def test_a_file_with_only_a_header_has_no_rows_and_no_say_in_the_types(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("k,ts\n")
     declared = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
-    alone = source_from_options("a", {"path": str(tmp_path / "1.csv")}, declared)
+    alone = source_with("a", {"path": str(tmp_path / "1.csv")}, declared)
     assert sum(batch.num_rows for batch in alone.batches(10)) == 0
     (tmp_path / "2.csv").write_text("k,ts\n1,2026-01-01 00:00:00\n")
     (tmp_path / "3.csv").write_text("k,ts\n")
@@ -285,11 +285,9 @@ def test_a_forbidden_file_is_named(tmp_path: Path) -> None:
 
 
 def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
-    assert "'parquet', 'csv' or 'json'" in failure(
-        source_from_options, "a", {"source": "carrier pigeons", "path": "x"}, None
-    )
-    assert "has no path" in failure(source_from_options, "a", {"source": "csv"}, None)
+    assert "'parquet', 'csv' or 'json'" in failure(source_with, "a", {"source": "carrier pigeons", "path": "x"}, None)
+    assert "has no path" in failure(source_with, "a", {"source": "csv"}, None)
     (tmp_path / "a.csv").write_text("a\n1\n")
     for option in ({"header": "maybe"}, {"delimiter": "--"}):
         given = {"source": "csv", "path": str(tmp_path / "a.csv"), **option}
-        assert "must be" in failure(source_from_options, "a", given, None)
+        assert "must be" in failure(source_with, "a", given, None)

@@ -16,10 +16,10 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
+from tests.unit.declared import source_with
 from watersmeet.errors import DataError, SetupError
 from watersmeet.io import spill
 from watersmeet.io import time_ordered_files as files
-from watersmeet.io.declared_source import source_from_options
 from watersmeet.io.sources import TableSource, source_of
 from watersmeet.io.spill import END, Piece, TimeSorter
 from watersmeet.io.time_ordered import batches_of, in_order
@@ -43,7 +43,7 @@ def stream(data: Any, read: str = "time") -> Stream:
 
 
 def declared(folder: Path, kind: str, schema: pa.Schema, read: str = "time") -> Stream:
-    source = source_from_options("a", {"source": kind, "path": str(folder)}, schema)
+    source = source_with("a", {"source": kind, "path": str(folder)}, schema)
     return Stream("a", schema, "ts", 0, source, arrival=Arrival(read=read))
 
 

@@ -6,7 +6,6 @@ import os
 import sys
 import warnings
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -629,12 +628,11 @@ def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: 
         from watersmeet.cli.complete import complete_script
         from watersmeet.hosts.spark.bucket.archive import CompleteOnSpark
         from watersmeet.hosts.spark.launching.launch import start_spark
-        from watersmeet.hosts.spark.reading.sources import open_on_spark
+        from watersmeet.hosts.spark.reading.sources import OnSpark
 
         spark = start_spark(master)
     try:
-        opener = partial(open_on_spark, spark)
-        complete_script(text, asked, interrupts, CompleteOnSpark(spark), opener, quiet=quiet)
+        complete_script(text, asked, interrupts, CompleteOnSpark(spark), OnSpark(spark), quiet=quiet)
     finally:
         spark.stop()
 

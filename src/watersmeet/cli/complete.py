@@ -12,9 +12,10 @@ from watersmeet.archive.folder import Archive, follow_checkpoint
 from watersmeet.archive.targets import FolderTarget, Target, target_of
 from watersmeet.errors import OptionError
 from watersmeet.model.time import format_instant
+from watersmeet.runtime.declaring import Opener, open_in_process
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import NoProgress, progress_on
-from watersmeet.runtime.script import CONSOLE, Job, Opener, open_in_process, read_script
+from watersmeet.runtime.script import CONSOLE, Job, read_script
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.wording import counted
+from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import Progress, describe, waiting
-from watersmeet.runtime.script import CONSOLE, Job, open_to_go_on, read_script
+from watersmeet.runtime.script import CONSOLE, Job, read_script
 
 if TYPE_CHECKING:
     from watersmeet.cli.view import Page

@@ -23,8 +23,9 @@ from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.private_folders import temporary_root
+from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
-from watersmeet.runtime.script import Job, open_to_go_on, read_script
+from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.watched import Failure
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.served import Served

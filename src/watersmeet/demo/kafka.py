@@ -21,7 +21,8 @@ from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.kafka.encoding.json import json_objects
 from watersmeet.noticing import phase
 from watersmeet.private_folders import temporary_folder
-from watersmeet.runtime.script import open_to_go_on, read_script
+from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Session
 
 ROWS = 60_000

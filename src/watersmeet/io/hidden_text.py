@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from watersmeet.errors import SqlError
 from watersmeet.io.connectors.contract import Options
 from watersmeet.io.connectors.registry import connector_named, known
 from watersmeet.io.connectors.secrets import is_secret
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable
+from watersmeet.model.declaration import Setting
 
 _HALVES = ("source_options", "sink_options", "table_options")
 # An option and its text in a script that cannot be read: one that is not closed goes to the end of its line.
 _WRITTEN = re.compile(r"""(?P<name>'[^'\n]+'|"[^"\n]+"|[\w.]+)\s*=\s*'(?P<value>(?:[^'\n]|'')*)""")
 
 
-def hidden(text: str, statements: Iterable[object]) -> str:
-    """A script in which stars stand for its secrets, as many as they are long, so that places stay where they are."""
-    for statement in statements:
-        if isinstance(statement, CreateSink | CreateStream | CreateTable):
-            own = _options_of(statement)
-            for setting in statement.settings:
-                if setting.value and not setting.value.startswith("${") and is_secret(setting.name, own):
-                    written = setting.value.replace("'", "''")
-                    text = text.replace(f"'{written}'", f"'{'*' * len(written)}'")
+def hidden(text: str, declared: Iterable[Sequence[Setting]]) -> str:
+    """A script in which stars stand for its secrets, as many as they are long, so that places stay where they are.
+    `declared`: the settings of each of its declarations."""
+    for settings in declared:
+        own = _options_of(settings)
+        for setting in settings:
+            if setting.value and not setting.value.startswith("${") and is_secret(setting.name, own):
+                written = setting.value.replace("'", "''")
+                text = text.replace(f"'{written}'", f"'{'*' * len(written)}'")
     return text
 
 
@@ -53,7 +53,7 @@ def _hidden_by_names(text: str) -> str:
     return _WRITTEN.sub(starred, text)
 
 
-def _options_of(statement: CreateSink | CreateStream | CreateTable) -> list[Options]:
-    said = {setting.name.lower(): setting.value for setting in statement.settings}
+def _options_of(settings: Sequence[Setting]) -> list[Options]:
+    said = {setting.name.lower(): setting.value for setting in settings}
     found = [connector_named(said.get(word)) for word in ("source", "sink", "history")]
     return [getattr(one, half) for one in found if one is not None for half in _HALVES]

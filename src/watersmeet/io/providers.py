@@ -11,13 +11,13 @@ from typing import cast
 
 import pyarrow as pa
 
-from watersmeet.model.arrival import PARSERS
+from watersmeet.model.stream_options import options_of
 
 Provider = Callable[[str, Mapping[str, str]], pa.Table]
 # Where the function is that takes what follows the colon and the options of WITH, and gives the rows.
 PROVIDERS: dict[str, str] = {"lab": "watersmeet.lab.sources:workload_table"}
-# Options that say how rows are taken, not which ones they are.
-NOT_FOR_PROVIDERS = frozenset({"source", "time", "packed", "maxfilespertrigger", *PARSERS})
+# Options that say how rows are taken, not which ones they are; a rate may be both.
+NOT_FOR_PROVIDERS = ((options_of("stream", "files") - {"path"}) | {"maxfilespertrigger"}) - {"rate"}
 
 
 def is_provided(kind: str | None) -> bool:

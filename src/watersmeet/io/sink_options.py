@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from watersmeet.errors import OptionError
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.formats import ALIASES, SUFFIXES
-from watersmeet.io.source_options import TO_SPARK, wrong_option
+from watersmeet.io.source_options import SPARK, TO_SPARK, wrong_option
+from watersmeet.model.declaration import Declaration, Setting
 from watersmeet.model.names import nearest
-from watersmeet.sql.syntax import CreateSink, Setting
 
 # What both hosts read, by format.
 OF_FILES = ("sink", "path", "mode", "partition_by")
@@ -42,46 +40,24 @@ PREFIXES = {"parquet": "parquet.", "orc": "orc."}
 CHECKPOINT = "checkpointlocation"
 
 
-def check_sink_options(statement: CreateSink, text: str, *, on_spark: bool) -> None:
-    """Refuse options of a CREATE SINK that nothing reads."""
-    kind = format_written(statement)
-    connector = connector_named(kind) if on_spark else connector_of("sink", _said(statement.settings))
+def check_sink_options(declared: Declaration, host: str) -> None:
+    """Refuse options of a sink that nothing reads."""
+    on_spark, kind = host == SPARK, format_written(declared)
+    connector = connector_named(kind) if on_spark else connector_of("sink", declared.options)
     if connector is None and (kind is None or (kind not in OURS and not on_spark)):
         return  # whoever opens it says what is wrong with that
-    for setting in statement.settings:
-        wrong = _wrong_for(connector, setting, statement.name, kind or "", on_spark=on_spark)
+    for setting in declared.settings:
+        wrong = _wrong_for(connector, setting, declared.name, kind or "", on_spark=on_spark)
         if wrong is not None:
             problem, hint = wrong
-            raise OptionError(problem, hint=hint, sql=text, span=setting.span, option=setting.name)
+            raise OptionError(problem, hint=hint, sql=declared.sql, span=setting.span, option=setting.name)
 
 
-def check_sink_words(name: str, words: Mapping[str, str]) -> None:
-    """The same for a sink that is said in Python."""
-    settings = tuple(Setting(word, value, (0, 0)) for word, value in words.items())
-    kind = _format_of(settings)
-    connector = connector_of("sink", _said(settings))
-    if connector is None and (kind is None or kind not in OURS):  # whoever opens it says what is wrong with that
-        return
-    for setting in settings:
-        wrong = _wrong_for(connector, setting, name, kind or "", on_spark=False)
-        if wrong is not None:
-            problem, hint = wrong
-            raise OptionError(problem, hint=hint, option=setting.name)
-
-
-def _said(settings: Sequence[Setting]) -> dict[str, str]:
-    return {setting.name.lower(): setting.value for setting in settings}
-
-
-def format_written(statement: CreateSink) -> str | None:
-    """The format that a statement names, or that the end of its path tells."""
-    return _format_of(statement.settings)
-
-
-def _format_of(settings: Sequence[Setting]) -> str | None:
-    said = {setting.name.lower(): setting.value.lower() for setting in settings}
-    path = said.get("path", "")
-    kind = said.get("sink") or next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
+def format_written(declared: Declaration) -> str | None:
+    """The format that a declaration names, or that the end of its path tells."""
+    path = declared.options.get("path", "").lower()
+    said = declared.options.get("sink", "").lower()
+    kind = said or next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
     return ALIASES.get(kind, kind) or None
 
 

@@ -9,21 +9,11 @@ from watersmeet.io.connectors.contract import Connector, Options
 from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.providers import is_provided
-from watersmeet.model.arrival import PARSERS
+from watersmeet.model.declaration import Declaration, Setting
 from watersmeet.model.names import nearest
-from watersmeet.sql.syntax import CreateStream, CreateTable, Setting
+from watersmeet.model.stream_options import STREAM_OPTIONS, Of, options_of
 
-OF_TABLES = frozenset({"source", "path", "rate", "distinct", "unique", "rounding", "packed", "reload"})
-# A table with a key has versions: its rows are a stream of changes.
-OF_STREAMS = (OF_TABLES - {"reload"}) | {"time", "key", "op", *PARSERS}
-# Where a connector brings the rows, which has options of its own.
-OF_CONNECTED_TABLES = frozenset({"source", "distinct", "unique", "rounding", "key", "reload"})
-# How many rows Spark takes into a batch changes no answer, so other hosts pass over it.
-OF_CONNECTED_STREAMS = (
-    (OF_STREAMS - {"path", "packed"})
-    | (OF_CONNECTED_TABLES - {"reload"})
-    | {"max_rows_per_batch", "history", "handover"}
-)
+SPARK = "spark"  # the host of that name
 HISTORY = "history_"
 OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
 # What both hosts read of a format.
@@ -63,58 +53,91 @@ CLEANING = ("cleanSource", "sourceArchiveDir")
 TO_SPARK = "spark."
 
 
-def format_written(statement: CreateStream | CreateTable) -> str | None:
-    """The format that a statement names, or that the end of its path tells; None if that takes a look."""
-    said = {setting.name.lower(): setting.value for setting in statement.settings}
-    kind = said.get("source", "").lower()
+def format_written(declared: Declaration) -> str | None:
+    """The format that a declaration names, or that the end of its path tells; None if that takes a look."""
+    kind = declared.options.get("source", "").lower()
     if kind.startswith(TO_SPARK):  # Spark's own format of that name, also where a connector has it
         return kind
     if not kind:
-        path = said.get("path", "").lower()
+        path = declared.options.get("path", "").lower()
         kind = next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
     return ALIASES.get(kind, kind) or None
 
 
-def check_source_options(statement: CreateStream | CreateTable, text: str, *, on_spark: bool) -> None:
-    """Refuse options of a CREATE that nothing reads."""
-    kind = format_written(statement)
+def check_source_options(declared: Declaration, host: str) -> None:
+    """Refuse options of a stream or a table that nothing reads."""
+    on_spark = host == SPARK
+    if on_spark:
+        _check_for_spark(declared)
+    kind = format_written(declared)
+    if declared.is_given:
+        _check_given(declared)
+        return
     if is_provided(kind):  # who makes the rows knows what it can be told
         return
-    said = {setting.name.lower(): setting.value for setting in statement.settings}
     # Spark's own reader has files of stores, too.
-    connector = connector_named(kind) if on_spark else connector_of("source", said)
+    connector = connector_named(kind) if on_spark else connector_of("source", declared.options)
     if connector is not None:
-        _check_connected(statement, connector, text)
+        _check_connected(declared, connector)
         return
     if not on_spark and kind not in (
         None,
         *SUFFIXES.values(),
     ):  # that there is no such source is told when it is opened
         return
-    ours = OF_STREAMS if isinstance(statement, CreateStream) else OF_TABLES | {"key"}
+    ours = options_of("table" if declared.is_static else "stream", "files")
     shared = [*ours, *_of(OF_FORMATS, kind), *(PACE if kind in (None, *FILES) else ())]
     sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
-    for setting in statement.settings:
-        _check_one(setting, statement.name, shared, sparks, text, kind, on_spark=on_spark)
+    for setting in declared.settings:
+        _check_one(setting, declared, shared, sparks, kind, on_spark=on_spark)
 
 
-def _check_connected(statement: CreateStream | CreateTable, connector: Connector, text: str) -> None:
+def _check_for_spark(declared: Declaration) -> None:
+    for name in declared.said:
+        option = STREAM_OPTIONS.get(name)
+        if option is not None and option.not_on_spark is not None:
+            why, hint = option.not_on_spark
+            problem = f"{declared.kind} {declared.name!r} says {name}, {why}"
+            raise declared.wrong(problem, name, hint=hint)
+
+
+def _check_given(declared: Declaration) -> None:
+    """Only a source reads words of its own; a table that is given may say what streams do if it has versions."""
+    kind: Of = "table" if declared.is_static else "stream"
+    ours = options_of(kind, "files") & options_of(kind, "connectors")
+    for name in declared.said:
+        if name in ours:
+            continue
+        if name in STREAM_OPTIONS and declared.is_static:
+            raise declared.wrong(
+                f"table {declared.name!r} says {name}, which is for tables with versions, and no key",
+                hint=f"write session.table({declared.name!r}, data, time='ts', key='id')",
+            )
+        near = nearest(name, ["data", "schema", "replace", *ours])
+        meant = f"did you mean {near}? " if near is not None else ""
+        raise declared.wrong(
+            f"{declared.kind} {declared.name!r} has no option {name!r}",
+            hint=f"{meant}options of a connector go with source = '…', which says what they are for",
+        )
+
+
+def _check_connected(declared: Declaration, connector: Connector) -> None:
     """A connector says which options are its own; what all streams or tables have is there besides."""
-    is_table = isinstance(statement, CreateTable)
+    is_table = declared.is_static
     if connector.source is None and not (is_table and connector.table is not None):
         return  # whoever opens it says that it cannot be read so
     own = connector.table_options if is_table and connector.table is not None else connector.source_options
-    common = OF_CONNECTED_TABLES if is_table else OF_CONNECTED_STREAMS
-    said = {setting.name.lower(): setting.value for setting in statement.settings}
-    if "handover" in said and "history" not in said:
-        raise OptionError(f"{statement.name!r} says handover and no history", hint="add history = '…'", sql=text)
-    for setting in statement.settings:
+    common = options_of("table" if is_table else "stream", "connectors")
+    if "handover" in declared.said and "history" not in declared.said:
+        problem = f"{declared.name!r} says handover and no history"
+        raise declared.wrong(problem, "handover", hint="add history = '…'")
+    for setting in declared.settings:
         if setting.name.lower().startswith(HISTORY) and not is_table:
-            wrong = _wrong_in_history(setting.name, statement.name, said)
+            wrong = _wrong_in_history(setting.name, declared.name, declared.options)
         else:
-            wrong = wrong_option(setting.name, statement.name, own, common)
+            wrong = wrong_option(setting.name, declared.name, own, common)
         if wrong is not None:
-            raise OptionError(wrong[0], hint=wrong[1], sql=text, span=setting.span, option=setting.name)
+            raise OptionError(wrong[0], hint=wrong[1], sql=declared.sql, span=setting.span, option=setting.name)
 
 
 def _wrong_in_history(given: str, owner: str, said: Mapping[str, str]) -> tuple[str, str] | None:
@@ -146,7 +169,7 @@ def _of(names: Mapping[str, tuple[str, ...]], kind: str | None) -> Iterable[str]
 
 
 def _check_one(
-    setting: Setting, owner: str, shared: list[str], sparks: list[str], text: str, kind: str | None, *, on_spark: bool
+    setting: Setting, declared: Declaration, shared: list[str], sparks: list[str], kind: str | None, *, on_spark: bool
 ) -> None:
     name = setting.name.lower()
     if name.startswith(TO_SPARK) or name in {one.lower() for one in shared}:
@@ -155,9 +178,9 @@ def _check_one(
         if on_spark:
             return
         raise OptionError(
-            f"option {setting.name} of {owner!r} is one of Spark's own reader, and in-process nothing reads it",
+            f"option {setting.name} of {declared.name!r} is one of Spark's own reader, and in-process nothing reads it",
             hint="run it with --engine spark, or leave the option out",
-            sql=text,
+            sql=declared.sql,
             span=setting.span,
             option=setting.name,
         )
@@ -165,16 +188,16 @@ def _check_one(
     if on_spark and near is None and kind is not None and kind not in OF_SPARK:
         return  # a format that others brought to Spark: only it knows its options
     raise OptionError(
-        f"{owner!r} has no option {setting.name!r}",
+        f"{declared.name!r} has no option {setting.name!r}",
         hint=_way_out(setting.name, near, shared, on_spark),
-        sql=text,
+        sql=declared.sql,
         span=setting.span,
         option=setting.name,
     )
 
 
 def _way_out(given: str, near: str | None, shared: list[str], on_spark: bool) -> str:
-    if given.lower() in OF_STREAMS and "time" not in shared:
+    if given.lower() in options_of("stream", "files") and "time" not in shared:
         return "that is for streams, and for tables with versions, which also say key = '…'"
     known = f"its options are {', '.join(sorted(dict.fromkeys(shared) - dict.fromkeys(PACE).keys()))}"
     told = known if near is None else f"did you mean {near}? {known}"

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
-
-from watersmeet.errors import OptionError
-from watersmeet.model.side_sink import parse_policy
-from watersmeet.model.time import UNIT_ORDER, parse_interval
-from watersmeet.model.time_format import time_format
-from watersmeet.model.zones import check_zone
-
-READ = ("time", "arrival")
-ON_LATE = ("count", "error")
-ON_BAD = ("error", "skip")
-ON_NULL = ("error", "skip")
-ROUNDING = ("error", "down")
 
 
 @dataclass(frozen=True)
@@ -54,105 +41,6 @@ class Arrival:
     @property
     def in_time_order(self) -> bool:
         return self.read == "time"
-
-
-def interval_us(given: str | timedelta) -> int:
-    """Microseconds of an interval as text or as Python has it. Raises ValueError with a sentence.
-
-    >>> interval_us("2 seconds"), interval_us(timedelta(minutes=1))
-    (2000000, 60000000)
-    """
-    if isinstance(given, timedelta):
-        return given // timedelta(microseconds=1)
-    if not isinstance(given, str):
-        raise ValueError(f"{given!r} is not an interval; write for example '30 seconds', or give a datetime.timedelta")
-    return parse_interval(given)
-
-
-def _positive_us(given: str | timedelta) -> int:
-    us = interval_us(given)
-    if us <= 0:
-        raise ValueError(f"{given!r} is no length of time; write for example '30 seconds'")
-    return us
-
-
-def parse_reload(given: str | timedelta) -> int:
-    """How long after a load of a table the next begins, in microseconds."""
-    us = _positive_us(given)
-    if us < 1_000_000:
-        raise ValueError(f"{given!r} is too often; write '1 second' or more")
-    return us
-
-
-def _not_negative_us(given: str | timedelta) -> int:
-    us = interval_us(given)
-    if us < 0:
-        raise ValueError(f"{given!r} is negative; write '0 seconds' or more")
-    return us
-
-
-def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
-    def parse(given: str) -> str:
-        word = str(given).lower()
-        if word not in words:
-            raise ValueError(f"{given!r} is not one of {', '.join(map(repr, words))}")
-        return word
-
-    return parse
-
-
-def _policy(words: tuple[str, ...]) -> Callable[[str], str]:
-    return lambda given: parse_policy(words, given)
-
-
-def _unit(given: str) -> str:
-    word = str(given).strip().lower()
-    word = _UNITS.get(word.rstrip("s") if len(word) > 2 else word, word)
-    if word not in UNIT_ORDER:
-        raise ValueError(f"{given!r} is not one of {', '.join(map(repr, UNIT_ORDER))}")
-    return word
-
-
-_UNITS = {"sec": "s", "second": "s", "milli": "ms", "millisecond": "ms", "µs": "us", "micro": "us"}
-_UNITS |= {"microsecond": "us", "nano": "ns", "nanosecond": "ns"}
-
-
-def _format(given: str) -> str:
-    if not isinstance(given, str):
-        raise ValueError(f"{given!r} is no format; write for example '%Y-%m-%d %H:%M:%S'")
-    return time_format(given).written
-
-
-def _column(given: str) -> str:
-    if not isinstance(given, str) or not given.strip():
-        raise ValueError(f"{given!r} is no name of a column; write for example 'arrived'")
-    return given
-
-
-def _zone(given: str) -> str:
-    try:
-        return check_zone(str(given))
-    except OptionError as error:
-        said = error.message.removeprefix("timezone: ")
-        raise ValueError(f"{said}; {error.hint}") from None
-
-
-# How each option of a stream is read. Every one raises ValueError with a sentence that says what would do.
-PARSERS: Mapping[str, Callable[[Any], Any]] = {
-    "lateness": _not_negative_us,
-    "read": _one_of(READ),
-    "on_late": _policy(ON_LATE),
-    "on_bad": _policy(ON_BAD),
-    "idle": _positive_us,
-    "max_future": _not_negative_us,
-    "max_drift": _positive_us,
-    "rounding": _one_of(ROUNDING),
-    "on_null": _one_of(ON_NULL),
-    "time_unit": _unit,
-    "time_format": _format,
-    "time_zone": _zone,
-    "arrival_column": _column,
-}
 
 
 def arrival_of(parsed: Mapping[str, Any]) -> Arrival:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +15,6 @@ from watersmeet.model.time import BEGINNING_US, Times
 # What `time` says, and the name that the column has in queries unless `arrival_column` says another.
 ARRIVAL = "arrival"
 MOMENT = pa.timestamp("us")
-# Options that are about times which rows bring along, and why they mean nothing here.
-_NEVER_LATE = "no row is late by its own arrival"
-_NOT_BROUGHT = "no column of the rows is looked at"
-_MEANINGLESS = {
-    "lateness": _NEVER_LATE,
-    "on_late": _NEVER_LATE,
-    "max_future": "no row arrives in the future",
-    "max_drift": "rows that arrive now are not ahead of others",
-    "idle": "time goes on with the clock on the wall, rows or not",
-    "on_null": "every row has arrived at some moment",
-    "time_unit": _NOT_BROUGHT,
-    "time_format": _NOT_BROUGHT,
-    "time_zone": _NOT_BROUGHT,
-}
 
 
 class Arrivals:
@@ -91,16 +75,6 @@ def named_time(time: str) -> str:
     """
     quoted = len(time) > 2 and time.startswith('"') and time.endswith('"')
     return time[1:-1].replace('""', '"') if quoted else time
-
-
-def meaningless_option(said: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first option that does not go with the moment of arrival, and why."""
-    for name, why in _MEANINGLESS.items():
-        if said.get(name) is not None:
-            return name, f"time = 'arrival' is the moment at which rows come, so {name} means nothing: {why}"
-    if said.get("read") == "time":
-        return "read", "time = 'arrival' is the moment at which rows come, so they cannot be read in another order"
-    return None
 
 
 def with_moments(name: str, schema: pa.Schema, column: str | None) -> pa.Schema:

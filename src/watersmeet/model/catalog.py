@@ -61,7 +61,6 @@ class Stream:
     time: str
     lateness_us: int = 0
     source: Any = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # a password may be among them
     statistics: Statistics = Statistics()
     arrival: Arrival = field(default_factory=Arrival)
     rounding: str = "error"
@@ -113,7 +112,6 @@ class Table:
     name: str
     schema: pa.Schema
     source: Any = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # a password may be among them
     statistics: Statistics = Statistics()
     rounding: str = "error"
     reload_us: int | None = None

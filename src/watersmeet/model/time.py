@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,19 @@ def parse_interval(text: str) -> int:
     if abs(total) >= FOREVER_US:
         raise ValueError(f"{text!r} is longer than this system can count, which is about 70 000 years")
     return total
+
+
+def interval_us(given: str | timedelta) -> int:
+    """Microseconds of an interval as text or as Python has it. Raises ValueError with a sentence.
+
+    >>> interval_us("2 seconds"), interval_us(timedelta(minutes=1))
+    (2000000, 60000000)
+    """
+    if isinstance(given, timedelta):
+        return given // timedelta(microseconds=1)
+    if not isinstance(given, str):
+        raise ValueError(f"{given!r} is not an interval; write for example '30 seconds', or give a datetime.timedelta")
+    return parse_interval(given)
 
 
 def scale_to_us(number: str, unit_size_us: int) -> int:

@@ -60,18 +60,7 @@ def parse_key(given: str | Sequence[str]) -> tuple[str, ...]:
     >>> parse_key("currency"), parse_key("a, b"), parse_key(["a", "b"])
     (('currency',), ('a', 'b'), ('a', 'b'))
     """
-    parts = given.split(",") if isinstance(given, str) else list(given)
+    parts = given.split(",") if isinstance(given, str) else list(given) if isinstance(given, Sequence) else []
     if not parts or not all(isinstance(part, str) and part.strip() for part in parts):
         raise ValueError(f"{given!r} is no list of columns; write key = 'currency', or 'a, b' for several")
     return tuple(part.strip() for part in parts)
-
-
-def versions_of(key: str | Sequence[str] | None, op: str | None, *, is_table: bool = False) -> Versions | None:
-    """What is said of the versions of a table. Raises ValueError with a sentence."""
-    if key is None:
-        if op is not None:
-            raise ValueError("op says which rows delete, and of what is said by key = '…', which is missing")
-        return None
-    if op is not None and (not isinstance(op, str) or not op):
-        raise ValueError(f"op is {op!r}, not the name of a column")
-    return Versions(parse_key(key), op, is_table)

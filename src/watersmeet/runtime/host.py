@@ -13,8 +13,9 @@ from watersmeet.runtime.lasting import Lasting
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
+    from watersmeet.runtime.declaring import Opener
     from watersmeet.runtime.outcome import Outcome
-    from watersmeet.runtime.script import Job, Opener
+    from watersmeet.runtime.script import Job
 
 
 class Host(Protocol):
@@ -27,7 +28,7 @@ class Host(Protocol):
 
     @property
     def opener(self) -> Opener:
-        """How the input of a CREATE statement is opened."""
+        """How the input of a stream or a table is opened."""
         ...
 
     def opened(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.io.filesystems import is_in_store
-from watersmeet.model.arrival import interval_us
+from watersmeet.model.time import interval_us
 
 Interval = str | timedelta
 OnAnswer = Callable[[pa.RecordBatch], Any]

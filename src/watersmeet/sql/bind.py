@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from watersmeet.errors import OptionError, ParseError, UnsupportedError
 from watersmeet.model.catalog import Catalog, NamedQuery
+from watersmeet.model.declaration import Setting
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, walk
 from watersmeet.plan.nodes import (
@@ -39,7 +40,6 @@ from watersmeet.sql.syntax import (
     OrderKey,
     QuerySyntax,
     SelectSyntax,
-    Setting,
     span_of,
 )
 
@@ -57,7 +57,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
         options = Options.of({"timezone": timezone} | {setting.name: setting.value for setting in query.settings})
     start, end = query.span
     # From the start of the query, as Plan.sql is its part of the text alone.
-    places = {one.name.lower(): (one.span[0] - start, one.span[1] - start) for one in query.settings}
+    places = {one.name.lower(): (one.span[0] - start, one.span[1] - start) for one in query.settings if one.span}
     context = Context(where, catalog, options.boundary, options.timezone, emits_changes=options.emit == "changes")
     try:
         root = _bind_whole(query, context)

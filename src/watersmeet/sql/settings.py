@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import Token, TokenType
 
 from watersmeet.errors import OptionError
-from watersmeet.sql.syntax import Setting
+from watersmeet.model.declaration import Setting
 from watersmeet.sql.window_clause import WindowParser
 
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 from sqlglot import Token, TokenType
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.model.declaration import Setting
 from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
 from watersmeet.sql.foreign import CREATED
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, Setting, Statement
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, Statement
 
 _TYPES = (
     "BOOLEAN",

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.model.declaration import Setting
+from watersmeet.model.declaration import Span as Span
 from watersmeet.model.windows import Hop, Session, Window
 
-Span = tuple[int, int]
 StreamWord = Literal["istream", "dstream", "rstream"]
 SetKind = Literal["union", "except", "intersect"]
 JoinWord = Literal["inner", "left", "right", "full", "semi", "anti", "asof", "asof_left"]
@@ -24,15 +25,6 @@ ConstraintKind = Literal["all", "pair", "directed", "path"]
 @dataclass(frozen=True)
 class Name:
     text: str
-    span: Span
-
-
-@dataclass(frozen=True)
-class Setting:
-    """`name = value` of OPTIONS or WITH, both as text."""
-
-    name: str
-    value: str
     span: Span
 
 

@@ -17,9 +17,8 @@ from watersmeet.hosts.local.instants import instant_us
 from watersmeet.hosts.local.live_run import Run
 from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.io.sources import TableSource
-from watersmeet.model.arrival import interval_us
 from watersmeet.model.catalog import Relation, Stream, Table
-from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, interval_us
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.session import Query

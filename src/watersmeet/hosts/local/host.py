@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
+    from watersmeet.runtime.declaring import Opener
     from watersmeet.runtime.lasting import Lasting
     from watersmeet.runtime.outcome import Outcome
-    from watersmeet.runtime.script import Job, Opener
+    from watersmeet.runtime.script import Job
 
 
 class LocalHost:
@@ -32,7 +33,7 @@ class LocalHost:
 
     @property
     def opener(self) -> Opener:
-        from watersmeet.runtime.script import open_in_process
+        from watersmeet.runtime.declaring import open_in_process
 
         return open_in_process
 

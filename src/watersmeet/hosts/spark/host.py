@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,12 +26,10 @@ from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.listener import listener_of
 from watersmeet.hosts.spark.progress.skipped_rows import tell_of_skipped
-from watersmeet.hosts.spark.reading.file_stream import FileStream
-from watersmeet.hosts.spark.reading.inputs import as_dataframe, with_declared_times
+from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.sample import sampled
-from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.reading.sources import OnSpark, open_given
 from watersmeet.hosts.spark.run import Choices, SparkRun
-from watersmeet.hosts.spark.types import arrow_schema
 from watersmeet.hosts.spark.writing.sinks import is_checkpoint
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
@@ -45,7 +42,8 @@ from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome
 
 if TYPE_CHECKING:
-    from watersmeet.runtime.script import Job, Opener
+    from watersmeet.runtime.declaring import Opener
+    from watersmeet.runtime.script import Job
 
 _serial = count(1)
 
@@ -65,7 +63,7 @@ class SparkHost:
 
     @property
     def opener(self) -> Opener:
-        return partial(open_on_spark, self.spark)
+        return OnSpark(self.spark)
 
     def opened(
         self,
@@ -76,11 +74,7 @@ class SparkHost:
         reading: TimeReading | None = None,
         on_bad: str = "error",
     ) -> tuple[pa.Schema, Any, int | None]:
-        if isinstance(data, FileStream):
-            return data.columns(name, declared, reading, tolerant=on_bad != "error"), data, None
-        df = as_dataframe(self.spark, data, name, rounding, declared, reading)
-        found = arrow_schema(df.schema, f"stream {name!r}")
-        return found if declared is None else with_declared_times(found, declared), df, None
+        return open_given(self.spark, data, name, rounding, declared, reading, on_bad)
 
     def sampled(self, plan: Plan, rows: int) -> Plan:
         return sampled(plan, rows)

@@ -27,7 +27,7 @@ from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.boards import Watching
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import ANSWER, Batch
-from watersmeet.hosts.spark.reading.sources import open_on_spark
+from watersmeet.hosts.spark.reading.sources import OnSpark
 from watersmeet.hosts.spark.writing.sinks import SparkSink, is_checkpoint
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
@@ -79,7 +79,7 @@ class SparkRun:
         self.choices = choices or Choices()
         jobs = script
         if isinstance(jobs, str):
-            jobs = read_script(jobs, opener=lambda statement: open_on_spark(spark, statement), explain=True)
+            jobs = read_script(jobs, opener=OnSpark(spark), explain=True)
         self.jobs = [job for job in jobs if job.told is None]
         self.explained = [job for job in jobs if job.told is not None]
         self.buckets = self.choices.buckets or cores(spark)

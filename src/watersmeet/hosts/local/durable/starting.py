@@ -24,7 +24,8 @@ from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
-from watersmeet.io.sink_options import check_sink_words
+from watersmeet.io.sink_options import check_sink_options
+from watersmeet.model.declaration import Declaration
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.lasting import Lasting, OnAnswer
@@ -117,7 +118,7 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, start:
         return NoSink()
     if callable(asked.sink):
         return _own(asked.sink(run))
-    check_sink_words("out", asked.sink)
+    check_sink_options(Declaration.in_python("sink", "out", asked.sink), "local")
     keys, changes = answer_keys(plan), change_column(plan)
     taken, said = taken_by(folder).answers, replacing_once(folder, asked.sink)
     made = numbered_sink("out", said, plan.output_schema, run, keys=keys, changes=changes, taken=taken, start=start)

@@ -23,7 +23,7 @@ def job_of(plan: Plan, tables: Mapping[str, bytes], buckets: int) -> SparkJob:
 
 
 def _without_source(relation: Stream | Table) -> Stream | Table:
-    return replace(relation, source=None, options={})
+    return replace(relation, source=None)
 
 
 def in_stages(plan: Plan) -> Staged | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,38 +11,32 @@ from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.opening import open_source
-from watersmeet.io.declared_source import reading_from, source_from_options, with_history
-from watersmeet.sql.syntax import CreateStream, CreateTable
+from watersmeet.io.declared_source import open_declared, with_history
+from watersmeet.model.declaration import Declaration
 
 MAX_ROWS = "max_rows_per_batch"
 ALL = 1 << 30
 
 
 def open_connected(
-    spark: SparkSession, statement: CreateStream | CreateTable, connector: Connector, options: Mapping[str, str]
+    spark: SparkSession, declared: Declaration, connector: Connector
 ) -> tuple[pa.Schema, DataFrame | LanedStream, int | None]:
-    """The columns of an input and what Spark reads it from; names of options are in lower case."""
-    if isinstance(statement, CreateTable):
-        return _table(spark, statement)
-    source = open_source(connector, statement.name, options, statement.schema, reading_from(options))
+    """The columns of an input and what Spark reads it from."""
+    if declared.is_static:
+        return _table(spark, declared)
+    options = declared.options
+    source = open_source(connector, declared.name, options, declared.schema, declared.reading)
     if "history" in options:
-        source = with_history(source, options)
+        source = with_history(source, declared)
     _look_at(source)
-    return source.schema, LanedStream(source, _max_rows(statement.name, options.get(MAX_ROWS))), None
+    return source.schema, LanedStream(source, _max_rows(declared.name, options.get(MAX_ROWS))), None
 
 
-def _table(spark: SparkSession, statement: CreateTable) -> tuple[pa.Schema, DataFrame, int | None]:
+def _table(spark: SparkSession, declared: Declaration) -> tuple[pa.Schema, DataFrame, int | None]:
     """Loaded here, whole, before a query starts; it travels to the tasks with the query."""
-    if any(name.lower() == "reload" for name in statement.options):
-        raise OptionError(
-            f"table {statement.name!r} says reload, but on Spark a table is loaded once, when its query is planned",
-            hint="leave reload out and start the query again when the table has changed, or run it in-process "
-            "(--engine local)",
-            option="reload",
-        )
-    source = source_from_options(statement.name, statement.options, statement.schema, is_table=True)
+    source = open_declared(declared)
     rows = pa.Table.from_batches(source.batches(ALL), schema=source.schema)
-    return source.schema, as_dataframe(spark, rows, statement.name), rows.num_rows
+    return source.schema, as_dataframe(spark, rows, declared.name), rows.num_rows
 
 
 def _max_rows(name: str, written: str | None) -> int | None:

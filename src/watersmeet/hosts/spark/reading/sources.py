@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,22 +23,27 @@ from watersmeet.hosts.spark.reading.connector_stream import LanedStream
 from watersmeet.hosts.spark.reading.connectors import open_connected
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.generated_files import as_files
-from watersmeet.hosts.spark.reading.inputs import check_types_told, declared_frame, with_declared_times
+from watersmeet.hosts.spark.reading.inputs import (
+    as_dataframe,
+    check_types_told,
+    declared_frame,
+    with_declared_times,
+)
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.hosts.spark.reading.text_times import with_readings
 from watersmeet.hosts.spark.reading.written_times import timed_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.registry import connector_named
-from watersmeet.io.declared_source import reading_from
 from watersmeet.io.files import subfolder_hint
 from watersmeet.io.formats import ALIASES, SUFFIXES, format_named, null_values
 from watersmeet.io.providers import is_provided
-from watersmeet.io.source_options import OF_FORMATS, OF_STREAMS, TO_SPARK
-from watersmeet.model.arriving import is_arrival, named_time
+from watersmeet.io.source_options import OF_FORMATS, SPARK, TO_SPARK
+from watersmeet.model.arriving import named_time
+from watersmeet.model.declaration import Declaration, as_text
 from watersmeet.model.names import column_named
+from watersmeet.model.stream_options import STREAM_OPTIONS
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.sql.syntax import CreateStream, CreateTable
 
 log = logging.getLogger("watersmeet")
 OURS = frozenset({"parquet", "csv", "json"})  # what the readers of this library read
@@ -54,8 +59,40 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class OnSpark:
+    """Opens inputs for a session of Spark's."""
+
+    spark: SparkSession
+    host: ClassVar[str] = SPARK
+
+    def __call__(self, declared: Declaration) -> tuple[pa.Schema, Any, int | None]:
+        if not declared.is_given:
+            return open_on_spark(self.spark, declared)
+        values = declared.values
+        rounding, on_bad = values.get("rounding", "error"), values.get("on_bad", "error")
+        return open_given(self.spark, declared.data, declared.name, rounding, declared.schema, declared.reading, on_bad)
+
+
+def open_given(
+    spark: SparkSession,
+    data: Any,
+    name: str,
+    rounding: str = "error",
+    columns: pa.Schema | None = None,
+    reading: TimeReading | None = None,
+    on_bad: str = "error",
+) -> tuple[pa.Schema, Any, int | None]:
+    """The same of rows that Python gives."""
+    if isinstance(data, FileStream):
+        return data.columns(name, columns, reading, tolerant=on_bad != "error"), data, None
+    df = as_dataframe(spark, data, name, rounding, columns, reading)
+    found = arrow_schema(df.schema, f"stream {name!r}")
+    return found if columns is None else with_declared_times(found, columns), df, None
+
+
 def open_on_spark(
-    spark: SparkSession, statement: CreateStream | CreateTable
+    spark: SparkSession, declared: Declaration
 ) -> tuple[pa.Schema, DataFrame | FileStream | LanedStream, int | None]:
     """The columns of an input and its DataFrame: streaming for a stream, batch for a table.
 
@@ -63,12 +100,12 @@ def open_on_spark(
     own reader has. So is what a connector reads. `source = 'spark.NAME'` is Spark's own format of that name, also where
     a connector has it.
     """
-    where = f"{'stream' if isinstance(statement, CreateStream) else 'table'} {statement.name!r}"
+    where = f"{'table' if declared.is_static else 'stream'} {declared.name!r}"
     try:
-        connector = connector_named(_source_of(statement))
+        connector = connector_named(declared.options.get("source", "").lower())
         if connector is not None:
-            return open_connected(spark, statement, connector, {k.lower(): v for k, v in statement.options.items()})
-        given = _Input(spark, statement)
+            return open_connected(spark, declared, connector)
+        given = _Input(spark, declared)
         packed = given.packed()
         # Spark takes ** for *, and knows nothing of event times that are no timestamps.
         if packed is not None and (given.kind != "parquet" or "**" in packed.path or given.reading is not None):
@@ -90,32 +127,28 @@ def open_on_spark(
         raise SourceError(f"the input of {where} cannot be opened: {first_useful_line(error)}", hint=hint) from None
 
 
-def _source_of(statement: CreateStream | CreateTable) -> str:
-    return next((value.lower() for key, value in statement.options.items() if key.lower() == "source"), "")
-
-
 class _Input:
-    """One CREATE STREAM or CREATE TABLE, taken apart."""
+    """One stream or table, taken apart."""
 
-    def __init__(self, spark: SparkSession, statement: CreateStream | CreateTable) -> None:
-        options = options_of(statement)
+    def __init__(self, spark: SparkSession, declared: Declaration) -> None:
+        options = _written(declared)
         given = {key.lower(): value for key, value in options.items()}
         self.spark = spark
-        self.name = statement.name
-        self.streaming = isinstance(statement, CreateStream)
-        self.declared: pa.Schema | None = statement.schema
+        self.name = declared.name
+        self.streaming = not declared.is_static
+        self.declared: pa.Schema | None = declared.schema
         self.path = given.get("path")
-        self.time = named_time(given.get("time", ""))
-        self.rounding = given.get("rounding", "error").lower()
-        self.keeps_going = self.streaming and given.get("on_bad", "error").lower() != "error"
-        self.reading = _by_its_name(reading_from(given), self.declared) if self.streaming else None
+        self.time = None if declared.by_arrival else named_time(declared.values.get("time", ""))
+        self.rounding = declared.values.get("rounding", "error")
+        self.keeps_going = declared.values.get("on_bad", "error") != "error"
+        self.reading = _by_its_name(declared.reading, self.declared)
         self.nanosecond_files: list[str] = []
         sparks_own = given.get("source", "").lower().startswith(TO_SPARK)
         self.wants_packed = given.get("packed", "true").lower() != "false" and not sparks_own
         written = given.get("source", "").lower().removeprefix(TO_SPARK) or kind_of(self.name, self.path)
         self.written, self.given = written, given
         self.kind = ALIASES.get(written, written)
-        passed = {_for_spark(key): value for key, value in options.items() if key.lower() not in OF_STREAMS}
+        passed = {_for_spark(key): value for key, value in options.items() if key.lower() not in STREAM_OPTIONS}
         named = self.named = {key.lower() for key in passed}
         defaults = dict(DEFAULTS.get(self.kind, {})) | ({"sep": "\t"} if written == "tsv" else {})
         if "delimiter" in named:
@@ -179,7 +212,7 @@ class _Input:
 
     def with_instants(self, df: DataFrame) -> DataFrame:
         """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
-        time = None if is_arrival(self.given.get("time")) else column_named(self.time, df.columns)
+        time = None if self.time is None else column_named(self.time, df.columns)
         if not self.streaming or time is None or df.schema[time].dataType != TimestampNTZType():
             return df
         # Not a cast, which would go by the zone of the session.
@@ -284,10 +317,12 @@ def _for_spark(name: str) -> str:
     return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
 
 
-def options_of(statement: CreateStream | CreateTable) -> Mapping[str, str]:
-    """The options of WITH; where they ask for rows that are made, those of the files that these are written to."""
-    kind = _source_of(statement)
-    return as_files(kind, statement.options) if is_provided(kind) else statement.options
+def _written(declared: Declaration) -> Mapping[str, str]:
+    """The options by the names that were written; where they ask for rows that are made, those of the files that these
+    are written to."""
+    kind = declared.options.get("source", "").lower()
+    options = {one.name: as_text(one.value) for one in declared.settings}
+    return as_files(kind, options) if is_provided(kind) else options
 
 
 def kind_of(name: str, path: str | None) -> str:

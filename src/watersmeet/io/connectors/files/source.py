@@ -22,10 +22,11 @@ from watersmeet.io.connectors.files.folder import Folder, Found, kind_of
 from watersmeet.io.files import FileSource, first_schema, readable, undeclared, untold_types
 from watersmeet.io.filesystems import StoreFile, address_of
 from watersmeet.io.formats import Format, format_named
-from watersmeet.model.arrival import PARSERS, arrival_of
+from watersmeet.model.arrival import arrival_of
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.catalog import Stream
 from watersmeet.model.names import column_named
+from watersmeet.model.stream_options import STREAM_OPTIONS
 
 LANE = "files"
 READ_ROWS = 1 << 16
@@ -269,7 +270,7 @@ class StoreFiles:
         if column is None or not pa.types.is_timestamp(self.schema.field(column).type):
             return None
         words: tuple[str, ...] = ("on_null", "on_bad")
-        said = {word: PARSERS[word](self._options[word]) for word in words if word in self._options}
+        said = {word: STREAM_OPTIONS[word].parse(self._options[word]) for word in words if word in self._options}
         return Stream(self._name, self.schema, column, arrival=arrival_of(said))
 
     def _check_size(self, file: StoreFile, size: int) -> None:

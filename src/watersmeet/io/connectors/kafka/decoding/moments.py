@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.arrival import PARSERS
+from watersmeet.model.stream_options import STREAM_OPTIONS
 from watersmeet.model.time_format import ISO
 from watersmeet.model.time_reading import PER_SECOND, TimeReading, time_reading
 
@@ -56,5 +56,5 @@ class TimeColumn:
 
 def time_column(name: str | None, options: Mapping[str, str]) -> TimeColumn:
     """The column of this name, by the options of its stream."""
-    said = {one: PARSERS[one](options[one]) for one in _SAID if one in options}
+    said = {one: STREAM_OPTIONS[one].parse(options[one]) for one in _SAID if one in options}
     return TimeColumn(name, time_reading(name, said))
