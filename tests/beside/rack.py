@@ -1,5 +1,5 @@
-"""A small connector for tests: a rack is a folder, its lanes are files of JSON lines in it, and an offset is how many
-lines of a lane were read. Lines that are no JSON are bad records."""
+"""A small connector for tests: a rack is a folder, its partitions are files of JSON lines in it, and an offset is how
+many lines of a partition were read. Lines that are no JSON are bad records."""
 
 from __future__ import annotations
 
@@ -10,14 +10,23 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.contract import BAD_RECORDS, Connector, Lot, Offsets, Options, Slice, SourceOpening
+from watersmeet.io.connectors.contract import (
+    BAD_RECORDS,
+    Connector,
+    Offsets,
+    Options,
+    PartitionedSource,
+    SourceBatch,
+    SourceOpening,
+    Split,
+)
 
 COLUMNS = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.timestamp("us"))])
 LINES_OF_A_LOT = 7
 
 
 @dataclass(frozen=True)
-class RackSource:
+class RackSource(PartitionedSource):
     name: str
     folder: str
     schema: pa.Schema = COLUMNS
@@ -30,35 +39,38 @@ class RackSource:
         return {}
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        ends = {path.stem: len(path.read_bytes().splitlines()) for path in sorted(Path(self.folder).glob("*.lane"))}
+        ends = {
+            path.stem: len(path.read_bytes().splitlines()) for path in sorted(Path(self.folder).glob("*.partition"))
+        }
         if most_rows is None:
             return ends
-        return {lane: min(end, after.get(lane, 0) + 10) for lane, end in ends.items()}
+        return {partition: min(end, after.get(partition, 0) + 10) for partition, end in ends.items()}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        return [Slice(lane, after.get(lane, 0), end) for lane, end in upto.items() if end > after.get(lane, 0)]
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        return [
+            Split(partition, after.get(partition, 0), end)
+            for partition, end in upto.items()
+            if end > after.get(partition, 0)
+        ]
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        lines = (Path(self.folder) / f"{part.lane}.lane").read_bytes().splitlines()
-        for start in range(part.after, part.upto, LINES_OF_A_LOT):
-            yield self._lot(part.lane, lines[start : min(start + LINES_OF_A_LOT, part.upto)], start)
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        lines = (Path(self.folder) / f"{split.partition}.partition").read_bytes().splitlines()
+        for start in range(split.after, split.upto, LINES_OF_A_LOT):
+            yield self._batch(split.partition, lines[start : min(start + LINES_OF_A_LOT, split.upto)], start)
 
-    def _lot(self, lane: str, lines: list[bytes], start: int) -> Lot:
+    def _batch(self, partition: str, lines: list[bytes], start: int) -> SourceBatch:
         rows, bad = [], []
         for number, line in enumerate(lines, start):
             try:
                 rows.append(json.loads(line))
             except ValueError as error:
-                bad.append((self.name, "not json", str(error), f"rack {lane}", int(lane), number, line))
+                bad.append((self.name, "not json", str(error), f"rack {partition}", int(partition), number, line))
         arrays = [pa.array([row.get(field.name) for row in rows]).cast(field.type) for field in self.schema]
         made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if not bad:
-            return Lot(made)
+            return SourceBatch(made)
         columns = [pa.array(one, field.type) for one, field in zip(zip(*bad, strict=True), BAD_RECORDS, strict=True)]
-        return Lot(made, pa.RecordBatch.from_arrays(columns, schema=BAD_RECORDS))
-
-    def close(self) -> None:
-        pass
+        return SourceBatch(made, pa.RecordBatch.from_arrays(columns, schema=BAD_RECORDS))
 
 
 def _open(opening: SourceOpening) -> RackSource:
@@ -72,11 +84,11 @@ def line(id: int, k: int, us: int) -> str:
     return json.dumps({"id": id, "k": k, "ts": us})
 
 
-def put(folder: Path, lane: str, lines: list[str]) -> None:
-    """Lay lines at the end of a lane, whole."""
+def put(folder: Path, partition: str, lines: list[str]) -> None:
+    """Lay lines at the end of a partition, whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{lane}.lane"
+    path = folder / f"{partition}.partition"
     before = path.read_text() if path.exists() else ""
-    draft = folder / f".{lane}"
+    draft = folder / f".{partition}"
     draft.write_text(before + "".join(f"{one}\n" for one in lines))
     draft.replace(path)

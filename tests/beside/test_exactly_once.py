@@ -68,7 +68,7 @@ def answers(folder: Path) -> list[int]:
 
 
 def lay(folder: Path, rng: random.Random, count: int) -> tuple[list[int], list[int], list[int]]:
-    """Lines of one lane: which are in time, late and bad."""
+    """Lines of one partition: which are in time, late and bad."""
     lines: list[str] = []
     good: list[int] = []
     late: list[int] = []

@@ -56,7 +56,7 @@ def more_files(folder: Path, lines: list[str]) -> None:
 def test_each_is_there_once_over_kills(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)
     good, late, bad = lay(tmp_path / "all", rng, 12 * LINES_OF_A_LIFE)
-    lines = (tmp_path / "all" / "a" / "0.lane").read_text().splitlines()
+    lines = (tmp_path / "all" / "a" / "0.partition").read_text().splitlines()
     text = script(tmp_path)
     if kind == "files":
         text = text.replace("source = 'rack', folder", "source = 'json', path").replace("/a'", "/files'")

@@ -1,5 +1,5 @@
-"""A small connector for tests: a shelf is a folder, its lanes are folders in it, and rows lie there in numbered files
-of JSON lines. An offset is how many files of a lane were read. As a sink it writes one file for each number."""
+"""A small connector for tests: a shelf is a folder, its partitions are folders in it, and rows lie there in numbered
+files of JSON lines. An offset is how many files of a partition were read. A sink writes one file for each number."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from watersmeet.errors import SourceError
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.contract import (
     Connector,
-    Lot,
+    NumberedSink,
     Offsets,
     Options,
+    PartitionedSource,
     SinkOpening,
-    Slice,
+    SourceBatch,
     SourceOpening,
+    Split,
     TableOpening,
 )
 
@@ -28,7 +30,7 @@ COLUMNS = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("v", pa.float64()),
 
 
 @dataclass(frozen=True)
-class ShelfSource:
+class ShelfSource(PartitionedSource):
     folder: str
     schema: pa.Schema
     start: str = "earliest"
@@ -44,55 +46,56 @@ class ShelfSource:
         ends = self._ends()
         if most_rows is None:
             return ends
-        # A file has few rows here, so one more of each lane is never too many.
-        return {lane: min(end, after.get(lane, 0) + 1) for lane, end in ends.items()}
+        # A file has few rows here, so one more of each partition is never too many.
+        return {partition: min(end, after.get(partition, 0) + 1) for partition, end in ends.items()}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        return [Slice(lane, after.get(lane, 0), end) for lane, end in upto.items() if end > after.get(lane, 0)]
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        return [
+            Split(partition, after.get(partition, 0), end)
+            for partition, end in upto.items()
+            if end > after.get(partition, 0)
+        ]
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        for number in range(part.after, part.upto):
-            path = Path(self.folder) / part.lane / f"{number}.json"
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        for number in range(split.after, split.upto):
+            path = Path(self.folder) / split.partition / f"{number}.json"
             if not path.exists():
                 raise SourceError(f"{path} is gone", hint="put it back")
             rows = [json.loads(line) for line in path.read_text().splitlines()]
             arrays = [pa.array([row.get(field.name) for row in rows]).cast(field.type) for field in self.schema]
-            yield Lot(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
-
-    def close(self) -> None:
-        pass
+            yield SourceBatch(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def _ends(self) -> dict[str, int]:
         folder = Path(self.folder)
         if not folder.is_dir():
             raise SourceError(f"there is no shelf {folder}")
-        return {lane.name: len(list(lane.glob("[0-9]*.json"))) for lane in sorted(folder.iterdir()) if lane.is_dir()}
+        return {
+            partition.name: len(list(partition.glob("[0-9]*.json")))
+            for partition in sorted(folder.iterdir())
+            if partition.is_dir()
+        }
 
 
-class ShelfSink:
+class ShelfSink(NumberedSink):
     def __init__(self, opening: SinkOpening) -> None:
         self._folder = Path(opening.options["folder"])
         self._run = opening.run
         self.opening = opening
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    @property
-    def last_number(self) -> int:
+    def committed(self) -> int:
         return max(
             (int(path.stem.rpartition("-")[2]) for path in self._folder.glob(f"{self._run}-*.arrow")), default=-1
         )
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self.committed():
             return
         draft = self._folder / ".draft"
         with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, self.opening.schema) as writer:
             for batch in rows:
                 writer.write_batch(batch)
         draft.replace(self._folder / f"{self._run}-{number}.arrow")
-
-    def close(self) -> None:
-        pass
 
 
 def open_source(opening: SourceOpening) -> ShelfSource:
@@ -101,8 +104,8 @@ def open_source(opening: SourceOpening) -> ShelfSource:
 
 def open_table(opening: TableOpening) -> pa.Table:
     source = ShelfSource(opening.options["folder"], opening.columns or COLUMNS)
-    lots = [lot.rows for part in source.slices({}, source.newest({})) for lot in source.read(part)]
-    return pa.Table.from_batches(lots, schema=source.schema)
+    batches = [batch.rows for split in source.splits({}, source.newest({})) for batch in source.read(split)]
+    return pa.Table.from_batches(batches, schema=source.schema)
 
 
 SHELF = Connector(
@@ -120,14 +123,14 @@ def register() -> None:
     registry.register(SHELF)
 
 
-def put(folder: Path, lane: str, rows: pa.Table) -> None:
-    """Lay some rows on a shelf, as the next file of a lane."""
-    lane_folder = folder / lane
-    lane_folder.mkdir(parents=True, exist_ok=True)
-    number = len(list(lane_folder.glob("[0-9]*.json")))
-    draft = lane_folder / ".draft"
+def put(folder: Path, partition: str, rows: pa.Table) -> None:
+    """Lay some rows on a shelf, as the next file of a partition."""
+    partition_folder = folder / partition
+    partition_folder.mkdir(parents=True, exist_ok=True)
+    number = len(list(partition_folder.glob("[0-9]*.json")))
+    draft = partition_folder / ".draft"
     draft.write_text("".join(json.dumps(_plain(row)) + "\n" for row in rows.to_pylist()))
-    draft.replace(lane_folder / f"{number}.json")
+    draft.replace(partition_folder / f"{number}.json")
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.test_docs import ROOT, blocks
 from watersmeet.io.connectors import registry
-from watersmeet.io.connectors.contract import as_piece
 from watersmeet.io.connectors.readers import reader_of
 
 
@@ -46,4 +45,4 @@ def test_it_goes_on_with_what_comes_and_gives_the_same_again(shown: Any) -> None
     assert last.rows["line"].to_pylist() == ["half a line"]
     again = reader_of(stream)
     for where, lines in found:
-        assert as_piece(again.again(where), where).rows["line"].to_pylist() == lines
+        assert again.again(where).rows["line"].to_pylist() == lines

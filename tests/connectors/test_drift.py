@@ -1,4 +1,4 @@
-"""While streams and lanes catch up, none is read further ahead of the others than it says."""
+"""While streams and partitions catch up, none is read further ahead of the others than it says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import watersmeet as wm
 from tests.connectors.shelf import put, written
 from tests.connectors.test_driving import _shelf, created  # noqa: F401
 from watersmeet.hosts.local.durable.intake import Intake
-from watersmeet.io.connectors.contract import Connector, Lot, Slice
+from watersmeet.io.connectors.contract import Connector, PartitionedSource, SourceBatch, Split
 from watersmeet.io.connectors.readers import reader_of
 
 MINUTE = 60_000_000
@@ -23,68 +23,71 @@ COLUMNS = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us"))])
 
 
 @dataclass(frozen=True)
-class Minutes:
-    """Lanes of rows of a minute each; what is new is told lane after lane, so many rows at most."""
+class Minutes(PartitionedSource):
+    """Partitions of rows of a minute each; what is new is told partition after partition, so many rows at most."""
 
-    lanes: Mapping[str, int]
+    partitions: Mapping[str, int]
     schema: pa.Schema = COLUMNS
     description: str = "minutes"
 
     def begin(self) -> dict[str, Any]:
-        return dict.fromkeys(self.lanes, 0)
+        return dict.fromkeys(self.partitions, 0)
 
     def newest(self, after: Mapping[str, Any], most_rows: int | None = None) -> dict[str, Any]:
         found, left = dict(after), most_rows
-        for lane, end in self.lanes.items():
-            taken = end - after[lane] if left is None else min(left, end - after[lane])
-            found[lane] = after[lane] + taken
+        for partition, end in self.partitions.items():
+            taken = end - after[partition] if left is None else min(left, end - after[partition])
+            found[partition] = after[partition] + taken
             left = None if left is None else left - taken
         return found
 
-    def slices(self, after: Mapping[str, Any], upto: Mapping[str, Any]) -> list[Slice]:
-        return [Slice(lane, after[lane], end) for lane, end in upto.items() if end > after[lane]]
+    def splits(self, after: Mapping[str, Any], upto: Mapping[str, Any]) -> list[Split]:
+        return [Split(partition, after[partition], end) for partition, end in upto.items() if end > after[partition]]
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        for number in range(part.after, part.upto):
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        for number in range(split.after, split.upto):
             ts = pa.array([number * MINUTE], pa.timestamp("us"))
-            yield Lot(pa.record_batch([pa.array([number]), ts], schema=COLUMNS))
-
-    def close(self) -> None:
-        pass
+            yield SourceBatch(pa.record_batch([pa.array([number]), ts], schema=COLUMNS))
 
 
-def order_of_lanes(max_drift: str | None, lanes: Mapping[str, int], most_rows: int = 5) -> list[tuple[str, int]]:
-    wm.register_connector(Connector("minutes", source=lambda _: Minutes(lanes)))
+def order_of_partitions(
+    max_drift: str | None, partitions: Mapping[str, int], most_rows: int = 5
+) -> list[tuple[str, int]]:
+    wm.register_connector(Connector("minutes", source=lambda _: Minutes(partitions)))
     session = wm.Session()
     session.stream("s", source="minutes", time="ts", max_drift=max_drift)
     reader = reader_of(session.catalog.find("s"))  # type: ignore[arg-type]
     found: list[tuple[str, int]] = []
     while (piece := reader.poll(most_rows)) is not None:
-        found += [(piece.lane, number) for number in piece.rows["id"].to_pylist()]
+        found += [(piece.partition, number) for number in piece.rows["id"].to_pylist()]
     return found
 
 
-def drift(order: list[tuple[str, int]], lanes: Mapping[str, int]) -> int:
-    """How many minutes a lane was ahead of one that still had rows, at most."""
-    at = dict.fromkeys(lanes, -1)
+def drift(order: list[tuple[str, int]], partitions: Mapping[str, int]) -> int:
+    """How many minutes a partition was ahead of one that still had rows, at most."""
+    at = dict.fromkeys(partitions, -1)
     most = 0
-    for lane, number in order:
-        at[lane] = number
-        behind = [at[one] for one, end in lanes.items() if at[one] < end - 1]
+    for partition, number in order:
+        at[partition] = number
+        behind = [at[one] for one, end in partitions.items() if at[one] < end - 1]
         most = max(most, number - min(behind, default=number))
     return most
 
 
 def test_lanes_are_read_side_by_side() -> None:
-    lanes = {"a": 60, "b": 60, "c": 3}
-    free, held = order_of_lanes(None, lanes), order_of_lanes("4 minutes", lanes)
-    assert sorted(free) == sorted(held) == sorted((lane, n) for lane, end in lanes.items() for n in range(end))
-    assert drift(free, lanes) > 50
-    assert drift(held, lanes) <= 5  # what is read at a time
+    partitions = {"a": 60, "b": 60, "c": 3}
+    free, held = order_of_partitions(None, partitions), order_of_partitions("4 minutes", partitions)
+    assert (
+        sorted(free)
+        == sorted(held)
+        == sorted((partition, n) for partition, end in partitions.items() for n in range(end))
+    )
+    assert drift(free, partitions) > 50
+    assert drift(held, partitions) <= 5  # what is read at a time
 
 
 def test_a_lane_that_has_ended_holds_nobody() -> None:
-    order = order_of_lanes("1 minute", {"a": 2, "b": 500}, most_rows=50)
+    order = order_of_partitions("1 minute", {"a": 2, "b": 500}, most_rows=50)
     assert len(order) == 502
 
 
@@ -116,7 +119,7 @@ def test_streams_that_catch_up_answer_as_they_should(tmp_path: Path) -> None:
             {"id": range(count), "k": [1] * count, "v": [0.0] * count, "ts": pa.array(times, pa.timestamp("us"))}
         )
         for start in range(0, count, 40):
-            put(tmp_path / name, f"lane{start // 40 % 2}", rows.slice(start, 40))
+            put(tmp_path / name, f"partition{start // 40 % 2}", rows.slice(start, 40))
     session = wm.Session()
     session.sql(created(tmp_path, "a", "b", more=", lateness = '1 hour', max_drift = '5 minutes'"))
     sql = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.k = b.k WINDOW = 30 SECONDS"
@@ -139,8 +142,8 @@ def test_where_it_means_nothing_it_is_refused() -> None:
 
 
 def test_lanes_that_are_told_one_after_the_other_do_not_make_each_other_late(tmp_path: Path) -> None:
-    lanes = {"a": 50, "b": 50, "c": 50}
-    wm.register_connector(Connector("minutes", source=lambda _: Minutes(lanes)))
+    partitions = {"a": 50, "b": 50, "c": 50}
+    wm.register_connector(Connector("minutes", source=lambda _: Minutes(partitions)))
     session = wm.Session()
     session.stream("s", source="minutes", time="ts")
     sink = {"sink": "shelf", "folder": str(tmp_path / "out")}

@@ -38,13 +38,13 @@ def rows_of(name: str, count: int = 200) -> pa.Table:
     )
 
 
-def shelved(folder: Path, name: str, files: int = 4, lanes: int = 2) -> pa.Table:
-    """Rows of a stream on a shelf, dealt out to lanes."""
+def shelved(folder: Path, name: str, files: int = 4, partitions: int = 2) -> pa.Table:
+    """Rows of a stream on a shelf, dealt out to partitions."""
     rows = rows_of(name)
     for number in range(files):
         some = rows.slice(number * 50, 50)
-        for lane in range(lanes):
-            put(folder / name, f"lane{lane}", some.take(pa.array(np.arange(lane, 50, lanes))))
+        for partition in range(partitions):
+            put(folder / name, f"partition{partition}", some.take(pa.array(np.arange(partition, 50, partitions))))
     return rows
 
 
@@ -122,7 +122,7 @@ def test_a_run_with_a_checkpoint_goes_on_with_what_comes(tmp_path: Path) -> None
         run = query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True, flush=False)
         run.wait()
         more = rows_of("c", 50)
-        put(tmp_path / "a", "lane0", more)
+        put(tmp_path / "a", "partition0", more)
         a = pa.concat_tables([a, more])
     run = query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True, flush=True)
     run.wait()
@@ -135,7 +135,7 @@ def test_a_stream_that_begins_at_the_latest_row_begins_there_after_a_restart_too
     session.sql(created(tmp_path, "a", more=", start = 'latest', lateness = '1 minute'"))
     query, sink = session.sql("SELECT id FROM a"), {"sink": "shelf", "folder": str(tmp_path / "out")}
     query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True).wait()
-    put(tmp_path / "a", "lane1", rows_of("later", 7))  # while nobody reads
+    put(tmp_path / "a", "partition1", rows_of("later", 7))  # while nobody reads
     query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True, flush=True).wait()
     assert written(tmp_path / "out").num_rows == 7
 

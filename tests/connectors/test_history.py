@@ -30,7 +30,7 @@ def both(tmp_path: Path) -> pa.Table:
         pq.write_table(kept.take(pa.array(range(2 - number, len(kept), 3))), tmp_path / "kept" / f"{number}.parquet")
     live = rows.filter(pc.greater_equal(seconds, 20))
     for start in range(0, len(live), 100):
-        put(tmp_path / "a", f"lane{start // 100 % 2}", live.slice(start, 100))
+        put(tmp_path / "a", f"partition{start // 100 % 2}", live.slice(start, 100))
     return rows
 
 
@@ -89,11 +89,11 @@ def test_kills_in_the_history_and_behind_it_change_nothing(tmp_path: Path, both:
 def test_a_handover_at_an_offset_takes_all_of_the_history(tmp_path: Path, both: pa.Table) -> None:
     kept, live = pq.read_table(tmp_path / "kept").num_rows, 0
     session = wm.Session()
-    session.sql(stream(tmp_path, '{"lane0": 1}'))
+    session.sql(stream(tmp_path, '{"partition0": 1}'))
     answer = session.sql("SELECT id FROM a").to_arrow()
-    for lane, first in (("lane0", 1), ("lane1", 0)):
-        for number in range(first, len(list((tmp_path / "a" / lane).glob("*.json")))):
-            live += len((tmp_path / "a" / lane / f"{number}.json").read_text().splitlines())
+    for partition, first in (("partition0", 1), ("partition1", 0)):
+        for number in range(first, len(list((tmp_path / "a" / partition).glob("*.json")))):
+            live += len((tmp_path / "a" / partition / f"{number}.json").read_text().splitlines())
     assert answer.num_rows == kept + live
 
 
@@ -104,7 +104,7 @@ def test_a_handover_at_the_start_takes_all_of_both(tmp_path: Path, both: pa.Tabl
     more = rows_of("more", 9)
     with pytest.warns(wm.HandoverWarning, match="rows of its history were read"):
         query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True).wait()
-    put(tmp_path / "a", "lane0", more)  # while nobody reads
+    put(tmp_path / "a", "partition0", more)  # while nobody reads
     query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True, flush=True).wait()
     assert written(tmp_path / "out").num_rows == pq.read_table(tmp_path / "kept").num_rows + 9
 

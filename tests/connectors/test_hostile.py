@@ -14,14 +14,22 @@ import pytest
 import watersmeet as wm
 from watersmeet.hosts.local.durable.intake import Intake
 from watersmeet.io.connectors import registry
-from watersmeet.io.connectors.contract import Connector, Lot, Options, Piece, Slice
+from watersmeet.io.connectors.contract import (
+    Connector,
+    NumberedSink,
+    Options,
+    PartitionedSource,
+    Reader,
+    SourceBatch,
+    Split,
+)
 
 COLUMNS = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
 ROWS = pa.record_batch({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}, schema=COLUMNS)
 
 
 @dataclass
-class Source:
+class Source(PartitionedSource):
     """Well-behaved, but for what a test lays over it."""
 
     wrong: dict[str, Any] = field(default_factory=dict)
@@ -40,13 +48,13 @@ class Source:
     def newest(self, after: Any, most_rows: int | None = None) -> Any:
         return self._or("newest", {"0": 1})
 
-    def slices(self, after: Any, upto: Any) -> Any:
+    def splits(self, after: Any, upto: Any) -> Any:
         if after == upto:
             return []
-        return self._or("slices", [Slice("0", 0, 1)])
+        return self._or("splits", [Split("0", 0, 1)])
 
-    def read(self, part: Slice) -> Any:
-        return iter(self._or("read", [Lot(ROWS)]))
+    def read(self, split: Split) -> Any:
+        return iter(self._or("read", [SourceBatch(ROWS)]))
 
     def close(self) -> None:
         self._or("close", None)
@@ -76,26 +84,26 @@ def test_a_connector_that_does_as_it_should_is_read() -> None:
 
 
 BREAKS: dict[str, tuple[dict[str, Any], str]] = {
-    "begins with a list": ({"begin": [1]}, "begin() gave [1], not offsets by the names of lanes"),
-    "begins with numbers as lanes": ({"begin": {0: 1}}, "begin() gave {0: 1}, not offsets"),
+    "begins with a list": ({"begin": [1]}, "begin() gave [1], not offsets by the names of partitions"),
+    "begins with numbers as partitions": ({"begin": {0: 1}}, "begin() gave {0: 1}, not offsets"),
     "offsets that are no JSON": ({"newest": {"0": object()}}, "newest() gave offsets that are no JSON"),
-    "goes back": ({"begin": {"0": 5}}, "newest() went back in lane '0', from 5 to 1"),
-    "parts that are none": ({"slices": [("0", 0, 1)]}, "slices() gave ('0', 0, 1), which is no Slice"),
+    "goes back": ({"begin": {"0": 5}}, "newest() went back in partition '0', from 5 to 1"),
+    "parts that are none": ({"splits": [("0", 0, 1)]}, "splits() gave ('0', 0, 1), which is no Split"),
     "parts with a gap": (
-        {"slices": [Slice("0", 3, 5)]},
-        "slices() gave a part of lane '0' behind 3, but 0 was to come next",
+        {"splits": [Split("0", 3, 5)]},
+        "splits() gave a part of partition '0' behind 3, but 0 was to come next",
     ),
-    "rows that are none": ({"read": [ROWS]}, "read() gave a RecordBatch, not a Lot with a RecordBatch"),
+    "rows that are none": ({"read": [ROWS]}, "read() gave a RecordBatch, not a SourceBatch with a RecordBatch"),
     "other columns": (
-        {"read": [Lot(ROWS.select(["k"]))]},
+        {"read": [SourceBatch(ROWS.select(["k"]))]},
         "read() gave rows with (k int64), but its schema says (k int64, ts timestamp[us])",
     ),
     "other types": (
-        {"read": [Lot(pa.record_batch({"k": ["x"], "ts": pa.array([0], pa.timestamp("us"))}))]},
+        {"read": [SourceBatch(pa.record_batch({"k": ["x"], "ts": pa.array([0], pa.timestamp("us"))}))]},
         "read() gave rows with (k string, ts timestamp[us]), but its schema says (k int64, ts timestamp[us])",
     ),
     "bad records of another form": (
-        {"read": [Lot(ROWS, ROWS)]},
+        {"read": [SourceBatch(ROWS, ROWS)]},
         "read() gave bad records that have not the columns of BAD_RECORDS",
     ),
     "fails in its own way": (
@@ -118,7 +126,7 @@ def test_what_a_source_may_not_do(name: str) -> None:
 
 def test_a_source_without_columns_or_calls() -> None:
     assert told(Source(schema=None)) == "connector 'odd': schema is a NoneType, not a pyarrow.Schema"
-    assert told(7) == "connector 'odd': source gave a int without begin, newest, slices, read, close()"
+    assert told(7) == "the source of connector 'odd' is a int, which does not derive from PartitionedSource"
 
 
 def test_a_source_that_cannot_be_opened() -> None:
@@ -138,18 +146,21 @@ def test_a_half_that_is_not_there() -> None:
 
 
 def test_a_sink_that_fails_or_lacks_a_call(tmp_path: Path) -> None:
-    class Half:
-        last_number = -1
-
+    class Half(NumberedSink):
         def commit(self, number: int, rows: object) -> None:
             raise ValueError("full")
 
     session = wm.Session()
     session.stream("s", pa.Table.from_batches([ROWS]), time="ts")
-    wm.register_connector(Connector("odd", sink=lambda _: Half()))  # type: ignore[arg-type,return-value]
-    with pytest.raises(wm.SinkError, match="connector 'odd' opened a Half without close as its sink"):
+    wm.register_connector(Connector("odd", sink=lambda _: Half()))  # type: ignore[abstract]
+    with pytest.raises(wm.SinkError, match=r"connector 'odd' failed in sink: TypeError: .* abstract .*committed"):
         session.run("CREATE SINK o WITH (sink = 'odd') AS SELECT k FROM s")
-    Half.close = lambda self: None  # type: ignore[attr-defined]
+
+    class Full(Half):
+        def committed(self) -> int:
+            return -1
+
+    wm.register_connector(Connector("odd", sink=lambda _: Full()))
     with pytest.raises(wm.SinkError, match=r"connector 'odd' failed in commit\(\): ValueError: full"):
         session.run("CREATE SINK o WITH (sink = 'odd') AS SELECT k FROM s")
 
@@ -161,41 +172,39 @@ def test_rows_other_than_before_are_noticed(tmp_path: Path) -> None:
     session.stream("s", source="odd", time="ts", lateness="1 second")
     reader_of_again = _reader(session)
     piece = reader_of_again.poll(1)
-    source.wrong["read"] = [Lot(ROWS.slice(0, 0))]
-    with pytest.raises(wm.SourceError, match=r"lane '0' has 0 rows behind 0 up to 1, but 1 were read there before"):
+    source.wrong["read"] = [SourceBatch(ROWS.slice(0, 0))]
+    with pytest.raises(
+        wm.SourceError, match=r"partition '0' has 0 rows behind 0 up to 1, but 1 were read there before"
+    ):
         _reader(session).again(piece.range)
-    source.wrong["read"] = [Lot(ROWS), Lot(ROWS)]
+    source.wrong["read"] = [SourceBatch(ROWS), SourceBatch(ROWS)]
     with pytest.raises(wm.SourceError, match="has more than 2 rows"):
         _reader(session).again(["0", 0, 1, 0, 2, True])
 
 
-def _reader(session: wm.Session) -> Any:
+def _reader(session: wm.Session, name: str = "s") -> Any:
     from watersmeet.io.connectors.readers import reader_of
 
-    return reader_of(session.catalog.find("s"))  # type: ignore[arg-type]
+    return reader_of(session.catalog.find(name))  # type: ignore[arg-type]
 
 
-class Waiting:
+class Waiting(Reader):
     """A reader of its own, of which one thing may be wrong."""
 
     def __init__(self, **wrong: Any) -> None:
-        self.tell = lambda what: None
         self.wrong = wrong
 
     def poll(self, most_rows: int) -> Any:
-        return self._given("poll", Piece(ROWS, [0, 1]))
+        return self._given("poll", SourceBatch(ROWS, range=[0, 1]))
 
     def again(self, range: Any) -> Any:
-        return self._given("again", ROWS)
+        return self._given("again", SourceBatch(ROWS, range=range))
 
     def position_after(self, range: Any) -> Any:
         return self._given("position_after", 1)
 
     def resume(self, position: Any) -> None:
         self._given("resume", None)
-
-    def close(self) -> None:
-        pass
 
     def _given(self, call: str, right: Any) -> Any:
         found = self.wrong.get(call, right)
@@ -219,10 +228,13 @@ def test_a_reader_that_cannot_close_has_lost_nothing_and_says_nothing(monkeypatc
     ("wrong", "said"),
     [
         ({"poll": ValueError("lost")}, r"connector 'odd' failed in poll\(\) of its reader: ValueError: lost"),
-        ({"poll": 7}, r"connector 'odd': poll\(\) of its reader gave a int, not a Piece"),
-        ({"poll": Piece(ROWS, object())}, r"poll\(\) of its reader gave a range that is no JSON"),
-        ({"poll": Piece(ROWS.select(["k"]), 1)}, r"connector 'odd': the reader gave rows with \(k int64\), but"),
-        ({"again": 7}, r"again\(\) of its reader gave a int, not a Piece or RecordBatch"),
+        ({"poll": 7}, r"connector 'odd': poll\(\) of its reader gave a int, not a SourceBatch"),
+        ({"poll": SourceBatch(ROWS, range=object())}, r"poll\(\) of its reader gave a range that is no JSON"),
+        (
+            {"poll": SourceBatch(ROWS.select(["k"]), range=1)},
+            r"connector 'odd': poll\(\) of its reader gave rows with \(k int64\), but",
+        ),
+        ({"again": 7}, r"again\(\) of its reader gave a int, not a SourceBatch with a RecordBatch"),
         ({"again": KeyError("k")}, r"connector 'odd' failed in again\(\) of its reader: KeyError"),
         ({"resume": OSError("no")}, r"connector 'odd' failed in resume\(\) of its reader: OSError: no"),
         ({"position_after": OSError("no")}, r"failed in position_after\(\) of its reader: OSError: no"),
@@ -230,7 +242,7 @@ def test_a_reader_that_cannot_close_has_lost_nothing_and_says_nothing(monkeypatc
 )
 def test_a_reader_of_its_own_is_held_to_the_contract(wrong: dict[str, Any], said: str) -> None:
     source = Source()
-    source.reader = lambda: Waiting(**wrong)  # type: ignore[attr-defined]
+    source.reader = lambda: Waiting(**wrong)  # type: ignore[method-assign]
     wm.register_connector(Connector("odd", source=lambda _: source))
     session = wm.Session()
     session.stream("s", source="odd", time="ts", lateness="1 second")
@@ -250,6 +262,39 @@ def test_what_is_no_connector_is_not_registered() -> None:
     for wrong in (object(), Connector("odd"), Connector("odd", source=7), Connector("parquet", table=lambda _: None)):  # type: ignore[arg-type]
         with pytest.raises(wm.OptionError):
             wm.register_connector(wrong)  # type: ignore[arg-type]
+
+
+class Bare:
+    """Has the calls, and derives from nothing."""
+
+    schema, description = COLUMNS, "bare"
+
+    def __init__(self, opening: object = None) -> None: ...
+
+    def begin(self) -> Any:
+        return {}
+
+    newest = slices = read = commit = poll = again = position_after = resume = begin
+
+
+def test_who_derives_from_nothing_is_refused_and_told_from_what(tmp_path: Path) -> None:
+    """A class when it is registered, what a function makes when it is opened."""
+    for half, base in (("source", "PartitionedSource"), ("sink", "NumberedSink")):
+        with pytest.raises(wm.OptionError, match=f"the {half} of connector 'odd' is a Bare, .* from {base}") as error:
+            wm.register_connector(Connector("odd", **{half: Bare}))  # type: ignore[arg-type]
+        assert f"from watersmeet.io.connectors.contract import {base}" in str(error.value.hint)
+    assert told(Bare()) == "the source of connector 'odd' is a Bare, which does not derive from PartitionedSource"
+    session = wm.Session()
+    session.stream("s", pa.Table.from_batches([ROWS]), time="ts")
+    wm.register_connector(Connector("odd", sink=lambda _: Bare()))  # type: ignore[arg-type,return-value]
+    with pytest.raises(wm.SinkError, match=r"the sink of connector 'odd' is a Bare, .* from NumberedSink"):
+        session.run("CREATE SINK o WITH (sink = 'odd') AS SELECT k FROM s")
+    source = Source()
+    source.reader = Bare  # type: ignore[method-assign,assignment]
+    wm.register_connector(Connector("odd", source=lambda _: source))
+    session.stream("r", source="odd", time="ts", lateness="1 second")
+    with pytest.raises(wm.SourceError, match=r"the reader of connector 'odd' is a Bare, .* from Reader"):
+        _reader(session, "r")
 
 
 @pytest.mark.parametrize("kind", ["stream", "table"])

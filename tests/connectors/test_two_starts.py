@@ -100,7 +100,7 @@ def test_an_older_start_is_refused_by_name_and_writes_nothing(kind: str, tmp_pat
     old = opened(first)
     old.commit(0, [batch(1, 2)])
     new = opened(new_start([first.token]))  # of a copy of the same checkpoint
-    assert new.last_number == 0
+    assert new.committed() == 0
     with pytest.raises(SinkError, match=OWNED):
         old.commit(1, [batch(3)])
     new.commit(1, [batch(4)])
@@ -126,7 +126,7 @@ def test_the_next_start_of_the_same_checkpoint_goes_on(kind: str, tmp_path: Path
     for number in range(4):
         start = new_start(known)
         sink = opened(start)
-        assert sink.last_number == (-1 if number == 0 else number - 1 - (number == 3))
+        assert sink.committed() == (-1 if number == 0 else number - 1 - (number == 3))
         known = known_after(start, [sink])
         assert len(known) <= 2
         if number != 2:  # a life that writes nothing
@@ -192,7 +192,7 @@ def test_a_claim_amid_a_commit_holds(kind: str, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(SinkError, match=OWNED):
         old.commit(1, [batch(2)])
     (new,) = news
-    assert new.last_number == 0
+    assert new.committed() == 0
     if kind == "a store":  # which cannot hold back what is under way: it is replaced
         assert ids_at(kind, tmp_path) == [1, 2]
     elif kind != "a store in folders":  # where it lies without the mark that would make it count
@@ -293,7 +293,7 @@ def test_sinks_beside_the_answers_are_the_newest_starts_too(kind: str, tmp_path:
 # ---- sinks of others ------------------------------------------------------------------------------------------------
 
 
-class Ledger:
+class Ledger(NumberedSink):
     """Asks anew what it has, and keeps no start."""
 
     kept: dict[int, list[Any]] = {}  # noqa: RUF012
@@ -301,31 +301,24 @@ class Ledger:
     def __init__(self, opening: SinkOpening) -> None:
         self.opening = opening
 
-    @property
-    def last_number(self) -> int:
+    def committed(self) -> int:
         return max(self.kept, default=-1)
 
     def commit(self, number: int, rows: Any) -> None:
-        if number > self.last_number:
+        if number > self.committed():
             self.kept[number] = [one for some in rows for one in some.to_pylist()]
-
-    def close(self) -> None:
-        pass
 
 
 class OwnedLedger(Ledger):
     """Keeps the start, beside the number."""
 
     owner: list[str] = []  # noqa: RUF012
+    claim: Claim
 
     def __init__(self, opening: SinkOpening) -> None:
         super().__init__(opening)
         self.claim = Claim.of(opening)
         self.owner[:] = [self.claim.taking_over(owner_in("".join(self.owner))).as_text()]
-
-    @property
-    def written_by(self) -> str | None:
-        return self.claim.written_by
 
     def commit(self, number: int, rows: Any) -> None:
         owner = self.claim.committed(owner_in("".join(self.owner)))

@@ -23,7 +23,7 @@ class Place:
 
     def sink(self, schema: pa.Schema, name: str = "answer", run: str = "r1", **more: Any) -> NumberedSink:
         keys, changes = more.pop("keys", ()), more.pop("changes", None)
-        taken, makes_anew, start = more.pop("taken", -1), more.pop("makes_anew", False), more.pop("start", None)
+        committed, makes_anew, start = more.pop("committed", -1), more.pop("makes_anew", False), more.pop("start", None)
         if "as_said" in more:
             more["changes"] = more.pop("as_said")
         connector = connector_named(self.kind)
@@ -31,7 +31,7 @@ class Place:
         opener = opener_of(connector, "sink")
         assert opener is not None
         sink: NumberedSink = opener(
-            SinkOpening(name, {**self.options, **more}, schema, run, keys, changes, taken, makes_anew, start)
+            SinkOpening(name, {**self.options, **more}, schema, run, keys, changes, committed, makes_anew, start)
         )
         return sink
 

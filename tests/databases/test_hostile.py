@@ -68,7 +68,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     refused(lambda: sink.commit(1, [batch(PLAIN, many)]), SinkError, "full", "nothing is lost")
     assert place.rows() == Counter([(0, "a")])
     again = place.sink(PLAIN)
-    assert again.last_number == 0
+    assert again.committed() == 0
     again.commit(1, [batch(PLAIN, many)])
     assert place.rows() == Counter([(0, "a"), *many])
 
@@ -185,7 +185,7 @@ class TestServer:
         refused(lambda: sink.commit(1, [batch(PLAIN, [(1, "b")])]), SinkError, "cannot be written", "nothing is lost")
         server.start()
         again = on_server.sink(PLAIN)
-        assert again.last_number == 0
+        assert again.committed() == 0
         again.commit(1, [batch(PLAIN, [(1, "b")])])
         assert on_server.rows() == Counter([(0, "a"), (1, "b")])
 

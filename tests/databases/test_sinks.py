@@ -59,7 +59,7 @@ def test_a_changing_answer_is_its_table_after_every_batch(place: Place, keys: tu
         if at.random() < 0.5:
             sink.close()
             sink = place.sink(LOG, keys=keys, changes="_op")
-            assert sink.last_number == number
+            assert sink.committed() == number
     sink.close()
 
 
@@ -91,7 +91,7 @@ def test_a_number_is_taken_once(place: Place) -> None:
     again.commit(4, [batch(PLAIN, [(1, "a")])])  # it has not been told that another took it
     again.commit(3, [batch(PLAIN, [(1, "a")])])
     assert place.rows() == Counter([(1, "a")])
-    assert place.sink(PLAIN).last_number == again.last_number == 4
+    assert place.sink(PLAIN).committed() == again.committed() == 4
     assert place.run("SELECT run, sink, number FROM watersmeet_batches") == [("r1", "answer", 4)]
 
 
@@ -112,7 +112,7 @@ def test_the_newest_start_of_a_run_owns_the_table(place: Place) -> None:
     old = place.sink(PLAIN, start=first)
     old.commit(0, [batch(PLAIN, [(1, "a")])])
     new = place.sink(PLAIN, start=new_start([first.token]))  # of a copy of the same checkpoint
-    assert new.last_number == 0
+    assert new.committed() == 0
     with pytest.raises(SinkError, match=r"'answer' is owned by a newer start \(run r1, start 2, since 20"):
         old.commit(1, [batch(PLAIN, [(2, "b")])])
     new.commit(1, [batch(PLAIN, [(3, "c")])])
@@ -186,7 +186,7 @@ def test_a_table_that_is_put_back_to_an_older_state_is_told(place: Place) -> Non
 def test_sinks_of_a_run_are_known_apart(place: Place) -> None:
     place.sink(PLAIN, "one").commit(0, [batch(PLAIN, [(1, "a")])])
     other = place.sink(PLAIN, "two", table="one", mode="append")
-    assert other.last_number == -1
+    assert other.committed() == -1
     other.commit(0, [batch(PLAIN, [(2, "b")])])
     assert place.rows("one") == Counter([(1, "a"), (2, "b")])
 
@@ -271,7 +271,7 @@ def test_a_table_that_was_dropped_is_missed(place: Place) -> None:
     with pytest.raises(SinkError, match="answer"):
         sink.commit(1, [batch(PLAIN, [(2, "b")])])
     with pytest.raises(SinkError, match=r"up to batch 0, but .* has no table answer"):
-        place.sink(PLAIN, taken=0)
+        place.sink(PLAIN, committed=0)
     place.run("DELETE FROM watersmeet_batches")
     with pytest.raises(SinkError, match="no longer knows what sink 'answer' has taken"):
         sink.commit(1, [batch(PLAIN, [(2, "b")])])
@@ -281,10 +281,10 @@ def test_a_table_that_was_dropped_is_made_anew_where_all_comes_again(place: Plac
     place.sink(PLAIN).commit(3, [batch(PLAIN, [(1, "a")])])
     place.run("DROP TABLE answer")
     again = place.sink(PLAIN)  # of the checkpoint nothing counts yet
-    assert again.last_number == -1
+    assert again.committed() == -1
     again.commit(3, [batch(PLAIN, [(1, "a")])])
     place.run("DROP TABLE answer")
-    assert place.sink(PLAIN, taken=3, makes_anew=True).last_number == -1
+    assert place.sink(PLAIN, committed=3, makes_anew=True).committed() == -1
     assert place.rows() == Counter()
 
 
@@ -292,7 +292,7 @@ def test_a_run_whose_notes_are_gone_is_told_so(place: Place) -> None:
     place.sink(PLAIN).commit(0, [batch(PLAIN, [(1, "a")])])
     place.run("DROP TABLE watersmeet_batches")
     with pytest.raises(SinkError, match=r"up to batch 0, but .* has no row of it in watersmeet_batches"):
-        place.sink(PLAIN, taken=0, mode="append")
+        place.sink(PLAIN, committed=0, mode="append")
 
 
 def test_names_may_be_anything(place: Place) -> None:

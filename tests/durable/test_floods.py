@@ -20,6 +20,7 @@ import watersmeet as wm
 from watersmeet.errors import FloodWarning, SkippedRowsWarning
 from watersmeet.hosts.local.durable import batch_loop
 from watersmeet.hosts.local.durable.parts import cut
+from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.continuous import parts
 
 NOON = dt.datetime(2026, 1, 1, 12)
@@ -27,23 +28,23 @@ FAR = dt.datetime(9999, 1, 1)
 LATER = NOON + dt.timedelta(seconds=20_000)
 
 
-class Numbered:
+class Numbered(NumberedSink):
     """A sink in memory that a run finds again, and that fails at its so manieth commit."""
 
     def __init__(self, fails_at: int) -> None:
-        self.last_number = -1
+        self.number = -1
         self.rows: list[dict[str, object]] = []
         self.left = fails_at
+
+    def committed(self) -> int:
+        return self.number
 
     def commit(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
         self.left -= 1
         if self.left == 0:
             raise OSError("the disk is full")
         self.rows += [row for batch in batches for row in batch.to_pylist()]
-        self.last_number = number
-
-    def close(self) -> None:
-        pass
+        self.number = number
 
 
 def query(sql: str = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND") -> wm.Query:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
+from watersmeet.io.connectors.contract import NumberedSink
 
 NOON = dt.datetime(2026, 1, 1, 12)
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "ts": "TIMESTAMP"}
@@ -152,20 +153,21 @@ def test_an_answer_that_changes_is_there_at_any_time_and_flush_answers_what_wait
         growing.answer()
 
 
-class Ledger:
+class Ledger(NumberedSink):
     """A sink of one's own: a number and its rows are kept together, as a database would in one transaction."""
 
     def __init__(self, kept: dict[str, Any], run: str) -> None:
         self.kept = kept
         assert kept.setdefault("run", run) == run
-        self.last_number: int = kept.get("number", -1)
+        self.number: int = kept.get("number", -1)
+
+    def committed(self) -> int:
+        return self.number
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number > self.last_number:
+        if number > self.number:
             self.kept.setdefault("rows", []).extend(row for batch in rows for row in batch.to_pylist())
-            self.last_number = self.kept["number"] = number
-
-    def close(self) -> None: ...
+            self.number = self.kept["number"] = number
 
 
 def test_an_aggregate_over_nothing_goes_on_as_one_row_whichever_life_it_began_in(tmp_path: Path) -> None:
@@ -253,7 +255,10 @@ def generator() -> Any:
         ({"checkpoint": "s", "sink": 7}, "sink must be a path"),
         ({"checkpoint": "s", "sink": "out"}, "does not say its kind"),
         ({"checkpoint": "s", "sink": {"sink": "parquet", "path": "o", "partitionby": "k"}}, "no option 'partitionby'"),
-        ({"checkpoint": "s", "sink": lambda run: run}, "a str without last_number, commit, close"),
+        (
+            {"checkpoint": "s", "sink": lambda run: run},
+            "the sink that was made is a str, which does not derive from NumberedSink",
+        ),
         ({"checkpoint": "s", "max_waiting": 0}, "max_waiting"),
     ],
     ids=lambda value: str(value)[:40],

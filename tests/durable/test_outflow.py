@@ -9,28 +9,27 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.io.connectors.contract import NumberedSink
 
 LONG_S = 20.0
 ROWS = pa.record_batch({"x": [1]})
 NONE = ROWS.slice(0, 0)
 
 
-class Noting:
+class Noting(NumberedSink):
     """A sink that remembers what it was given."""
-
-    last_number = -1
 
     def __init__(self, **wishes: object) -> None:
         self.numbers: list[int] = []
         self.came = Event()
         self.__dict__ |= wishes
 
+    def committed(self) -> int:
+        return -1
+
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         self.numbers.append(number)
         self.came.set()
-
-    def close(self) -> None:
-        pass
 
 
 def flowing(sink: Noting, commits: Commits, befores: list[int] | None = None) -> Outflow:

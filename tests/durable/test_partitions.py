@@ -44,7 +44,7 @@ def test_a_number_is_taken_once_in_all_lives(tmp_path: Path) -> None:
     first.commit(3, [ROWS])
     first.commit(3, [ROWS])
     second = sink(tmp_path)
-    assert second.last_number == 3
+    assert second.committed() == 3
     second.commit(2, [ROWS])
     second.commit(5, [ROWS.slice(0, 1)])
     assert sum(map(len, content(tmp_path).values())) == 5
@@ -64,7 +64,7 @@ def test_a_commit_that_was_cut_short_is_completed(tmp_path: Path, monkeypatch: p
         broken.commit(7, [ROWS])
     monkeypatch.undo()
     assert sum(map(len, content(tmp_path).values())) < 4
-    assert sink(tmp_path).last_number == 7
+    assert sink(tmp_path).committed() == 7
     assert sum(map(len, content(tmp_path).values())) == 4
 
 
@@ -80,7 +80,7 @@ def test_a_list_of_a_commit_that_was_damaged_is_named(tmp_path: Path, monkeypatc
         with pytest.raises(SinkError, match=rf"{note.name} is damaged"):
             sink(tmp_path)
     note.write_bytes(whole)
-    assert sink(tmp_path).last_number == 7
+    assert sink(tmp_path).committed() == 7
     assert sum(map(len, content(tmp_path).values())) == 4
 
 

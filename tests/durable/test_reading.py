@@ -14,7 +14,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.io.connectors import folder_reader
-from watersmeet.io.connectors.contract import Piece
+from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
@@ -246,6 +246,6 @@ def test_what_is_bad_behind_all_rows_of_a_file_comes_once_however_far_ahead_the_
         assert told(rest) == told(pieces[place + 1 :])
 
 
-def told(pieces: list[Piece]) -> tuple[list[int], int]:
+def told(pieces: list[SourceBatch]) -> tuple[list[int], int]:
     ids = [one for piece in pieces for one in piece.rows.column("id").to_pylist()]
     return ids, sum(0 if piece.bad is None else piece.bad.num_rows for piece in pieces)

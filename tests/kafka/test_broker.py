@@ -67,7 +67,7 @@ def test_a_process_that_was_replaced_is_shut_out(commits: int, broker: Broker) -
     for number in range(commits):
         old.commit(number, [rows])
     new = openings.sink(broker.brokers, name, rows.schema, run=name)
-    assert new.last_number == commits - 1
+    assert new.committed() == commits - 1
     new.commit(commits, [rows])
     with pytest.raises(SinkError, match="another process writes with the same checkpoint"):
         old.commit(commits, [rows])
@@ -82,7 +82,7 @@ def test_the_newest_start_of_a_run_owns_the_topic(commits: int, broker: Broker) 
     for number in range(commits):
         old.commit(number, [rows])
     new = openings.sink(broker.brokers, name, rows.schema, run=name, start=new_start([first.token]))
-    assert new.last_number == commits - 1
+    assert new.committed() == commits - 1
     with pytest.raises(SinkError, match=rf"is owned by a newer start \(run {name}, start 2, since 20"):
         old.commit(commits, [rows])
     new.commit(commits, [rows])

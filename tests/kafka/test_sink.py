@@ -33,17 +33,17 @@ def values(mock: MockCluster, topic: str) -> list[object]:
 
 def test_a_number_is_taken_once_in_all_lives(mock: MockCluster, topic: str):
     one = sink(mock.brokers, topic, ROWS.schema, run="once")
-    assert one.last_number == -1
+    assert one.committed() == -1
     one.commit(3, [ROWS.slice(0, 1)])
     one.commit(3, [ROWS.slice(0, 1)])
     one.close()
     other = sink(mock.brokers, topic, ROWS.schema, run="once")
-    assert other.last_number == 3
+    assert other.committed() == 3
     other.commit(2, [ROWS.slice(1, 1)])
     other.commit(5, [ROWS.slice(1)])
     other.close()
     assert values(mock, topic) == [{"id": 1, "page": "/a"}, {"id": 2, "page": None}, {"id": 3, "page": "/c"}]
-    assert sink(mock.brokers, topic, ROWS.schema, run="another").last_number == -1
+    assert sink(mock.brokers, topic, ROWS.schema, run="another").committed() == -1
 
 
 def test_a_topic_that_is_gone_is_not_made_anew_for_a_run_that_has_written_to_it(
@@ -54,9 +54,9 @@ def test_a_topic_that_is_gone_is_not_made_anew_for_a_run_that_has_written_to_it(
         "watersmeet.io.connectors.kafka.topics._make", lambda cluster, sink, new: made.append(new.topic)
     )
     with pytest.raises(SinkError, match="up to batch 3, but there is no topic 'gone'"):
-        sink(mock.brokers, "gone", ROWS.schema, run="on", taken=3)
+        sink(mock.brokers, "gone", ROWS.schema, run="on", committed=3)
     with pytest.raises(SinkError, match=r"up to batch 3, but there is no topic 'no\.markers'"):
-        sink(mock.brokers, topic, ROWS.schema, run="on", taken=3, marker_topic="no.markers")
+        sink(mock.brokers, topic, ROWS.schema, run="on", committed=3, marker_topic="no.markers")
     assert made == []
 
 
@@ -161,7 +161,7 @@ def test_a_start_that_the_brokers_shut_out_names_the_newer_one(
     old = sink(mock.brokers, topic, ROWS.schema, run="two", start=first)
     old.commit(0, [ROWS.slice(0, 1)])
     new = sink(mock.brokers, topic, ROWS.schema, run="two", start=new_start([first.token]))
-    assert new.last_number == 0
+    assert new.committed() == 0
     monkeypatch.setattr(old, "_write", fenced)
     with pytest.raises(SinkError, match=r"'answers' is owned by a newer start \(run two, start 2, since 20.*, process"):
         old.commit(1, [ROWS.slice(1, 1)])
@@ -183,7 +183,7 @@ def test_the_next_start_of_a_run_goes_on_behind_lives_that_wrote_nothing(mock: M
     for number in range(4):
         start = new_start(known)
         one = sink(mock.brokers, topic, ROWS.schema, run="lives", start=start)
-        assert one.last_number == (0 if number else -1)
+        assert one.committed() == (0 if number else -1)
         known = known_after(start, [one])
         if not number:
             one.commit(0, [ROWS])

@@ -8,7 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.contract import LanedSource, Offsets, SinkOpening, SourceOpening, Start, TableOpening
+from watersmeet.io.connectors.contract import (
+    Offsets,
+    PartitionedSource,
+    SinkOpening,
+    SourceOpening,
+    Start,
+    TableOpening,
+)
 from watersmeet.io.connectors.registry import connector_named, opener_of
 
 
@@ -26,24 +33,26 @@ def table(kind: str, columns: pa.Schema | None = None, **options: str) -> pa.Tab
     return found
 
 
-def read_all(source: LanedSource, after: Offsets, most_rows: int | None = None) -> tuple[list[dict[str, Any]], Offsets]:
+def read_all(
+    source: PartitionedSource, after: Offsets, most_rows: int | None = None
+) -> tuple[list[dict[str, Any]], Offsets]:
     """All rows behind an offset, read in steps, each of them twice and once by a copy elsewhere; and where they end."""
     rows: list[dict[str, Any]] = []
     while (upto := source.newest(after, most_rows)) != after:
-        parts = source.slices(after, upto)
-        first = [_rows(source, part) for part in parts]
+        parts = source.splits(after, upto)
+        first = [_rows(source, split) for split in parts]
         elsewhere = pickle.loads(pickle.dumps(source))
-        assert first == [_rows(elsewhere, part) for part in parts]
-        rows += [row for part in first for row in part]
+        assert first == [_rows(elsewhere, split) for split in parts]
+        rows += [row for split in first for row in split]
         after = upto
     return rows, after
 
 
-def _rows(source: LanedSource, part: Any) -> list[dict[str, Any]]:
+def _rows(source: PartitionedSource, split: Any) -> list[dict[str, Any]]:
     found = []
-    for lot in source.read(part):
-        assert lot.rows.schema.equals(source.schema)
-        found += lot.rows.to_pylist()
+    for batch in source.read(split):
+        assert batch.rows.schema.equals(source.schema)
+        found += batch.rows.to_pylist()
     return found
 
 

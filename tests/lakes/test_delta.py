@@ -214,7 +214,7 @@ def test_a_file_that_was_removed_before_it_was_read_is_told(tmp_path: Path) -> N
     upto = source.newest(begun)
     next(path.glob("*.parquet")).unlink()
     with pytest.raises(SourceError, match="cannot be read"):
-        list(source.read(source.slices(begun, upto)[0]))
+        list(source.read(source.splits(begun, upto)[0]))
 
 
 def test_a_start_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -231,15 +231,15 @@ def test_a_start_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_a_number_is_taken_once_by_any_life_of_a_run(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     first = opened.sink("delta", ROWS, path=path)
-    assert first.last_number == -1
+    assert first.committed() == -1
     commit(first, 3, 1, 2)
     commit(first, 3, 1, 2)
     second = opened.sink("delta", ROWS, path=path)
-    assert second.last_number == 3
+    assert second.committed() == 3
     commit(second, 3, 1, 2)
     commit(second, 7, 3)
     other = opened.sink("delta", ROWS, run="ba9876543210", path=path)
-    assert other.last_number == -1
+    assert other.committed() == -1
     commit(other, 0, 9)
     assert sorted(opened.table("delta", path=path)["k"].to_pylist()) == [1, 2, 3, 9]
 

@@ -73,7 +73,7 @@ def test_a_file_that_changed_or_went_before_it_was_read_is_told(tmp_path: Path) 
     source = opened.source("files", path=f"file://{tmp_path}")
     begun = source.begin()
     upto = source.newest(begun)
-    (part,) = source.slices(begun, upto)
+    (part,) = source.splits(begun, upto)
     write(tmp_path / "a.parquet", 1, 2, 3, at_s=100)
     with pytest.raises(SourceError, match="bytes, but had"):
         list(source.read(part))
@@ -81,7 +81,7 @@ def test_a_file_that_changed_or_went_before_it_was_read_is_told(tmp_path: Path) 
     with pytest.raises(SourceError, match="there is no file"):
         list(source.read(part))
     with pytest.raises(SourceError, match="has 0 files where 1 were found before"):
-        opened.source("files", columns=ROWS, path=f"file://{tmp_path}", format="parquet").slices(begun, upto)
+        opened.source("files", columns=ROWS, path=f"file://{tmp_path}", format="parquet").splits(begun, upto)
 
 
 def test_patterns_and_text_are_read_too(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_number_is_put_once_and_leftovers_are_removed(tmp_path: Path) -> None:
     # What a crash in the middle of the next commit would leave: files, and no mark.
     write(tmp_path / "out" / "v=a" / f"part-0123456789ab-{5:015d}.parquet", 9)
     again = opened.sink("files", ROWS, path=where, format="parquet", partition_by="v")
-    assert again.last_number == 2
+    assert again.committed() == 2
     again.commit(2, [pa.RecordBatch.from_pydict({"k": [7], "v": ["a"]}, ROWS)])
     found = sorted(str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*.parquet"))
     assert found == [f"v=a/part-0123456789ab-{2:015d}.parquet", f"v=b/part-0123456789ab-{2:015d}.parquet"]

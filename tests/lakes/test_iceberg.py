@@ -146,11 +146,11 @@ def test_a_number_is_taken_once_by_any_life_of_a_run(lake: Lake) -> None:
     commit(first, 3, 1, 2)
     commit(first, 3, 1, 2)
     second = opened.sink("iceberg", ROWS, **lake.options)
-    assert second.last_number == 3
+    assert second.committed() == 3
     commit(second, 3, 1, 2)
     commit(second, 7, 3)
     other = opened.sink("iceberg", ROWS, run="ba9876543210", **lake.options)
-    assert other.last_number == -1
+    assert other.committed() == -1
     commit(other, 0, 9)
     assert sorted(opened.table("iceberg", **lake.options)["k"].to_pylist()) == [1, 2, 3, 9]
     assert lake.table().current_snapshot().summary["watersmeet.batch"] == "0"

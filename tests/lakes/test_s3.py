@@ -73,7 +73,7 @@ def test_a_number_is_put_once(store: Store) -> None:
         sink.commit(4, rows(1, 2))
     sink.commit(9, rows(3))
     assert written(store, "out") == [1, 2, 3]
-    assert opened.sink("files", ROWS, path=store.address("out"), format="parquet", **ways(store)).last_number == 9
+    assert opened.sink("files", ROWS, path=store.address("out"), format="parquet", **ways(store)).committed() == 9
 
 
 def test_a_script_reads_and_writes_a_store(store: Store) -> None:

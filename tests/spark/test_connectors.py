@@ -1,4 +1,4 @@
-"""A connector that a user registers is driven on Spark as in-process: lanes, numbered sinks, tables, in sentences."""
+"""A connector that a user registers is driven on Spark as in-process: partitions, sinks, tables, in sentences."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def rows(first: int, count: int) -> list[tuple[int, int, int | None]]:
 
 def parts(read: LanesReader, start: dict[str, object], end: dict[str, object]) -> list[tuple[object, ...]]:
     found = read.partitions(start, end)
-    return [(one.lane, one.after, one.upto) if hasattr(one, "lane") else ("end", one.run) for one in found]
+    return [(one.partition, one.after, one.upto) if hasattr(one, "partition") else ("end", one.run) for one in found]
 
 
 def test_a_batch_reads_all_lanes_from_where_the_last_one_ended(tmp_path):
@@ -136,7 +136,7 @@ def test_a_limit_cuts_batches_and_a_run_that_ends_reads_what_was_there_when_it_b
         add(tmp_path / "a", 7, rows(0, 1))
         found.append(parts(read, offset, reached))
         offset = reached
-    # Rows and lanes that came meanwhile are for the next run, though the limit would let only them through.
+    # Rows and partitions that came meanwhile are for the next run, though the limit would let only them through.
     assert found == [[("0", 0, 3)], [("0", 3, 5)], [("1", 0, 4), ("end", "3f")]]
 
 
@@ -290,9 +290,9 @@ BAD = "CREATE SINK bad WITH (sink='toy', file='bad.db');"
 @pytest.mark.parametrize("select", [JOIN, "SELECT a.v FROM a"])
 def test_records_that_cannot_be_read_go_to_a_sink_once_and_are_counted(spark, select):
     arrive(0, 10)
-    for lane in (0, 1):
-        add(Path("a"), lane, ["what?", *rows(10 + lane, 1)])
-        add(Path("b"), lane, rows(10 + lane, 1))
+    for partition in (0, 1):
+        add(Path("a"), partition, ["what?", *rows(10 + partition, 1)])
+        add(Path("b"), partition, rows(10 + partition, 1))
     streams = STREAMS.replace("folder='a'", "folder='a', on_bad='sink bad'").replace("'40'", "'4'")
     script = f"{BAD} {streams} CREATE SINK answers WITH (sink='parquet', path='out') AS {select};"
     (first,) = run(spark, script)

@@ -1,4 +1,4 @@
-"""A connector on a cluster: its lanes are read on several executors, its classes known to the driver's script alone."""
+"""A connector on a cluster: its partitions are read by several executors, its classes known to the script alone."""
 
 from __future__ import annotations
 
@@ -23,50 +23,47 @@ import pyarrow as pa
 import watersmeet as wm
 from tests.spark.harness import quiet_session
 from watersmeet.hosts.spark.run import Choices, SparkRun
-from watersmeet.io.connectors.contract import Connector, Lot, Options, Slice
+from watersmeet.io.connectors.contract import Connector, NumberedSink, Options, PartitionedSource, Split, SourceBatch
 
 SCHEMA = pa.schema([("v", pa.int64()), ("reader", pa.string()), ("ts", pa.timestamp("us"))])
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(PartitionedSource):
     rows: int
     schema: pa.Schema = SCHEMA
     description: str = "numbers"
 
     def begin(self):
-        return {str(lane): 0 for lane in range(4)}
+        return {str(partition): 0 for partition in range(4)}
 
     def newest(self, after, most_rows=None):
-        return {lane: self.rows for lane in self.begin()}
+        return {partition: self.rows for partition in self.begin()}
 
-    def slices(self, after, upto):
-        return [Slice(lane, after[lane], end) for lane, end in upto.items() if end > after[lane]]
+    def splits(self, after, upto):
+        return [Split(partition, after[partition], end) for partition, end in upto.items() if end > after[partition]]
 
-    def read(self, part):
-        numbers = [int(part.lane) * self.rows + n for n in range(part.after, part.upto)]
+    def read(self, split):
+        numbers = [int(split.partition) * self.rows + n for n in range(split.after, split.upto)]
         # Executors have working folders of their own.
         reader = pa.array([os.getcwd()] * len(numbers))
         times = pa.array(numbers, pa.int64()).cast(pa.timestamp("us"))
-        yield Lot(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), reader, times], schema=SCHEMA))
-
-    def close(self):
-        pass
+        yield SourceBatch(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), reader, times], schema=SCHEMA))
 
 
-class Shelf:
+class Shelf(NumberedSink):
     def __init__(self, opening):
         self.path = Path(opening.options["path"])
-        self.last_number = -1
+        self.number = -1
+
+    def committed(self):
+        return self.number
 
     def commit(self, number, rows):
         with self.path.open("a") as file:
             for batch in rows:
                 file.writelines(json.dumps(row) + "\\n" for row in batch.to_pylist())
-        self.last_number = number
-
-    def close(self):
-        pass
+        self.number = number
 
 
 if __name__ == "__main__":

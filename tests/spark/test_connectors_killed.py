@@ -133,7 +133,7 @@ def test_answers_equal_duckdb_whatever_is_killed_at_whichever_step(tmp_path):
 @pytest.mark.spark
 @pytest.mark.soak
 def test_each_row_is_answered_or_late_and_each_bad_record_kept_exactly_once_whatever_is_killed(tmp_path):
-    """Lanes that are unequal, rows that go back in time, and a lane more every few lives."""
+    """Partitions that are unequal, rows that go back in time, and a partition more every few lives."""
     chosen = random.Random(SEED)
     (tmp_path / "script.sql").write_text(BESIDE)
     known: list[int] = []
@@ -141,10 +141,10 @@ def test_each_row_is_answered_or_late_and_each_bad_record_kept_exactly_once_what
 
     def arrive(life: int) -> None:
         for _ in range(60):
-            v, lane = len(known), chosen.randrange(2 + life // 4)
-            at = 1_000 * SECOND + v * SECOND // 10 - chosen.choice([0, 0, 0, 40 * SECOND]) + 5 * lane * SECOND
+            v, partition = len(known), chosen.randrange(2 + life // 4)
+            at = 1_000 * SECOND + v * SECOND // 10 - chosen.choice([0, 0, 0, 40 * SECOND]) + 5 * partition * SECOND
             known.append(v)
-            add(tmp_path / "a", lane, [(v % 4, v, at)])
+            add(tmp_path / "a", partition, [(v % 4, v, at)])
         bad.append(f"what? {life}")
         add(tmp_path / "a", chosen.randrange(2), [bad[-1]])
 

@@ -1,4 +1,4 @@
-"""Lanes of a connector on Spark have clocks of their own: no row of a slow lane is late because another is ahead."""
+"""Partitions of a connector on Spark have clocks of their own: none of a slow one is late because another is ahead."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_an_offset_tells_which_lanes_a_batch_leaves_for_later(tmp_path):
-    for lane, count in ((0, 5), (1, 2), (2, 0)):
-        add(tmp_path / "a", lane, [(0, n, n) for n in range(count)])
+    for partition, count in ((0, 5), (1, 2), (2, 0)):
+        add(tmp_path / "a", partition, [(0, n, n) for n in range(count)])
     read = reader(tmp_path / "a", limit=3)
     begin = read.initialOffset()
     first = read.latestOffset(begin, ReadMaxRows(3))
     assert parts(read, begin, first) == [("0", 0, 3)]
     assert [(one.waiting, one.is_alone) for one in read.partitions(begin, first)] == [(("0", "1"), False)]
     add(tmp_path / "a", 2, [(0, 9, 9)])
-    again = reader(tmp_path / "a", limit=3)  # a repeat waits for the same lanes, whatever has come since
+    again = reader(tmp_path / "a", limit=3)  # a repeat waits for the same partitions, whatever has come since
     assert again.partitions(begin, json.loads(json.dumps(first))) == read.partitions(begin, first)
     offset = first
     told = []
@@ -63,11 +63,11 @@ def rows_at(begin_us: int, first: int, count: int) -> list[Row]:
 
 
 def unequal(name: str, first: int = 0, count: int = 50) -> list[Row]:
-    """Rows of three lanes that are hours apart, of which the first that is read is the furthest ahead."""
+    """Rows of three partitions that are hours apart, of which the first that is read is the furthest ahead."""
     found: list[Row] = []
-    for lane, begin_us in ((0, 9 * HOUR), (1, HOUR), (2, 4 * HOUR)):
+    for partition, begin_us in ((0, 9 * HOUR), (1, HOUR), (2, 4 * HOUR)):
         some = rows_at(begin_us, first, count)
-        add(Path(name), lane, some)
+        add(Path(name), partition, some)
         found += some
     return found
 
@@ -86,12 +86,12 @@ def test_no_row_of_a_slow_lane_is_late_because_others_are_hours_ahead(spark, lim
     second = on_spark(spark, script)
     assert (first.metrics.late_rows, second.metrics.late_rows) == (0, 0)
     assert bag(taken(Path("out.db"))) == pairs(a, b)
-    assert second.metrics.held_back_by in ("a (lane 1)", "b (lane 1)")
+    assert second.metrics.held_back_by in ("a (partition 1)", "b (partition 1)")
     assert second.metrics.watermark_us == HOUR + 98 * SECOND
 
 
 def test_answers_with_event_times_may_lie_behind_the_newest_of_all_lanes(spark):
-    """Spark refuses rows behind a watermark of its own, which no lane that is ahead may move."""
+    """Spark refuses rows behind a watermark of its own, which no partition that is ahead may move."""
     a, b = unequal("a"), unequal("b")
     script = SCRIPT.format(select=TIMED, file="out.db", limit=", max_rows_per_batch='40'", more="")
     assert on_spark(spark, script).metrics.late_rows == 0
@@ -100,18 +100,18 @@ def test_answers_with_event_times_may_lie_behind_the_newest_of_all_lanes(spark):
 
 
 def test_what_is_late_in_a_lane_is_what_is_late_in_process(spark):
-    """Each lane goes back by ten seconds, which is too far in the lane that all wait for, and in no other."""
-    for lane, begin_us in ((0, HOUR), (1, 0)):
-        add(Path("a"), lane, rows_at(begin_us, 0, 30))
-        add(Path("b"), lane, rows_at(begin_us, 0, 1))
+    """Each partition goes back by ten seconds, which is too far in the partition that all wait for, and in no other."""
+    for partition, begin_us in ((0, HOUR), (1, 0)):
+        add(Path("a"), partition, rows_at(begin_us, 0, 30))
+        add(Path("b"), partition, rows_at(begin_us, 0, 1))
     script = SCRIPT.format(select=COUNTS, file="out.db", limit="", more="")
     there = wm.Session()
     there.sql(";".join(script.split(";")[:1]))
     sink = {"sink": "toy", "file": "there.db"}
     on_spark(spark, script)
     there.sql(COUNTS).start(checkpoint="there", sink=sink, available_now=True).wait()
-    for lane, begin_us in ((0, HOUR), (1, 0)):
-        add(Path("a"), lane, [*rows_at(begin_us, 18, 2), *rows_at(begin_us, 31, 1)])
+    for partition, begin_us in ((0, HOUR), (1, 0)):
+        add(Path("a"), partition, [*rows_at(begin_us, 18, 2), *rows_at(begin_us, 31, 1)])
     ends = Choices(available_now=True, buckets=2, checkpoint="ck", flush=True)
     (second,) = SparkRun(spark, script, ends).run()
     query = there.sql(COUNTS)
@@ -129,7 +129,7 @@ def test_a_lane_that_is_added_while_a_query_goes_on_counts_from_its_first_row(sp
         add(Path(name), 0, rows_at(HOUR, 0, 5))
         add(Path(name), 1, rows_at(HOUR, 0, 5))
     second = on_spark(spark, script)
-    assert (second.metrics.late_rows, second.metrics.held_back_by) == (0, "a (lane 7)")
+    assert (second.metrics.late_rows, second.metrics.held_back_by) == (0, "a (partition 7)")
     every = [*rows_at(0, 0, 25), *rows_at(HOUR, 0, 5), *rows_at(HOUR, 0, 5)]
     assert bag(taken(Path("out.db"))) == pairs(every, every)
 

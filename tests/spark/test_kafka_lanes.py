@@ -46,7 +46,7 @@ def test_no_record_of_a_slow_partition_is_late_and_a_group_is_told(spark: SparkS
     choices = Choices(available_now=True, buckets=2, checkpoint=str(tmp_path / "ck"))
     (first,) = SparkRun(spark, script, choices).run()
     assert (first.metrics.rows_in, first.metrics.late_rows) == (90, 0)
-    assert first.metrics.held_back_by == "a (lane 1)"
+    assert first.metrics.held_back_by == "a (partition 1)"
     cluster.put(topic, values(400, 5), partition=1, time_ms=BEGIN_MS + 60_000)
     cluster.put(topic, values(500, 5), partition=3, time_ms=BEGIN_MS + 60_000)  # the first of this partition
     (second,) = SparkRun(spark, script, choices).run()

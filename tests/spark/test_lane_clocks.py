@@ -166,24 +166,24 @@ def unequal_lanes(run: Simulation) -> list[tuple[int, object, int]]:
 
 def test_time_waits_for_the_slowest_lane_and_for_one_that_is_still_to_be_read():
     assert unequal_lanes(simulated()) == [
-        (BEGINNING_US, "a (lane 2)", 0),
-        (BEGINNING_US, "a (lane 2)", 0),
-        (11 * SECOND, "a (lane 1)", 0),
-        (44 * SECOND, "a (lane 2)", 0),
+        (BEGINNING_US, "a (partition 2)", 0),
+        (BEGINNING_US, "a (partition 2)", 0),
+        (11 * SECOND, "a (partition 1)", 0),
+        (44 * SECOND, "a (partition 2)", 0),
     ]
 
 
 def test_a_silent_lane_is_released_as_idle_says_and_its_next_rows_are_judged_by_what_was_left():
     run = simulated(idle_s=10)
     run.lanes("a", {"0": rows(100), "1": rows(10)}, [])
-    assert clock_told(run)["held_back_by"] == "a (lane 1)"
+    assert clock_told(run)["held_back_by"] == "a (partition 1)"
     for second in (104, 108, 112):
         run.now_ms += 4_000
         run.lanes("a", {"0": rows(second)}, [])
     assert clock_told(run)["watermark_us"] == 111 * SECOND
     run.lanes("a", {"1": rows(20, 111)}, [])
     assert run.counted("late_rows") == 1
-    assert clock_told(run)["held_back_by"] == "a (lane 1)"
+    assert clock_told(run)["held_back_by"] == "a (partition 1)"
 
 
 @pytest.mark.parametrize("lost", LOSSES)

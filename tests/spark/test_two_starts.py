@@ -65,7 +65,7 @@ def test_a_batch_of_an_older_start_is_refused_by_name(spark: SparkSession) -> No
 
     def claimed(run: str, start: Start, plan: Plan) -> None:
         sink = numbered_sink("out", options, plan.output_schema, run, start=start)
-        taken.append(sink.last_number)
+        taken.append(sink.committed())
 
     with pytest.raises(SinkError, match=r"sink 'out' is owned by a newer start \(run \w+, start 2, since 20"):
         goes_on_beside(spark, "sink = 'sqlite', path = 'out.db'", claimed)

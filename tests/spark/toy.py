@@ -1,4 +1,4 @@
-"""A connector as a user would bring one: lanes are files of JSON lines that grow, the sink is a table of SQLite."""
+"""A connector as a user would bring one: partitions are files of JSON lines that grow, its sink a table of SQLite."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.connectors.contract import (
     BAD_RECORDS,
     Connector,
-    Lot,
+    NumberedSink,
     Offsets,
     Options,
+    PartitionedSource,
     SinkOpening,
-    Slice,
+    SourceBatch,
     SourceOpening,
+    Split,
     TableOpening,
 )
 
@@ -31,8 +33,8 @@ LOT = 7
 
 
 @dataclass(frozen=True)
-class ToySource:
-    """A lane is a file, an offset the number of its lines that were read."""
+class ToySource(PartitionedSource):
+    """A partition is a file, an offset the number of its lines that were read."""
 
     folder: str
     schema: pa.Schema
@@ -51,35 +53,34 @@ class ToySource:
         die_at("newest", self.folder)
         left = most_rows
         reached: dict[str, int] = {}
-        for lane, lines in self._lanes().items():
-            before = after.get(lane, 0)
-            reached[lane] = len(lines) if left is None else min(len(lines), before + left)
-            left = None if left is None else left - (reached[lane] - before)
+        for partition, lines in self._partitions().items():
+            before = after.get(partition, 0)
+            reached[partition] = len(lines) if left is None else min(len(lines), before + left)
+            left = None if left is None else left - (reached[partition] - before)
         return {**after, **reached}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        parts = ((lane, after.get(lane, 0), end) for lane, end in sorted(upto.items()))
-        return [Slice(lane, begin, end) for lane, begin, end in parts if begin < end]
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        parts = ((partition, after.get(partition, 0), end) for partition, end in sorted(upto.items()))
+        return [Split(partition, begin, end) for partition, begin, end in parts if begin < end]
 
-    def read(self, part: Slice) -> Iterator[Lot]:
+    def read(self, split: Split) -> Iterator[SourceBatch]:
         self._fail("read")
         die_at("read", self.folder)
-        lines = self._lanes()[part.lane]
-        for begin in range(part.after or 0, part.upto, LOT):
-            numbers = range(begin, min(begin + LOT, part.upto))
+        lines = self._partitions()[split.partition]
+        for begin in range(split.after or 0, split.upto, LOT):
+            numbers = range(begin, min(begin + LOT, split.upto))
             good = [n for n in numbers if lines[n].startswith("{")]
             bad = [n for n in numbers if n not in good]
-            yield Lot(_columns([json.loads(lines[n]) for n in good], self.schema), self._bad(part.lane, lines, bad))
+            yield SourceBatch(
+                _columns([json.loads(lines[n]) for n in good], self.schema), self._bad(split.partition, lines, bad)
+            )
 
-    def close(self) -> None:
-        pass
-
-    def _lanes(self) -> dict[str, list[str]]:
+    def _partitions(self) -> dict[str, list[str]]:
         if not Path(self.folder).is_dir():
             raise SourceError(f"there is no folder {self.folder}", hint="make it first")
         return {one.stem: one.read_text().splitlines() for one in sorted(Path(self.folder).glob("*.jsonl"))}
 
-    def _bad(self, lane: str, lines: Sequence[str], numbers: Sequence[int]) -> pa.RecordBatch | None:
+    def _bad(self, partition: str, lines: Sequence[str], numbers: Sequence[int]) -> pa.RecordBatch | None:
         if not numbers:
             return None
         rows = [
@@ -87,8 +88,8 @@ class ToySource:
                 "stream": "toy",
                 "reason": "not JSON",
                 "detail": f"{lines[n]!r} is no object",
-                "place": f"{self.folder}/{lane}.jsonl",
-                "partition": int(lane),
+                "place": f"{self.folder}/{partition}.jsonl",
+                "partition": int(partition),
                 "offset": n,
                 "raw": lines[n].encode(),
             }
@@ -109,7 +110,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class ToySink:
+class ToySink(NumberedSink):
     """Rows as JSON with the number of their batch; rows and number in one transaction."""
 
     def __init__(self, opening: SinkOpening) -> None:
@@ -121,15 +122,14 @@ class ToySink:
         self._database.execute("INSERT INTO opened VALUES (?, ?, ?)", opened)
         self._database.commit()
 
-    @property
-    def last_number(self) -> int:
+    def committed(self) -> int:
         found = self._database.execute("SELECT max(number) FROM answers WHERE run = ?", (self.opening.run,)).fetchone()
         return -1 if found[0] is None else int(found[0])
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if self.opening.options.get("fault") == "full":
             raise SinkError("the other end is full", hint="empty it; nothing is lost")
-        if number <= self.last_number:
+        if number <= self.committed():
             return
         lines = [json.dumps(row, default=str) for batch in rows for row in batch.to_pylist()]
         file = self.opening.options["file"]
@@ -187,10 +187,10 @@ TOY = Connector(
 )
 
 
-def add(folder: Path, lane: int, rows: Sequence[tuple[int, int, int | None] | str]) -> None:
-    """More lines of a lane: rows, or text that is none."""
+def add(folder: Path, partition: int, rows: Sequence[tuple[int, int, int | None] | str]) -> None:
+    """More lines of a partition: rows, or text that is none."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{lane}.jsonl").open("a") as file:
+    with (folder / f"{partition}.jsonl").open("a") as file:
         for row in rows:
             text = row if isinstance(row, str) else json.dumps(dict(zip(("k", "v", "ts"), row, strict=True)))
             file.write(text + "\n")

@@ -86,4 +86,4 @@ def with_history(live: ConnectedSource, declared: Declaration) -> ConnectedSourc
     past = Stream(name, live.schema, column, source=kept, arrival=judging, rounding=rounding)
     live = live.telling(replace(past, source=None), None)
     both = HistoryThenLive(Kept(past), live, past.schema, column, handover, in_step="max_drift" in options)
-    return replace(live, laned=GuardedSource(live.laned.connector, both), held=past.schema, reading=None)
+    return replace(live, partitioned=GuardedSource(live.partitioned.connector, both), held=past.schema, reading=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,7 +16,7 @@ from watersmeet.errors import DataError, OptionError, SourceError
 from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.broken_text import check_names
 from watersmeet.io.conform import check_columns, conform, plain_schema
-from watersmeet.io.connectors.contract import Lot
+from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import ALIASES, SUFFIXES, Format, format_named
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
@@ -55,17 +55,17 @@ class FileSource:
         """The same files without the records that cannot be read, which are handed over when they are come by."""
         return replace(self, stream=stream, on_bad=on_bad) if stream.arrival.keeps_going else self
 
-    def lots(self, path: AnyFile, max_rows: int) -> Iterator[Lot]:
+    def source_batches(self, path: AnyFile, max_rows: int) -> Generator[SourceBatch, None, None]:
         """The rows of one file, and the records among them that cannot be read."""
         if self.stream is None:
-            yield from (Lot(batch) for batch in self._read(path, max_rows, None))
+            yield from (SourceBatch(batch) for batch in self._read(path, max_rows, None))
         elif self.format.has_footer:
             before = 0
             for batch in self._read(path, max_rows, None):
-                yield Lot(*without_bad_rows(self.stream, batch, before, str(path)))
+                yield SourceBatch(*without_bad_rows(self.stream, batch, before, str(path)))
                 before += batch.num_rows
         else:
-            yield from self.text_lots(path, self.stream)
+            yield from self.text_batches(path, self.stream)
 
     def empty(self) -> pa.RecordBatch:
         """No rows of it."""
@@ -80,7 +80,7 @@ class FileSource:
             self.on_bad(bad)
         return rows
 
-    def text_lots(self, path: AnyFile, stream: Stream | None) -> Iterator[Lot]:
+    def text_batches(self, path: AnyFile, stream: Stream | None) -> Iterator[SourceBatch]:
         """The lines of a text file that can be read, and those that cannot. Without a stream times are not judged."""
         stored = self._stored(self.schema)
         wanted = stored if self.rounding == "error" else with_nanoseconds(stored)
@@ -90,7 +90,7 @@ class FileSource:
             if stream is not None:
                 rows, timeless = without_bad_rows(stream, rows, 0, str(path), found.lines.raw, found.lines.numbers)
             bad = [one for one in (found.bad, timeless) if one is not None]
-            yield Lot(rows, pa.concat_batches(bad) if bad else None)
+            yield SourceBatch(rows, pa.concat_batches(bad) if bad else None)
 
     def only(self, columns: Collection[str]) -> FileSource:
         """The same files with some of their columns, where others need not be read: text is read as a whole."""
@@ -117,12 +117,12 @@ class FileSource:
         if self.stream is None:
             yield from self._read(path, max_rows, only)
             return
-        for lot in self.lots(path, max_rows):
+        for batch in self.source_batches(path, max_rows):
             # Whoever reads only the times reads the rows as well, now or later.
-            if lot.bad is not None and only is None and self.on_bad is not None:
-                self.on_bad(lot.bad)
-            if lot.rows.num_rows:
-                yield lot.rows if only is None else lot.rows.select([only])
+            if batch.bad is not None and only is None and self.on_bad is not None:
+                self.on_bad(batch.bad)
+            if batch.rows.num_rows:
+                yield batch.rows if only is None else batch.rows.select([only])
 
     def _read(self, path: AnyFile, max_rows: int, only: str | None) -> Iterator[pa.RecordBatch]:
         found = self.format.schema(path, self.schema)

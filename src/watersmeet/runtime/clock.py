@@ -347,13 +347,13 @@ class QueryClock:
 
     @property
     def held_back_by(self) -> str | None:
-        """The stream whose watermark is the smallest, and the lane of it that the others wait for."""
+        """The stream whose watermark is the smallest, and the partition of it that the others wait for."""
         counting = [clock for clock in self.clocks.values() if clock.counts]
         if not counting:
             return None
         clock = min(counting, key=lambda clock: clock.watermark_us)
         lane = clock.lanes.slowest
-        return clock.stream.name if lane is None else f"{clock.stream.name} (lane {lane})"
+        return clock.stream.name if lane is None else f"{clock.stream.name} (partition {lane})"
 
     @property
     def still_for_s(self) -> float:

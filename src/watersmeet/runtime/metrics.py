@@ -100,7 +100,8 @@ class Metrics(Counted, Recall):
         if_any=True,
     )
     held_back_by: str | None = metric(
-        "the stream whose watermark is the smallest now, which is the query's; and its lane, if it has several", LATEST
+        "the stream whose watermark is the smallest now, which is the query's; and its partition, if it has several",
+        LATEST,
     )
     still_for_s: float = metric("seconds since that watermark moved", LATEST, default=0.0)
     waiting_by_stream: dict[str, int] = metric(

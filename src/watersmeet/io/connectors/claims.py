@@ -13,11 +13,10 @@ import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 from uuid import uuid4
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.contract import SinkOpening, Start
+from watersmeet.io.connectors.contract import Claimed, SinkOpening, Start
 
 TRIES = 20  # to claim a sink while others do
 
@@ -62,9 +61,9 @@ def new_start(known: Iterable[str]) -> Start:
     return Start(uuid4().hex[:8], frozenset(known), now, f"process {os.getpid()} on {socket.gethostname()[:60]}")
 
 
-def known_after(start: Start, sinks: Iterable[Any]) -> list[str]:
+def known_after(start: Start, sinks: Iterable[Claimed]) -> list[str]:
     """What a checkpoint needs to know from now on of its starts, once this one has opened all its sinks."""
-    return sorted({start.token, *(found for one in sinks if (found := getattr(one, "written_by", None)))})
+    return sorted({start.token, *(one.written_by for one in sinks if one.written_by)})
 
 
 class Claim:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError, HandoverWarning
 from watersmeet.io.bad_rows import OnBad, converted, without_bad_rows
 from watersmeet.io.conform import conform
+from watersmeet.io.connectors.contract import all_bad
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
 from watersmeet.model.catalog import Stream
@@ -25,7 +26,7 @@ class ConnectedSource:
     """`held`: the columns that are taken, as they come. `reading`: how event times are written among them."""
 
     name: str
-    laned: GuardedSource
+    partitioned: GuardedSource
     held: pa.Schema
     reading: TimeReading | None = None
     bounded: bool = True
@@ -44,7 +45,7 @@ class ConnectedSource:
 
     @property
     def description(self) -> str:
-        return self.laned.description
+        return self.partitioned.description
 
     def made(self, rows: pa.RecordBatch, before: int | None = None) -> pa.RecordBatch:
         """Rows as they came, with the columns that are taken and their times read; so many came before them."""
@@ -60,16 +61,16 @@ class ConnectedSource:
             doubt_unit(rows.column(self.reading.column), self.reading, self.name)
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
-        """What is there when it is asked for, lane after lane."""
-        after = self.laned.begin()
+        """What is there when it is asked for, partition after partition."""
+        after = self.partitioned.begin()
         before = left_out = 0
         try:
-            for part in self.laned.slices(after, self.laned.newest(after)):
-                for lot in self.laned.read(part):
-                    left_out += lot.left_out
-                    if lot.bad is not None and lot.bad.num_rows:
-                        self._leave_out(lot.bad)
-                    made, bad = self.readable(lot.rows, before)
+            for split in self.partitioned.splits(after, self.partitioned.newest(after)):
+                for batch in self.partitioned.read(split):
+                    left_out += batch.left_out
+                    if batch.bad is not None and batch.bad.num_rows:
+                        self._leave_out(batch.bad)
+                    made, bad = self.readable(batch.rows, before)
                     if bad is not None:
                         self._leave_out(bad)
                     if not before:
@@ -81,7 +82,7 @@ class ConnectedSource:
                 told = f"{left_out:,} rows of stream {self.name!r} lie on the other side of its handover"
                 warn(HandoverWarning(f"{told} and were left out: there they come once"))
         finally:
-            self.laned.close()
+            self.partitioned.close()
 
     def _leave_out(self, bad: pa.RecordBatch) -> None:
         if self.on_bad is None and self.stream is not None and self.stream.arrival.keeps_going:
@@ -98,5 +99,4 @@ class ConnectedSource:
         good, bad = converted(self.name, rows, lambda some: self.made(some), before or 0, self.description)
         made = good[0] if len(good) == 1 else pa.concat_batches(good) if good else self.made(rows.slice(0, 0))
         left, timeless = without_bad_rows(self.stream, made, before or 0, self.description)
-        bad += [] if timeless is None else [timeless]
-        return left, pa.concat_batches(bad) if bad else None
+        return left, all_bad(*bad, timeless)

@@ -1,25 +1,30 @@
 """What a connector is: a source whose rows can be read again, and a sink that takes numbered batches.
 
-A connector knows neither a host nor the engine. Its source tells what is there, as offsets, and reads what lies between
-two of them; every host drives it by these few calls. Its sink is given batches with numbers, and takes each once.
+A connector knows neither a host nor the engine. Its source says what is there, as offsets, and reads what lies between
+two of them; every host drives it by these few calls. Its sink is given batches with numbers, and commits each once.
+What only some connectors have (a reader of their own, an identity, a lag) every connector can be asked for: who derives
+from the classes here says only what differs from the answers they give.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from watersmeet.io.connectors.changed_files import Changed
 
-# What a reader tells of where rows lie, as JSON: only the reader itself understands it.
+# What a reader says of where rows lie, as JSON: only the reader itself understands it.
 Range = Any
 Position = Any
-# How far each lane of a source was read, as JSON: a lane is a partition of a topic, or all of a table. What stands
-# there for a lane is the source's own.
+# How far each partition of a source was read, as JSON: that of a topic, or all of a table. What stands there for a
+# partition is the source's own.
 Offsets = Mapping[str, Any]
+# How long to wait before a reader that had nothing is polled again, unless it says so itself.
+PAUSE_S = 0.1
 
 # A record that could not be read, as it was, where it lay, and why. `reason` is one of a few words, which are counted;
 # `detail` says it for this record.
@@ -37,85 +42,57 @@ BAD_RECORDS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Lot:
-    """Rows that lie together, and the records among them that could not be read, as BAD_RECORDS. `left_out`: so many
-    more lie there that belong to another part of the stream, as a handover says."""
+class SourceBatch:
+    """Rows that were read together, on their way from a source to a query.
+
+    `bad`: the records among them that could not be read, as BAD_RECORDS; there may be no rows beside them. `left_out`:
+    so many more lie there that belong to another part of the stream, as a handover says.
+
+    What a reader gives also says where it lies. `range`: for which `again` gives the same rows. `partition`: rows of
+    one partition do not make those of another late. `waiting`: all other partitions that have rows which are not read
+    yet: time waits for the first row of each that has brought none. A partition that is empty is not among them.
+    """
 
     rows: pa.RecordBatch
     bad: pa.RecordBatch | None = None
     left_out: int = 0
+    range: Range = field(default=None, kw_only=True)
+    partition: str = field(default="", kw_only=True)
+    waiting: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def of_all(cls, batches: Sequence[SourceBatch]) -> SourceBatch:
+        """Several that follow each other, at least one, as one."""
+        if len(batches) == 1:
+            return batches[0]
+        rows = pa.concat_batches([one.rows for one in batches])
+        return cls(rows, all_bad(*(one.bad for one in batches)), sum(one.left_out for one in batches))
+
+
+def all_bad(*parts: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    """Bad records of several places; None if there are none."""
+    some = [one for one in parts if one is not None and one.num_rows]
+    return pa.concat_batches(some) if len(some) > 1 else some[0] if some else None
 
 
 @dataclass(frozen=True)
-class Slice:
-    """What lies in one lane behind one offset, up to another. As JSON it is [lane, after, upto]."""
+class Split:
+    """What lies in one partition behind one offset, up to another. As JSON it is [partition, after, upto]."""
 
-    lane: str
+    partition: str
     after: Any
     upto: Any
 
 
-@runtime_checkable
-class LanedSource(Protocol):
-    """Where the rows of a stream lie: in lanes, in each of which they have an order.
-
-    It is small and can be pickled, as it is sent to where rows are read; what it opens, it opens when it is used, and
-    only there. It raises SourceError, in a sentence, for whatever is wrong at the other end.
-    """
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of its rows."""
-
-    @property
-    def description(self) -> str:
-        """What it is, for people; never a password."""
-
-    def begin(self) -> Offsets:
-        """Where a new run begins."""
-
-    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        """How far can be read now, with lanes that are new since; about so many rows behind `after` at most. The same
-        as `after` if nothing has come. Does not wait."""
-
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        """What lies between, as parts that may be read by several at once; none that are empty. Of one lane each begins
-        where the one before ends, so that the end of each is a place to go on from."""
-
-    def read(self, part: Slice) -> Iterator[Lot]:
-        """The rows of a part: the same in the same order each time, in another process too."""
-
-    def close(self) -> None:
-        """Let go of what was opened."""
-
-
-@runtime_checkable
-class LaggingSource(Protocol):
-    """A source that knows how much it has that was not read yet."""
-
-    def lag(self, after: Offsets) -> dict[str, int]:
-        """How many rows lie behind `after` in each lane, or about so many."""
-
-
-@runtime_checkable
-class KnownSource(Protocol):
-    """A source whose other end may be deleted and made anew under the same name, and then is another."""
-
-    def identity(self) -> str | None:
-        """What is read, by a name that it shares with nothing that was there before; None if that is not known. Asked
-        when a run begins, and when it goes on."""
-
-
-@runtime_checkable
-class WatchedSource(Protocol):
-    """A source of files, which somebody may write anew after they were read. A part is one file."""
+class WatchedFiles(Protocol):
+    """The files of a source, which somebody may write anew after they were read. A split is one file."""
 
     @property
     def stream(self) -> str:
         """Of which it is the source."""
 
-    def file_of(self, part: Slice) -> list[Any]:
-        """The file that a part is, as it looked when it was found, as JSON."""
+    def file_of(self, split: Split) -> list[Any]:
+        """The file that a split is, as it looked when it was found, as JSON."""
 
     def remember(self, files: Sequence[list[Any]]) -> None:
         """Files that were read in lives before."""
@@ -127,129 +104,194 @@ class WatchedSource(Protocol):
         """Files that were read and have changed, as far as it was noticed since it was asked last."""
 
 
-@runtime_checkable
-class PollingSource(Protocol):
-    """A source that can do better, where one process reads all of it: a reader of its own, which waits for rows."""
+class PartitionedSource(ABC):
+    """Where the rows of a stream lie: in partitions, in each of which they have an order.
 
-    def reader(self) -> Reader:
-        """Begins where `begin` says, until it is told to resume."""
-
-
-@runtime_checkable
-class NotingSource(Protocol):
-    """A source at whose other end it can be noted how far it was read, as a consumer group does, for others to see.
-    Nothing goes by it here; a reader of its own sees to it by itself."""
-
-    def note(self, offsets: Offsets) -> None:
-        """All up to these was answered. What goes wrong with noting it is no failure."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Rows that were read, and where they lie: `again` gives the same rows for the same range. `lane`: rows of one lane
-    do not make those of another late. `bad`: the records among them that could not be read, as BAD_RECORDS; there
-    may be no rows beside them. `lanes`: all other lanes that have rows which are not read yet: time waits for the first
-    row of each that has brought none. A lane that is empty is not among them."""
-
-    rows: pa.RecordBatch
-    range: Range
-    lane: str = ""
-    bad: pa.RecordBatch | None = None
-    lanes: tuple[str, ...] = ()
-    left_out: int = 0  # as in a Lot
-
-
-def as_piece(found: pa.RecordBatch | Piece, range: Range) -> Piece:
-    """What `again` gave, which may be rows alone."""
-    return found if isinstance(found, Piece) else Piece(found, range)
-
-
-class Reader(Protocol):
-    """The rows of one stream in the order they came. Used by one thread at a time. `tell` is called with what whoever
-    runs it should know.
-
-    It may have besides: `pause_s`, how long to wait before it is polled again when it had nothing, 0 if it waits
-    itself; `is_behind`, whether it knows of rows that it has not given yet, None if it cannot know: without it, to have
-    nothing now is the end; `lag()`, how many rows of each lane it knows to be waiting; `changed_files`, how many files
-    that were read it has told of as changed since; `first_position()`, a position before the first row: that is kept
-    with the checkpoint at once, so that one that begins at the latest row begins there after a restart too;
-    `keep_step(order)`, by which it is told how far lanes are in event time, the one that is furthest behind first, so
-    that it reads of the first that has rows; `poll_together(most_rows)`, which gives small pieces of several lanes at
-    once, as slices of one batch.
+    It is small and can be pickled, as it is sent to where rows are read; what it opens, it opens when it is used, and
+    only there. It raises SourceError, in a sentence, for whatever is wrong at the other end. `schema` and `description`
+    may be attributes, fields of a dataclass or properties.
     """
 
-    tell: Callable[[Warning], None]
+    if TYPE_CHECKING:
 
-    def poll(self, most_rows: int) -> Piece | None:
-        """The next rows, so many at most; None if there is nothing now. Does not wait for long."""
+        @property
+        def schema(self) -> pa.Schema:
+            """The columns of its rows."""
 
-    def again(self, range: Range) -> pa.RecordBatch | Piece:
-        """The rows of a range that was read before, in another life maybe. What comes next is what came after them. A
-        Piece where there may be bad records among them; the lane of the rows is known from before."""
+        @property
+        def description(self) -> str:
+            """What it is, for people; never a password."""
 
-    def position_after(self, range: Range) -> Position:
-        """What had been read when these rows were: for `resume`. May be called while another thread reads."""
+    @abstractmethod
+    def begin(self) -> Offsets:
+        """Where a new run begins."""
 
-    def resume(self, position: Position) -> None:
-        """Go on behind what had been read."""
+    @abstractmethod
+    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
+        """How far can be read now, with partitions that are new since; about so many rows behind `after` at most. The
+        same as `after` if nothing has come. Does not wait."""
 
-    def close(self) -> None: ...
+    @abstractmethod
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        """What lies between, as parts that may be read by several at once; none that are empty. Of one partition each
+        begins where the one before ends, so that the end of each is a place to go on from."""
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        """The rows of a part: the same in the same order each time, in another process too."""
+
+    def close(self) -> None:
+        """Let go of what was opened. It may be used again, and closed again."""
+        return
+
+    def identity(self) -> str | None:
+        """What is read, by a name that it shares with nothing that was there before, where the other end may be deleted
+        and made anew under the same name; None if that is not known. Asked when a run begins, and when it goes on."""
+        return None
+
+    def reader(self) -> Reader | None:
+        """One of its own, which waits for rows, where one process reads all of the source: it begins where `begin` says
+        until it is told to resume. None: it is read by its offsets."""
+        return None
+
+    def watched(self) -> WatchedFiles | None:
+        """Its files, where somebody may write them anew after they were read."""
+        return None
+
+    def note(self, offsets: Offsets) -> None:
+        """All up to these was answered: to be noted at the other end, as a consumer group does, for others to see.
+        Nothing goes by it here, and what goes wrong with it is no failure. A reader of its own sees to it by itself."""
+        return
 
 
-# How long to wait before a reader that had nothing is polled again, unless it says so itself.
-PAUSE_S = 0.1
-
-
-def has_more(reader: Reader, piece: Piece | None) -> bool:
-    """Whether more rows are sure to come, or likely to, after a reader gave these or nothing. One that knows where the
-    end is says so itself: nobody should wait for rows that were not there when it began."""
-    known: bool | None = getattr(reader, "is_behind", None)
-    return piece is not None if known is None else known
-
-
-def lag_of(reader: Reader) -> dict[str, int]:
-    """How many rows of each lane wait to be read, of readers that know."""
-    lag: Callable[[], dict[str, int]] | None = getattr(reader, "lag", None)
-    return {} if lag is None else lag()
-
-
-def changed_files_of(reader: Reader) -> int:
-    """How many files that were read have changed since, of readers that look."""
-    return int(getattr(reader, "changed_files", 0))
-
-
-def watched(source: LanedSource) -> WatchedSource | None:
-    """The source itself, which may be guarded, if it is one of files."""
-    inner = getattr(source, "inner", source)
-    return inner if isinstance(inner, WatchedSource) else None
-
-
-def untold(what: Warning) -> None:
+def ignore_warning(what: Warning) -> None:
     """Nobody listens."""
 
 
-class NumberedSink(Protocol):
-    """Takes the rows of batches, in order, under the number of the last batch they are of. What it has taken is there
-    for good, whole or not at all. One that wants few large commits also has `commit_every_s`: in-process, answers of so
-    many seconds come together. One whose commits take little has `commits_soon`: in-process, unless a run says how
-    often to commit, answers go there as soon as those before are there. `may_forget`, if it is true: whoever reads may
-    take away what it has, as with files, so a run that misses there what it gave goes on with a warning; else it ends.
-    `taken_number`, of one from which answers are taken: up to this batch they were. `written_by`: the token of the
-    start that has written its last batch, as it was found when the sink was opened; None if nothing was.
+class Reader(ABC):
+    """The rows of one stream in the order they came. Used by one thread at a time. `tell` is called with what whoever
+    runs it should know."""
 
-    The newest start of a run owns the sink. So one that can keeps the start beside the number: it claims the sink when
-    it is opened, and a commit, in the step that makes it count, finds the claim its own or is refused (`claims.py`
-    has the words). One that does not keep it should at least ask anew which number it has whenever `last_number` is
-    read: then a commit behind which somebody else has written is refused, too."""
+    tell: Callable[[Warning], None] = staticmethod(ignore_warning)
 
     @property
-    def last_number(self) -> int:
-        """The last number it has taken from this run, or -1."""
+    def pause_s(self) -> float:
+        """How long to wait before it is polled again when it had nothing; 0 if it waits itself."""
+        return PAUSE_S
 
+    @property
+    def is_behind(self) -> bool | None:
+        """Whether it knows of rows that it has not given yet; None if it cannot know: to have nothing now is the end
+        then."""
+        return None
+
+    @property
+    def changed_files(self) -> int:
+        """How many files that were read have changed since, of readers that look."""
+        return 0
+
+    @property
+    def keeps_step(self) -> bool:
+        """Whether `keep_step` has an effect."""
+        return False
+
+    @abstractmethod
+    def poll(self, most_rows: int) -> SourceBatch | None:
+        """The next rows, so many at most; None if there is nothing now. Does not wait for long."""
+
+    def poll_together(self, most_rows: int) -> list[SourceBatch]:
+        """The same, or small batches of several partitions at once, as slices of one; none if there is nothing now."""
+        batch = self.poll(most_rows)
+        return [] if batch is None else [batch]
+
+    @abstractmethod
+    def again(self, range: Range) -> SourceBatch:
+        """What a range had that was read before, in another life maybe, with its bad records. What comes next is what
+        came after it. The partition is known from before."""
+
+    @abstractmethod
+    def position_after(self, range: Range) -> Position:
+        """What had been read when these rows were: for `resume`. May be called while another thread reads."""
+
+    @abstractmethod
+    def resume(self, position: Position) -> None:
+        """Go on behind what had been read."""
+
+    def first_position(self) -> Position | None:
+        """A position before the first row. It is kept with the checkpoint at once, so that one that begins at the
+        latest row begins there after a restart too. None for one that always begins at the same place."""
+        return None
+
+    def lag(self) -> dict[str, int]:
+        """How many rows of each partition it knows to be waiting. For any thread."""
+        return {}
+
+    def keep_step(self, order: Sequence[str]) -> None:
+        """How far partitions are in event time, the one that is furthest behind first: read of the first that has rows,
+        and before them of those that are not among them."""
+        return
+
+    def has_more(self, batch: SourceBatch | None) -> bool:
+        """Whether more rows are sure to come, or likely to, after it gave these or nothing. One that knows where the
+        end is goes by that: nobody should wait for rows that were not there when it began."""
+        known = self.is_behind
+        return batch is not None if known is None else known
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        return
+
+
+class Claimed(Protocol):
+    """What a sink knows of its owner (`claims.py`)."""
+
+    @property
+    def written_by(self) -> str | None:
+        """The token of the start that has written its last batch, as it was found when the sink was opened."""
+
+
+class NumberedSink(ABC):
+    """Commits the rows of batches, in order, under the number of the last batch they are of. What is committed is there
+    for good, whole or not at all.
+
+    The newest start of a run owns the sink. So one that can keeps the start beside the number, and has a `claim`: it
+    claims the sink when it is opened, and a commit, in the step that makes it count, finds the claim its own or is
+    refused (`claims.py` has the words). One that does not keep it should at least look anew in `committed`: then a
+    commit behind which somebody else has written is refused, too.
+    """
+
+    # One that wants few large commits: in-process, answers of so many seconds come together.
+    commit_every_s: float | None = None
+    # One whose commits take little: in-process, unless a run says how often to commit, answers go there as soon as
+    # those before are there.
+    commits_soon: bool = False
+    # Whoever reads may take away what it has, as with files: a run that misses there what it gave goes on with a
+    # warning; else it ends.
+    may_forget: bool = False
+    claim: Claimed | None = None
+
+    @abstractmethod
+    def committed(self) -> int:
+        """The number of the last batch of this run that it has, or -1."""
+
+    @abstractmethod
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        """Take rows, whole or not at all. A number that it has taken before is passed over."""
+        """Take rows, whole or not at all. A number that it has is passed over."""
 
-    def close(self) -> None: ...
+    @property
+    def taken_number(self) -> int:
+        """Up to this batch all answers were taken, of one from which they are; -1 of all others."""
+        return -1
+
+    @property
+    def written_by(self) -> str | None:
+        """The token of the start that has written its last batch, as it was found when the sink was opened; None if
+        nothing was, or if it keeps no owner."""
+        return None if self.claim is None else self.claim.written_by
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        return
 
 
 @dataclass(frozen=True)
@@ -281,9 +323,9 @@ class SinkOpening:
     """What a sink is opened with. `run` is the name of the run, the same in all its lives, new for a new checkpoint;
     `start` is this life of it, None if no other can ever be.
     `keys` are the columns by which the rows of a changing answer are known, if it has any; `changes` names the column
-    that says whether a row comes or goes, None if rows only come. `taken`: the last number that the checkpoint knows
-    the sink to have, -1 if all that it was given will be given again. `makes_anew`: the user has said that what is gone
-    is to be made anew all the same."""
+    that says whether a row comes or goes, None if rows only come. `committed`: the last number that the checkpoint
+    knows the sink to have, -1 if all that it was given will be given again. `makes_anew`: the user has said that what
+    is gone is to be made anew all the same."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -291,14 +333,14 @@ class SinkOpening:
     run: str
     keys: tuple[str, ...] = ()
     changes: str | None = None
-    taken: int = -1
+    committed: int = -1
     makes_anew: bool = False
     start: Start | None = None
 
     @property
     def must_be_there(self) -> bool:
         """Whether what the sink has written before must not be made anew: rows would be gone without a word."""
-        return self.taken >= 0 and not self.makes_anew
+        return self.committed >= 0 and not self.makes_anew
 
 
 @dataclass(frozen=True)
@@ -330,7 +372,7 @@ class Connector:
     """
 
     name: str
-    source: Callable[[SourceOpening], LanedSource] | str | None = None
+    source: Callable[[SourceOpening], PartitionedSource] | str | None = None
     sink: Callable[[SinkOpening], NumberedSink] | str | None = None
     table: Callable[[TableOpening], pa.Table] | str | None = None
     source_options: Options = field(default_factory=lambda: Options(()))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import glob
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from watersmeet.errors import SourceError, SourceGoneWarning
 from watersmeet.io.connectors.changed_files import Changed, Look, difference, look_at, tell_of
-from watersmeet.io.connectors.contract import Lot, Piece, Position, Range, untold
+from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBatch, all_bad
 from watersmeet.io.connectors.listing import Listing
 from watersmeet.io.files import FileSource, readable
 from watersmeet.io.too_many_files import is_out_of_files, tried_again
@@ -36,34 +37,34 @@ class _Cursor:
         self.row = 0
         self.ended_with_bad = False
         self._source = source
-        self._lots: Iterator[Lot] = source.lots(Path(path), READ_ROWS)
-        self._lot: Lot | None = None
+        self._batches = source.source_batches(Path(path), READ_ROWS)
+        self._batch: SourceBatch | None = None
         self._bad: list[pa.RecordBatch] = []  # that came before the rows in hand
 
-    def take(self, most_rows: int) -> Lot | None:
+    def take(self, most_rows: int) -> SourceBatch | None:
         """The next rows, None at the end of the file."""
         with readable(Path(self.path), self._source.hint):
-            while self._lot is None or self._lot.rows.num_rows == 0:
-                following = next(self._lots, None)
+            while self._batch is None or self._batch.rows.num_rows == 0:
+                following = next(self._batches, None)
                 if following is None:
                     return self._rest()
-                self._lot = following
+                self._batch = following
                 self._bad += [] if following.bad is None else [following.bad]
-        rows = self._lot.rows
-        taken, self._lot = rows.slice(0, most_rows), Lot(rows.slice(most_rows))
+        rows = self._batch.rows
+        taken, self._batch = rows.slice(0, most_rows), SourceBatch(rows.slice(most_rows))
         self.row += taken.num_rows
-        return Lot(taken, None if self._lot.rows.num_rows else self._bad_so_far())
+        return SourceBatch(taken, None if self._batch.rows.num_rows else self._bad_so_far())
 
-    def _rest(self) -> Lot | None:
+    def _rest(self) -> SourceBatch | None:
         bad = self._bad_so_far()
         if bad is None:
             return None
         self.ended_with_bad = True
-        return Lot(self._source.empty(), bad)
+        return SourceBatch(self._source.empty(), bad)
 
     def _bad_so_far(self) -> pa.RecordBatch | None:
         bad, self._bad = self._bad, []
-        return None if not bad else bad[0] if len(bad) == 1 else pa.concat_batches(bad)
+        return all_bad(*bad)
 
     def skip_to(self, row: int) -> None:
         while self.row < row:
@@ -74,12 +75,12 @@ class _Cursor:
                 )
 
     def close(self) -> None:
-        close = getattr(self._lots, "close", None)
-        if close is not None:
-            close()
+        self._batches.close()
 
 
-class FolderReader:
+class FolderReader(Reader):
+    changed_files = 0  # that were told of
+
     def __init__(self, source: FileSource, where: str) -> None:
         """source: how files are read, and those that are there now. where: the file, folder or pattern to look in."""
         self._source = source
@@ -94,25 +95,23 @@ class FolderReader:
         self._bad_ends: set[str] = set()  # those of them that have bad records behind their last row
         self._watched: dict[str, Look] = {}  # the last files, as they looked when they were opened
         self._before: list[tuple[str, Look]] = []  # those of lives before, to be compared once
-        self.changed_files = 0  # that were told of
         self._watch_at = 0.0
         self._is_gone = False
         self._listing = Listing(where, source.format.kind)
-        self.tell: Callable[[Warning], None] = untold
 
-    def poll(self, most_rows: int) -> Piece | None:
+    def poll(self, most_rows: int) -> SourceBatch | None:
         while True:
             if self._cursor is None and not self._open_next():
                 return None
             assert self._cursor is not None
             start = self._cursor.row
-            lot = tried_again(lambda: self._taken(most_rows))
-            if lot is not None:
-                return Piece(lot.rows, [self._cursor.path, start, self._cursor.row], bad=lot.bad)
+            batch = tried_again(lambda: self._taken(most_rows))
+            if batch is not None:
+                return replace(batch, range=[self._cursor.path, start, self._cursor.row])
             self._note_end(self._cursor)
             self._close_cursor()
 
-    def _taken(self, most_rows: int) -> Lot | None:
+    def _taken(self, most_rows: int) -> SourceBatch | None:
         assert self._cursor is not None
         path, row = self._cursor.path, self._cursor.row
         try:
@@ -123,7 +122,7 @@ class FolderReader:
                 self._cursor.skip_to(row)
             raise
 
-    def again(self, range: Range) -> Piece:
+    def again(self, range: Range) -> SourceBatch:
         path, start, end = range
         self._note(path)
         cursor = self._cursor
@@ -131,16 +130,14 @@ class FolderReader:
             self._close_cursor()
             cursor = self._cursor = _Cursor(self._source, path)
         cursor.skip_to(start)
-        lots: list[Lot] = []
-        while cursor.row < end or not lots:
-            lot = cursor.take(end - cursor.row)
-            if lot is None:
+        batches: list[SourceBatch] = []
+        while cursor.row < end or not batches:
+            batch = cursor.take(end - cursor.row)
+            if batch is None:
                 cursor.skip_to(end + (start == end))  # which says what is wrong
                 break
-            lots.append(lot)
-        bad = [lot.bad for lot in lots if lot.bad is not None]
-        rows = lots[0].rows if len(lots) == 1 else pa.concat_batches([lot.rows for lot in lots])
-        return Piece(rows, range, bad=pa.concat_batches(bad) if bad else None)
+            batches.append(batch)
+        return replace(SourceBatch.of_all(batches), range=range)
 
     def position_after(self, range: Range) -> Position:
         # Files that were found and not begun are found again.

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.sealed import BrokenSealError
 from watersmeet.io.sinks import SUFFIXES
@@ -26,7 +26,8 @@ from watersmeet.io.writers import WRITERS, writable
 NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
 
-class FolderSink:
+class FolderSink(NumberedSink):
+    claim: FolderClaim
     may_forget = True  # files may be taken away by those they are for
 
     def __init__(
@@ -42,36 +43,32 @@ class FolderSink:
     ) -> None:
         """run: the name of the run. Files of others are left alone, and refused unless `mode` says so."""
         self._path, self._kind, self._schema, self._options, self._run = path, kind, schema, options, run
-        self._claim = FolderClaim(name, path, run, start)
+        self.claim = FolderClaim(name, path, run, start)
         refuse_file(name, path)
         with writable(path):
             path.mkdir(parents=True, exist_ok=True)
-            with self._claim.taking_over():
+            with self.claim.taking_over():
                 self._clear_drafts()
-                self.last_number = self._last()
+                self._committed = self._last()
         strangers = [one for one in self._visible() if self._number_of(one) is None]
-        if strangers and self.last_number < 0 and mode != "append":
+        if strangers and self._committed < 0 and mode != "append":
             self._refuse_or_clear(strangers, mode)
 
+    def committed(self) -> int:
+        return self._committed
+
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         target = self._path / f"part-{self._run}-{number:015d}{SUFFIXES[self._kind]}"
         # Of its own: a start that is refused may write one at the same time.
         draft = target.with_name(f".{target.name}.{uuid4().hex[:8]}.tmp")
         with committed(target):
             write_draft(draft, self._kind, self._schema, self._options, rows)
-            with self._claim.committing():
+            with self.claim.committing():
                 draft.replace(target)
                 sync(self._path)
-        self.last_number = number
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
-
-    def close(self) -> None:
-        pass
+        self._committed = number
 
     def _last(self) -> int:
         return max((number for one in self._visible() if (number := self._number_of(one)) is not None), default=-1)

@@ -12,17 +12,19 @@ OPTION = "if_gone"
 
 def gone(opening: SinkOpening, what: str) -> SinkError:
     """what: what the sink did not find, as a sentence."""
-    return SinkError(f"{_given(opening.name, opening.taken)}, but {what}", hint=_way_out())
+    return SinkError(f"{_given(opening.name, opening.committed)}, but {what}", hint=_way_out())
 
 
-def check_taken(name: str, sink: NumberedSink, taken: int, option: str | None, tell: Callable[[Warning], None]) -> None:
+def check_committed(
+    name: str, sink: NumberedSink, committed: int, option: str | None, tell: Callable[[Warning], None]
+) -> None:
     """Compare what a sink has with what the checkpoint knows it was given. option: what the user says of it."""
-    found = sink.last_number
-    if found >= taken:
+    found = sink.committed()
+    if found >= committed:
         return
     has = "has none of them" if found < 0 else f"has them up to batch {found:,} only"
-    said = f"{_given(name, taken)}, and it {has}"
-    may_forget = option == "make" if option is not None else getattr(sink, "may_forget", False)
+    said = f"{_given(name, committed)}, and it {has}"
+    may_forget = option == "make" if option is not None else sink.may_forget
     if not may_forget:
         sink.close()
         raise SinkError(said, hint=_way_out())
@@ -40,8 +42,8 @@ def makes_anew(name: str, options: Mapping[str, str]) -> bool:
     return said == "make"
 
 
-def _given(name: str, taken: int) -> str:
-    return f"sink {name!r} was given the answers of this run up to batch {taken:,}"
+def _given(name: str, committed: int) -> str:
+    return f"sink {name!r} was given the answers of this run up to batch {committed:,}"
 
 
 def _way_out() -> str:

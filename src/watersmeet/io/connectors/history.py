@@ -20,24 +20,21 @@ from watersmeet.errors import HandoverWarning, OptionError
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import (
-    PAUSE_S,
-    Lot,
-    NotingSource,
     Offsets,
-    Piece,
+    PartitionedSource,
     Position,
     Range,
     Reader,
-    Slice,
-    as_piece,
-    lag_of,
-    untold,
+    SourceBatch,
+    Split,
+    all_bad,
 )
-from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_lanes
+from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
 
 READ_ROWS = 1 << 16
 PREFIX = "history_"
-# The lane of the history has no name, as its rows are before those of all lanes; those of the live source have one.
+# The partition of the history has no name, as its rows are before those of all others; those of the live source have
+# one.
 PAST, DONE, LIVE = "", "done", "live:"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Reads the history from its beginning, in time order, and tells of rows without a time that are skipped, and of records
@@ -90,8 +87,11 @@ def history_options(options: Mapping[str, str]) -> dict[str, str]:
     return {"source": options["history"], "time": options["time"]} | shared | own
 
 
-class HistoryThenLive:
-    """Both as one source of lanes, whose rows are as queries see them."""
+class HistoryThenLive(PartitionedSource):
+    """Both as one source of partitions, whose rows are as queries see them."""
+
+    schema: pa.Schema
+    description: str
 
     def __init__(
         self,
@@ -103,58 +103,56 @@ class HistoryThenLive:
         *,
         in_step: bool = False,
     ) -> None:
-        """in_step: lanes are told how far they may be apart."""
+        """in_step: partitions are told how far they may be apart."""
         self.schema, self.in_step = schema, in_step
         self.name = live.name
         self.past, self.live, self.time, self.handover = past, live, time, handover
         self.description = f"history, then {live.description}"
 
     def begin(self) -> Offsets:
-        return {PAST: None} | {LIVE + lane: offset for lane, offset in self.live_begin().items()}
+        return {PAST: None} | {LIVE + partition: offset for partition, offset in self.live_begin().items()}
 
     def live_begin(self) -> dict[str, Any]:
-        return dict(self.live.laned.begin()) | dict(self.handover.offsets or {})
+        return dict(self.live.partitioned.begin()) | dict(self.handover.offsets or {})
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
         if after.get(PAST) != DONE and most_rows is not None:
             return dict(after) | {PAST: DONE}
-        newest = self.live.laned.newest(_of_live(after), most_rows)
-        return {PAST: DONE} | {LIVE + lane: offset for lane, offset in newest.items()}
+        newest = self.live.partitioned.newest(_of_live(after), most_rows)
+        return {PAST: DONE} | {LIVE + partition: offset for partition, offset in newest.items()}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        past = [Slice(PAST, after.get(PAST), DONE)] if after.get(PAST) != upto.get(PAST) else []
-        live = self.live.laned.slices(_of_live(after), _of_live(upto))
-        return [*past, *(Slice(LIVE + one.lane, one.after, one.upto) for one in live)]
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        past = [Split(PAST, after.get(PAST), DONE)] if after.get(PAST) != upto.get(PAST) else []
+        live = self.live.partitioned.splits(_of_live(after), _of_live(upto))
+        return [*past, *(Split(LIVE + one.partition, one.after, one.upto) for one in live)]
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        if part.lane == PAST:
-            yield from PastLanes(self).read(part)
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        if split.partition == PAST:
+            yield from PastPartition(self).read(split)
             return
-        for lot in self.live.laned.read(Slice(part.lane.removeprefix(LIVE), part.after, part.upto)):
-            yield self.live_lot(lot)
+        for batch in self.live.partitioned.read(Split(split.partition.removeprefix(LIVE), split.after, split.upto)):
+            yield self.live_batch(batch)
 
     def identity(self) -> str | None:
-        return self.live.laned.identity()
+        return self.live.partitioned.identity()
 
     def close(self) -> None:
-        self.live.laned.close()
+        self.live.partitioned.close()
 
     def note(self, offsets: Offsets) -> None:
         """The live source may note how far it was read; nothing does so of a history."""
-        live = self.live.laned.inner
-        if isinstance(live, NotingSource):
-            live.note(_of_live(offsets))
+        self.live.partitioned.note(_of_live(offsets))
 
     def reader(self) -> Reader:
         return HistoryReader(self)
 
-    def live_lot(self, lot: Lot) -> Lot:
+    def live_batch(self, batch: SourceBatch) -> SourceBatch:
         """The rows that are not left to the history, as queries see them."""
-        readable, unread = self.live.readable(lot.rows)
+        readable, unread = self.live.readable(batch.rows)
         made = conform(readable, self.schema)
         kept = made if self.handover.at_us is None else made.filter(self._is_before(made, invert=True))
-        bad = [one for one in (lot.bad, unread) if one is not None]
-        return Lot(kept, pa.concat_batches(bad) if bad else None, lot.left_out + made.num_rows - kept.num_rows)
+        left_out = batch.left_out + made.num_rows - kept.num_rows
+        return replace(batch, rows=kept, bad=all_bad(batch.bad, unread), left_out=left_out)
 
     def past_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         made = conform(rows, self.schema)
@@ -172,16 +170,19 @@ def _none_of(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _of_live(offsets: Offsets) -> dict[str, Any]:
-    return {lane.removeprefix(LIVE): one for lane, one in offsets.items() if lane.startswith(LIVE)}
+    return {partition.removeprefix(LIVE): one for partition, one in offsets.items() if partition.startswith(LIVE)}
 
 
-class PastLanes:
-    """The history alone: one part, which has all of it."""
+class PastPartition(PartitionedSource):
+    """The history alone: one split, which has all of it."""
+
+    schema: pa.Schema
+    description: str
 
     def __init__(self, both: HistoryThenLive) -> None:
         self._both = both
         self.schema, self.description = both.schema, both.description
-        self.taken = self.left_out = self.skipped = 0
+        self.read_rows = self.left_out = self.skipped = 0
 
     def begin(self) -> Offsets:
         return {PAST: None}
@@ -189,41 +190,41 @@ class PastLanes:
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
         return {PAST: DONE}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        return [] if after.get(PAST) == DONE else [Slice(PAST, None, DONE)]
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        return [] if after.get(PAST) == DONE else [Split(PAST, None, DONE)]
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        self.taken = self.left_out = self.skipped = 0
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        self.read_rows = self.left_out = self.skipped = 0
         bad: list[pa.RecordBatch] = []
         for batch in self._both.past(READ_ROWS, self._skip, bad.append):
             kept = self._both.past_rows(batch)
-            self.taken += kept.num_rows
+            self.read_rows += kept.num_rows
             self.left_out += batch.num_rows - kept.num_rows
-            yield Lot(kept, pa.concat_batches(bad) if bad else None, batch.num_rows - kept.num_rows)
+            yield SourceBatch(kept, all_bad(*bad), batch.num_rows - kept.num_rows)
             bad.clear()
         if bad:
-            yield Lot(_none_of(self.schema), pa.concat_batches(bad))
+            yield SourceBatch(_none_of(self.schema), all_bad(*bad))
 
     def _skip(self, rows: int) -> None:
         self.skipped += rows
 
-    def close(self) -> None:
-        pass
 
-
-class HistoryReader:
+class HistoryReader(Reader):
     """First the history, then whatever reads the live source best. Where that begins is fixed at the start. A range is
     that of one of them, and which it is of."""
 
+    keeps_step = True
+
     def __init__(self, both: HistoryThenLive) -> None:
-        self.tell: Callable[[Warning], None] = untold
         self._both = both
-        self._lanes = PastLanes(both)
-        self._past = OffsetReader(self._lanes)
+        self._history = PastPartition(both)
+        self._past = OffsetReader(self._history)
         # Offsets that were said are understood by who reads by offsets; others begin where they say.
-        laned = both.live.laned
+        partitioned = both.live.partitioned
         by_offsets = both.handover.offsets is not None
-        self._live: Reader = OffsetReader(laned) if by_offsets else reader_of_lanes(laned, in_step=both.in_step)
+        self._live: Reader = (
+            OffsetReader(partitioned) if by_offsets else reader_of_partitions(partitioned, in_step=both.in_step)
+        )
         self._is_past = True
         # Read once, as by the time a position in the history is asked for the live source may be read already.
         self._has_begun = False
@@ -232,20 +233,18 @@ class HistoryReader:
         self._told_at = 1
 
     def keep_step(self, order: Sequence[str]) -> None:
-        keep: Callable[[Sequence[str]], None] | None = getattr(self._live, "keep_step", None)
-        if keep is not None:
-            keep(order)
+        self._live.keep_step(order)
 
     @property
     def pause_s(self) -> float:
-        return float(getattr(self._live, "pause_s", PAUSE_S))
+        return self._live.pause_s
 
     @property
     def is_behind(self) -> bool | None:
-        return True if self._is_past else getattr(self._live, "is_behind", None)
+        return True if self._is_past else self._live.is_behind
 
     def lag(self) -> dict[str, int]:
-        return lag_of(self._live)
+        return self._live.lag()
 
     def first_position(self) -> Position:
         if not self._has_begun:
@@ -256,41 +255,40 @@ class HistoryReader:
         """Where the live source begins; None for a reader that always begins at the same place."""
         if self._both.handover.offsets is not None:
             self._live.resume({"offsets": self._both.live_begin(), "inside": None})
-        first = getattr(self._live, "first_position", None)
-        return None if first is None else first()
+        return self._live.first_position()
 
-    def poll(self, most_rows: int) -> Piece | None:
+    def poll(self, most_rows: int) -> SourceBatch | None:
         if self._is_past:
             self.first_position()
-            piece = self._past.poll(most_rows)
-            if piece is not None:
-                return replace(piece, range=["past", piece.range], lane="")
+            batch = self._past.poll(most_rows)
+            if batch is not None:
+                return replace(batch, range=["past", batch.range], partition="")
             self._hand_over()
         while True:
-            piece = self._live.poll(most_rows)
-            if piece is None:
+            batch = self._live.poll(most_rows)
+            if batch is None:
                 return None
-            found = self._of_live(piece)
+            found = self._of_live(batch)
             if found.rows.num_rows or found.bad is not None or found.left_out:
                 return found
 
-    def _of_live(self, piece: Piece) -> Piece:
-        lot = self._both.live_lot(Lot(piece.rows, piece.bad))
-        self._left_out += lot.left_out
-        if self._left_out >= self._told_at and lot.rows.num_rows:
+    def _of_live(self, batch: SourceBatch) -> SourceBatch:
+        made = self._both.live_batch(batch)
+        self._left_out += made.left_out
+        if self._left_out >= self._told_at and made.rows.num_rows:
             self._tell_left_out()
-        return replace(piece, rows=lot.rows, bad=lot.bad, left_out=lot.left_out, range=["live", piece.range])
+        return replace(made, range=["live", batch.range])
 
     def _hand_over(self) -> None:
         self._is_past = False
-        both, lanes = self._both, self._lanes
-        if not lanes.taken and not lanes.left_out:
+        both, past = self._both, self._history
+        if not past.read_rows and not past.left_out:
             return  # it was read in another life
-        left = f"; {lanes.left_out:,} rows at it or after are left to live" if both.handover.at_us is not None else ""
-        left += f"; {lanes.skipped:,} rows without a time were left out" if lanes.skipped else ""
+        left = f"; {past.left_out:,} rows at it or after are left to live" if both.handover.at_us is not None else ""
+        left += f"; {past.skipped:,} rows without a time were left out" if past.skipped else ""
         self.tell(
             HandoverWarning(
-                f"stream {both.name!r}: {lanes.taken:,} rows of its history were read, up to the handover "
+                f"stream {both.name!r}: {past.read_rows:,} rows of its history were read, up to the handover "
                 f"{both.handover.written!r}{left}; from here on rows come from {both.live.description}"
             )
         )
@@ -304,13 +302,13 @@ class HistoryReader:
             )
         )
 
-    def again(self, range: Range) -> Piece:
+    def again(self, range: Range) -> SourceBatch:
         of, inner = range
         self.first_position()
         if of == "past":
             return self._past.again(inner)
         self._is_past = False
-        return self._of_live(as_piece(self._live.again(inner), inner))
+        return self._of_live(self._live.again(inner))
 
     def position_after(self, range: Range) -> Position:
         of, inner = range

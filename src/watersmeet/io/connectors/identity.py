@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import KnownSource, LanedSource
+from watersmeet.io.connectors.contract import PartitionedSource
 
 
-def identity_of(source: LanedSource) -> str | None:
-    """None if nobody knows."""
-    return source.identity() if isinstance(source, KnownSource) else None
-
-
-def check_identity(source: LanedSource, noted: str | None) -> None:
+def check_identity(source: PartitionedSource, noted: str | None) -> None:
     """Refuse to go on if what was noted at the beginning is not what is there now."""
     if noted is None:
         return
-    now = identity_of(source)
+    now = source.identity()
     if now is not None and now != noted:
         raise made_anew(source.description)
 

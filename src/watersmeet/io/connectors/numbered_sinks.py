@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.folder_sink import FolderSink
-from watersmeet.io.connectors.gone import OPTION, check_taken
+from watersmeet.io.connectors.gone import OPTION, check_committed
 from watersmeet.io.connectors.opening import open_sink
 from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
 from watersmeet.io.connectors.registry import connector_of
@@ -21,13 +21,14 @@ from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
 from watersmeet.model.telling import warn
 
 
-class NumberedConsole:
+class NumberedConsole(NumberedSink):
     """Prints what comes. A screen cannot be asked what is on it: after a crash the last rows may come once more."""
-
-    last_number = -1
 
     def __init__(self, schema: pa.Schema, limit: int | None) -> None:
         self._console = ConsoleSink(schema, sys.stdout, limit=limit)
+
+    def committed(self) -> int:
+        return -1
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         for batch in rows:
@@ -38,15 +39,13 @@ class NumberedConsole:
         self._console.close()
 
 
-class NoSink:
+class NoSink(NumberedSink):
     """Answers are only for those who listen."""
 
-    last_number = -1
+    def committed(self) -> int:
+        return -1
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
 
@@ -58,25 +57,25 @@ def numbered_sink(
     *,
     keys: tuple[str, ...] = (),
     changes: str | None = None,
-    taken: int = -1,
+    committed: int = -1,
     tell: Callable[[Warning], None] = warn,
     start: Start | None = None,
 ) -> NumberedSink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on. keys, changes: by which
-    columns the rows of a changing answer are known, and which one says whether they come or go. taken: the last number
-    that the checkpoint knows it to have; if it has not, that is an error, or told where readers may take files away.
-    start: this one of the run, which owns the sink from now on."""
+    columns the rows of a changing answer are known, and which one says whether they come or go. committed: the last
+    number that the checkpoint knows it to have; if it has not, that is an error, or told where readers may take files
+    away. start: this one of the run, which owns the sink from now on."""
     given = {key.lower(): value for key, value in options.items()}
     connector = connector_of("sink", given)
     if connector is not None:
-        sink = open_sink(connector, name, given, schema, run, keys, changes, taken, start)
-        check_taken(name, sink, taken, given.get(OPTION), tell)
+        sink = open_sink(connector, name, given, schema, run, keys, changes, committed, start)
+        check_committed(name, sink, committed, given.get(OPTION), tell)
         return sink
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))
     sink = _folder_sink(name, path, kind, schema, given, run, start)
-    check_taken(name, sink, taken, None, tell)
+    check_committed(name, sink, committed, None, tell)
     return sink
 
 

@@ -39,14 +39,14 @@ def open_source(
 ) -> ConnectedSource:
     """The stream of that name; names of options are in lower case."""
     reading = _of_text(connector, options, declared, reading)
-    laned = open_lanes(connector, name, options, declared, reading)
+    partitioned = open_partitioned(connector, name, options, declared, reading)
     time = options.get("time")
-    held = _held(name, laned, declared, None if time is None or is_arrival(time) else named_time(time), reading)
+    held = _held(name, partitioned, declared, None if time is None or is_arrival(time) else named_time(time), reading)
     found = None if reading is None else reading.of(name, held)
-    return ConnectedSource(name, laned, held, found)
+    return ConnectedSource(name, partitioned, held, found)
 
 
-def open_lanes(
+def open_partitioned(
     connector: Connector,
     name: str,
     options: Mapping[str, str],
@@ -79,11 +79,11 @@ def open_sink(
     run: str,
     keys: tuple[str, ...] = (),
     changes: str | None = None,
-    taken: int = -1,
+    committed: int = -1,
     start: Start | None = None,
 ) -> NumberedSink:
     given = with_environment(name, options)
-    opening = SinkOpening(name, given, schema, run, keys, changes, taken, makes_anew(name, given), start)
+    opening = SinkOpening(name, given, schema, run, keys, changes, committed, makes_anew(name, given), start)
     secrets = secret_values(opening.options, connector.sink_options)
     return GuardedSink(connector.name, _opened(connector, "sink", opening, SinkError, secrets), secrets)
 
@@ -138,13 +138,13 @@ def _as_written(declared: pa.Schema | None, reading: TimeReading | None) -> pa.S
 
 
 def _held(
-    name: str, laned: GuardedSource, declared: pa.Schema | None, time: str | None, reading: TimeReading | None
+    name: str, partitioned: GuardedSource, declared: pa.Schema | None, time: str | None, reading: TimeReading | None
 ) -> pa.Schema:
     """The columns that are taken: those that were declared, and the event time if it is one that the source adds."""
     if declared is None:
-        return plain_schema(laned.schema, laned.description)
+        return plain_schema(partitioned.schema, partitioned.description)
     written = None if reading is None else column_named(reading.column, declared.names)
-    held = held_columns(laned.schema, declared, written)
-    check_columns(laned.schema, held, name, laned.description)
-    added = None if time is None or column_named(time, held.names) else column_named(time, laned.schema.names)
-    return held if added is None else held.append(laned.schema.field(added))
+    held = held_columns(partitioned.schema, declared, written)
+    check_columns(partitioned.schema, held, name, partitioned.description)
+    added = None if time is None or column_named(time, held.names) else column_named(time, partitioned.schema.names)
+    return held if added is None else held.append(partitioned.schema.field(added))

@@ -1,32 +1,29 @@
-"""How far the lanes of a stream are in event time, so that the one that is furthest behind is read next."""
+"""How far the partitions of a stream are in event time, so that the one that is furthest behind is read next."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.io.connectors.contract import Piece, Reader
+from watersmeet.io.connectors.contract import Reader, SourceBatch
 from watersmeet.model.catalog import Stream
 
 
 class Pace:
-    """Tells a reader in which order to read lanes, where the stream says how far they may drift apart: then they are as
-    close to each other as what is read at a time allows."""
+    """Tells a reader in which order to read partitions, where the stream says how far they may drift apart: then they
+    are as close to each other as what is read at a time allows."""
 
     def __init__(self, stream: Stream, reader: Reader) -> None:
-        keeps: Callable[[Sequence[str]], None] | None = getattr(reader, "keep_step", None)
-        self._keeps = keeps if stream.arrival.max_drift_us is not None else None
+        self._reader = reader if stream.arrival.max_drift_us is not None and reader.keeps_step else None
         self._time = stream.time
         self._newest: dict[str, int] = {}
-        if self._keeps is not None:
-            self._keeps(())
+        if self._reader is not None:
+            self._reader.keep_step(())
 
-    def came(self, piece: Piece) -> None:
-        if self._keeps is None or not piece.rows.num_rows:
+    def came(self, batch: SourceBatch) -> None:
+        if self._reader is None or not batch.rows.num_rows:
             return
-        newest = pc.max(piece.rows.column(self._time)).cast(pa.timestamp("us"), safe=False).value
+        newest = pc.max(batch.rows.column(self._time)).cast(pa.timestamp("us"), safe=False).value
         if newest is not None:
-            self._newest[piece.lane] = max(self._newest.get(piece.lane, newest), newest)
-            self._keeps(sorted(self._newest, key=self._newest.__getitem__))
+            self._newest[batch.partition] = max(self._newest.get(batch.partition, newest), newest)
+            self._reader.keep_step(sorted(self._newest, key=self._newest.__getitem__))

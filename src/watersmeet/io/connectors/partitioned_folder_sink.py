@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.connectors.folder_sink import NAME, committed, damaged, holds_others, refuse_file, sync, write_draft
 from watersmeet.io.partitioned import check_replaceable, parted
@@ -23,7 +23,8 @@ from watersmeet.io.sinks import SUFFIXES
 from watersmeet.io.writers import writable
 
 
-class PartitionedFolderSink:
+class PartitionedFolderSink(NumberedSink):
+    claim: FolderClaim
     may_forget = True  # files may be taken away by those they are for
 
     def __init__(
@@ -42,35 +43,31 @@ class PartitionedFolderSink:
         self._path, self._columns, self._kind, self._options, self._run = path, columns, kind, options, run
         self._schema = pa.schema([field for field in schema if field.name not in columns])
         self._list = path / f".commit-{run}.json"
-        self._claim = FolderClaim(name, path, run, start)
+        self.claim = FolderClaim(name, path, run, start)
         refuse_file(name, path)
         with writable(path):
             path.mkdir(parents=True, exist_ok=True)
-            with self._claim.taking_over():
+            with self.claim.taking_over():
                 listed = self._finish()
                 for draft in path.glob(f".part-{run}-*.tmp"):
                     draft.unlink(missing_ok=True)
-                self.last_number = max(listed, self._last())
+                self._committed = max(listed, self._last())
             strangers = [one for one in path.iterdir() if not one.name.startswith((".", "_"))]
-            if strangers and self.last_number < 0 and mode != "append":
+            if strangers and self._committed < 0 and mode != "append":
                 self._refuse_or_clear(strangers, mode)
 
+    def committed(self) -> int:
+        return self._committed
+
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         with committed(self._path):
             drafts = self._drafted(number, pa.concat_batches(rows))
-            with self._claim.committing():
+            with self.claim.committing():
                 self._write_list(number, drafts)
                 self._finish()
-        self.last_number = number
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
-
-    def close(self) -> None:
-        pass
+        self._committed = number
 
     def _drafted(self, number: int, rows: pa.RecordBatch) -> dict[str, str]:
         """Write the rows of every folder under hidden names; where each file belongs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
@@ -12,43 +12,33 @@ import pyarrow as pa
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.conform import enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.contract import (
-    PAUSE_S,
-    Piece,
-    Position,
-    Range,
-    Reader,
-    as_piece,
-    changed_files_of,
-    lag_of,
-    untold,
-)
+from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBatch, all_bad
 from watersmeet.io.connectors.folder_reader import FolderReader
 from watersmeet.io.connectors.history import HistoryThenLive
-from watersmeet.io.connectors.offset_reader import reader_of_lanes
+from watersmeet.io.connectors.offset_reader import reader_of_partitions
 from watersmeet.io.connectors.pace import Pace
+from watersmeet.io.connectors.wrapped_reader import WrappedReader
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Stream
 
 
-class TableReader:
+class TableReader(Reader):
     """Rows in memory, which are the same whenever they are made again; a range is from one row to another."""
 
     def __init__(self, source: TableSource) -> None:
-        self.tell: Callable[[Warning], None] = untold
         self._source = source
         self._row = 0
 
-    def poll(self, most_rows: int) -> Piece | None:
+    def poll(self, most_rows: int) -> SourceBatch | None:
         start, end = self._row, min(self._row + most_rows, self._source.table.num_rows)
-        return None if start == end else Piece(self.again([start, end]), [start, end])
+        return None if start == end else self.again([start, end])
 
-    def again(self, range: Range) -> pa.RecordBatch:
+    def again(self, range: Range) -> SourceBatch:
         start, end = range
         some = TableSource(self._source.table.slice(start, end - start).combine_chunks(), self._source.schema)
         self._row = end
-        return next(some.batches(end - start))
+        return SourceBatch(next(some.batches(end - start)), range=range)
 
     def position_after(self, range: Range) -> Position:
         return range[1]
@@ -56,70 +46,39 @@ class TableReader:
     def resume(self, position: Position) -> None:
         self._row = position
 
-    def close(self) -> None:
-        pass
 
-
-class EnteringReader:
+class EnteringReader(WrappedReader):
     """Another's rows as a query sees them: its columns, with event times that are read."""
 
     def __init__(self, reader: Reader, source: ConnectedSource, stream: Stream) -> None:
-        self._reader, self._source, self._stream = reader, source.telling(stream, None), stream
-        kind = "files of an address" if source.laned.connector == "files" else source.laned.connector
-        self.kind = f"a history, then {kind}" if isinstance(source.laned.inner, HistoryThenLive) else kind
+        super().__init__(reader)
+        self._source, self._stream = source.telling(stream, None), stream
+        connector = source.partitioned.connector
+        kind = "files of an address" if connector == "files" else connector
+        self.kind = f"a history, then {kind}" if isinstance(source.partitioned.inner, HistoryThenLive) else kind
         self._is_first = True
         self._pace = Pace(stream, reader)
-        self._poll_together: Callable[[int], list[Piece]] | None = getattr(reader, "poll_together", None)
-        self._ready: deque[Piece] = deque()
-
-    @property
-    def tell(self) -> Callable[[Warning], None]:
-        return self._reader.tell
-
-    @tell.setter
-    def tell(self, tell: Callable[[Warning], None]) -> None:
-        self._reader.tell = tell
-
-    @property
-    def pause_s(self) -> float:
-        return float(getattr(self._reader, "pause_s", PAUSE_S))
+        self._ready: deque[SourceBatch] = deque()
 
     @property
     def is_behind(self) -> bool | None:
-        return True if self._ready else getattr(self._reader, "is_behind", None)
+        return True if self._ready else self._reader.is_behind
 
-    @property
-    def changed_files(self) -> int:
-        return changed_files_of(self._reader)
-
-    def lag(self) -> dict[str, int]:
-        return lag_of(self._reader)
-
-    def first_position(self) -> Position | None:
-        begins = getattr(self._reader, "first_position", None)
-        return None if begins is None else begins()
-
-    def poll(self, most_rows: int) -> Piece | None:
+    def poll(self, most_rows: int) -> SourceBatch | None:
         if not self._ready:
-            self._ready.extend(self._polled(most_rows))
+            batches = self._reader.poll_together(most_rows)
+            self._ready.extend(self._entered_together(batches) or [self._entered(one) for one in batches])
         if not self._ready:
             return None
         entered = self._ready.popleft()
         self._pace.came(entered)
         return entered
 
-    def _polled(self, most_rows: int) -> list[Piece]:
-        if self._poll_together is None:
-            piece = self._reader.poll(most_rows)
-            return [] if piece is None else [self._entered(piece)]
-        pieces = self._poll_together(most_rows)
-        return self._entered_together(pieces) or [self._entered(piece) for piece in pieces]
-
-    def _entered_together(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The rows of several pieces made at once; none if some of them are not as they should be."""
-        if len(pieces) < 2 or any(piece.bad is not None for piece in pieces):
+    def _entered_together(self, batches: Sequence[SourceBatch]) -> list[SourceBatch]:
+        """The rows of several batches made at once; none if some of them are not as they should be."""
+        if len(batches) < 2 or any(batch.bad is not None for batch in batches):
             return []
-        given = pa.concat_batches([piece.rows for piece in pieces])
+        given = pa.concat_batches([batch.rows for batch in batches])
         try:
             made, bad = self._source.readable(given)
             if bad is not None or made.num_rows != given.num_rows:
@@ -128,10 +87,10 @@ class EnteringReader:
         except WatersmeetError:
             return []  # one of them is to tell it
         self._doubt(made)
-        ends = list(accumulate(piece.rows.num_rows for piece in pieces))
+        ends = list(accumulate(batch.rows.num_rows for batch in batches))
         return [
-            replace(piece, rows=rows.slice(begin, end - begin))
-            for piece, (begin, end) in zip(pieces, pairwise([0, *ends]), strict=True)
+            replace(batch, rows=rows.slice(begin, end - begin))
+            for batch, (begin, end) in zip(batches, pairwise([0, *ends]), strict=True)
         ]
 
     def _doubt(self, made: pa.RecordBatch) -> None:
@@ -139,31 +98,24 @@ class EnteringReader:
             self._is_first = False
             self._source.doubt(made)
 
-    def again(self, range: Range) -> pa.RecordBatch | Piece:
+    def again(self, range: Range) -> SourceBatch:
         self._ready.clear()
-        return self._entered(as_piece(self._reader.again(range), range))
-
-    def position_after(self, range: Range) -> Position:
-        return self._reader.position_after(range)
+        return self._entered(self._reader.again(range))
 
     def resume(self, position: Position) -> None:
         self._ready.clear()
         self._reader.resume(position)
 
-    def close(self) -> None:
-        self._reader.close()
-
-    def _entered(self, piece: Piece) -> Piece:
-        made, bad = self._source.readable(piece.rows)
+    def _entered(self, batch: SourceBatch) -> SourceBatch:
+        made, bad = self._source.readable(batch.rows)
         self._doubt(made)
-        told = [one for one in (piece.bad, bad) if one is not None]
         rows = enter(made, self._stream.given_schema, self._stream)
-        return replace(piece, rows=rows, bad=pa.concat_batches(told) if told else None)
+        return replace(batch, rows=rows, bad=all_bad(batch.bad, bad))
 
 
 def _connected(source: ConnectedSource, stream: Stream) -> Reader:
     in_step = stream.arrival.max_drift_us is not None
-    return EnteringReader(reader_of_lanes(source.laned, in_step=in_step), source, stream)
+    return EnteringReader(reader_of_partitions(source.partitioned, in_step=in_step), source, stream)
 
 
 def kind_of(reader: Reader) -> str | None:

@@ -71,7 +71,7 @@ class Answering:
 
     def _take_rows(self, ready: Ready, rows: Rows) -> None:
         step, clock = ready.step, self.fed.clock.clocks[ready.step.stream]
-        clock.know_lanes(step.lanes)
+        clock.know_lanes(step.partitions)
         clock.left_out += step.left_out
         clock.skip(ready.skipped)
         if ready.bad is not None:
@@ -81,7 +81,7 @@ class Answering:
         while at < len(rows):
             until = min(at + (self.fed.operator.piece_rows or BATCH_ROWS), len(rows))
             piece = rows if until - at == len(rows) else rows.slice(at, until)
-            self._found += self.fed.push(step.stream, piece, step.lane)
+            self._found += self.fed.push(step.stream, piece, step.partition)
             at = until
 
     def _between(self, found: list[Answer]) -> None:

@@ -21,9 +21,9 @@ Noted = tuple[Note, int]  # of how many rows
 @dataclass(frozen=True)
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
-    written down themselves. `lane` is that of the rows, `lanes` are all that the reader knows of; `bad` are the records
-    among the rows that could not be read. A table is known by the number of its load. "more" are further answers of the
-    batch before."""
+    written down themselves. `partition` is that of the rows, `partitions` are all that the reader knows of; `bad` are
+    the records among the rows that could not be read. A table is known by the number of its load. "more" are further
+    answers of the batch before."""
 
     kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more"]
     stream: str
@@ -31,8 +31,8 @@ class Step:
     range: Range = None
     until_us: int = 0
     notes: Sequence[Noted] = ()  # by which rows that were pushed are known again
-    lane: str = ""
-    lanes: Sequence[str] = ()
+    partition: str = ""
+    partitions: Sequence[str] = ()
     bad: pa.RecordBatch | None = None
     left_out: int = 0  # that lie there and come elsewhere
 
@@ -107,7 +107,7 @@ class BatchRecord:
         for step in self.steps:
             match step.kind:
                 case "read":
-                    told.append(["read", step.stream, step.range, *_lanes_told(step)])
+                    told.append(["read", step.stream, step.range, *_partitions_told(step)])
                 case "pushed":
                     assert step.rows is not None
                     bodies.append(step.rows.serialize())
@@ -132,8 +132,8 @@ class BatchRecord:
         for kind, stream, *more in told:
             match kind:
                 case "read":
-                    lane, lanes = (more[1], more[2]) if len(more) > 1 else ("", ())
-                    steps.append(Step("read", stream, range=more[0], lane=lane, lanes=lanes))
+                    partition, partitions = (more[1], more[2]) if len(more) > 1 else ("", ())
+                    steps.append(Step("read", stream, range=more[0], partition=partition, partitions=partitions))
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
@@ -153,8 +153,8 @@ class BatchRecord:
         return any(step.kind == "more" for step in self.steps)
 
 
-def _lanes_told(step: Step) -> list[Any]:
-    return [step.lane, list(step.lanes)] if step.lane or step.lanes else []
+def _partitions_told(step: Step) -> list[Any]:
+    return [step.partition, list(step.partitions)] if step.partition or step.partitions else []
 
 
 def _noted(told: Sequence[Any]) -> Noted:

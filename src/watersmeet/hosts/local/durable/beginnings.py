@@ -17,8 +17,7 @@ def begin_readers(folder: Path, readers: Mapping[str, Reader]) -> None:
         if name in before:
             reader.resume(before[name])
             continue
-        first = getattr(reader, "first_position", None)
-        position = None if first is None else first()
+        position = reader.first_position()
         if position is not None:
             found[name] = position
     note(folder, beginnings=found)

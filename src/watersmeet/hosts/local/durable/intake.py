@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import PAUSE_S, Piece, Reader, has_more
+from watersmeet.io.connectors.contract import Reader, SourceBatch
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
@@ -114,18 +114,18 @@ class Intake:
         reader, line = self._readers[name], self._lines[name]
         try:
             while self._has_room(line):
-                piece = reader.poll(self._piece_rows)
+                batch = reader.poll(self._piece_rows)
                 with self._changed:
-                    line.has_more = has_more(reader, piece)
-                    if piece is not None:
-                        step = read_step(name, piece)
+                    line.has_more = reader.has_more(batch)
+                    if batch is not None:
+                        step = read_step(name, batch)
                         # Bad records alone are something to be taken, too.
-                        rows = max(piece.rows.num_rows, 1)
+                        rows = max(batch.rows.num_rows, 1)
                         line.waiting.append(Arrived(step, rows))
                         line.rows += rows
                     self._changed.notify_all()
-                    if piece is None and self._closed is None:
-                        self._wait_for(getattr(reader, "pause_s", PAUSE_S))
+                    if batch is None and self._closed is None:
+                        self._wait_for(reader.pause_s)
         except BaseException as error:
             with self._changed:
                 self._error = self._error or error
@@ -271,16 +271,16 @@ class Intake:
         return left
 
 
-def read_step(stream: str, piece: Piece) -> Step:
+def read_step(stream: str, batch: SourceBatch) -> Step:
     return Step(
         "read",
         stream,
-        piece.rows,
-        piece.range,
-        lane=piece.lane,
-        lanes=piece.lanes,
-        bad=piece.bad,
-        left_out=piece.left_out,
+        batch.rows,
+        batch.range,
+        partition=batch.partition,
+        partitions=batch.waiting,
+        bad=batch.bad,
+        left_out=batch.left_out,
     )
 
 

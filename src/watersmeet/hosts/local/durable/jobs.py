@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.hosts.local.durable.committed import committed_by
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
 from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
@@ -104,7 +104,7 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
             run,
             keys=keys,
             changes=changes,
-            taken=taken_by(folder).answers,
+            committed=committed_by(folder).answers,
             tell=tell,
             start=start,
         )

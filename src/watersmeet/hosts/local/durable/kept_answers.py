@@ -10,6 +10,8 @@ from time import monotonic
 
 import pyarrow as pa
 
+from watersmeet.io.connectors.contract import NumberedSink
+
 LOOK_S = 0.1  # how often it is asked whether a run has ended meanwhile
 
 
@@ -17,10 +19,8 @@ class NotTaken(Exception):  # noqa: N818 (nothing is wrong)
     """A run ended while answers waited."""
 
 
-class KeptAnswers:
+class KeptAnswers(NumberedSink):
     """Also the numbered sink of its run, which has what was taken."""
-
-    last_number = -1
 
     def __init__(self, max_waiting: int) -> None:
         self._max_waiting = max_waiting
@@ -61,6 +61,9 @@ class KeptAnswers:
                     self.rows += batch.num_rows
             self._changed.notify_all()
 
+    def committed(self) -> int:
+        return -1
+
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         """Return when all up to a batch was taken."""
         with self._changed:
@@ -68,9 +71,6 @@ class KeptAnswers:
                 if self._ending:
                     raise NotTaken
                 self._changed.wait()
-
-    def close(self) -> None:
-        pass
 
     # ---- to whoever takes -------------------------------------------------------------------------------------------
 

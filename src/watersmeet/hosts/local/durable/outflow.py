@@ -43,7 +43,7 @@ class Outflow:
         self._sink = sink
         self._before = before
         # A sink of files may want few large ones, and says so.
-        self._is_patient = getattr(sink, "commit_every_s", None) is not None
+        self._is_patient = sink.commit_every_s is not None
         self._every_s = _every_s(sink, commits)
         self._commits = commits
         self._on_error = on_error
@@ -160,12 +160,11 @@ class Outflow:
 
 def _every_s(sink: NumberedSink, commits: Commits) -> float:
     """What a sink was told itself comes before what the run was told; if neither was, a sink knows what it costs."""
-    own: float | None = getattr(sink, "commit_every_s", None)
-    if own is not None:
-        return own
+    if sink.commit_every_s is not None:
+        return sink.commit_every_s
     if commits.every_s is not None:
         return commits.every_s
-    return 0.0 if getattr(sink, "commits_soon", False) else EVERY_S
+    return 0.0 if sink.commits_soon else EVERY_S
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

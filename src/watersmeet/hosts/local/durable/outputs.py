@@ -22,18 +22,17 @@ class Outputs:
         self.sides = sides
         self._sink, self._progress = sink, progress
         # Asked once: what it has of later batches, if this life has not given it, is another start's.
-        self._there = sink.last_number
+        self._there = sink.committed()
         self._writer: Outflow | None = None
 
-    @property
-    def last_number(self) -> int:
+    def committed(self) -> int:
         """The last batch of which a sink had something when this life began."""
-        return max(self._there, self.sides.last_number)
+        return max(self._there, self.sides.committed())
 
     @property
     def taken_number(self) -> int:
         """Up to this batch all answers were taken from a sink in memory."""
-        return int(getattr(self._sink, "taken_number", -1))
+        return self._sink.taken_number
 
     def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
         """before: is called with the number of a batch before the answers up to it are committed."""

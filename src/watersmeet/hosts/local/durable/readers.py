@@ -8,7 +8,7 @@ from typing import Any
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import Range, Reader, as_piece, changed_files_of, lag_of
+from watersmeet.io.connectors.contract import Range, Reader
 from watersmeet.runtime.late_rows import Tell
 from watersmeet.runtime.metrics import Metrics
 
@@ -51,11 +51,11 @@ class Readers:
                 hint="start it once more as it was, stop it, then change it",
             )
         self.note([step])
-        piece = as_piece(self.of[step.stream].again(step.range), step.range)
-        return replace(step, rows=piece.rows, bad=piece.bad, left_out=piece.left_out)
+        batch = self.of[step.stream].again(step.range)
+        return replace(step, rows=batch.rows, bad=batch.bad, left_out=batch.left_out)
 
     def report(self, metrics: Metrics) -> None:
-        lags = {name: lag_of(reader) for name, reader in self.of.items()}
+        lags = {name: reader.lag() for name, reader in self.of.items()}
         metrics.lag_by_stream = {name: sum(lag.values()) for name, lag in lags.items() if lag}
-        changed = {name: changed_files_of(reader) for name, reader in self.of.items()}
+        changed = {name: reader.changed_files for name, reader in self.of.items()}
         metrics.changed_files = {name: files for name, files in changed.items() if files}

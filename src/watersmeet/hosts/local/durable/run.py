@@ -97,7 +97,7 @@ class DurableRun:
     def _recover(self) -> None:
         recovery = Recovery(self._parts)
         try:
-            recovery.recover(self.outputs.last_number)
+            recovery.recover(self.outputs.committed())
         finally:
             self._loop.error = self.error or recovery.error
 

@@ -79,7 +79,7 @@ class Saver:
             "wall": [wall.now, wall.today],
             "pushed": self._parts.notes.as_json(),
             "answered": self._progress.answered,
-            "sides": dict(self._parts.outputs.sides.taken),
+            "sides": dict(self._parts.outputs.sides.last_with_rows),
             "tables": dict(self._parts.loads.numbers),
         }
 

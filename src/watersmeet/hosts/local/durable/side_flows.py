@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection
 from hashlib import sha256
 from pathlib import Path
 
+from watersmeet.hosts.local.durable.committed import committed_by
 from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.durable.outflow import Commits, Outflow
-from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
@@ -24,7 +24,7 @@ class SideFlows:
     def __init__(self, output: SideOutput, run: str, folder: Path, start: Start, tell: Tell = warn) -> None:
         """run: the name of the run; folder: its checkpoint, where it is noted which sinks it has had."""
         self._output = output
-        self.taken = dict(taken_by(folder).sides)  # the last batch that brought something, by sink
+        self.last_with_rows = dict(committed_by(folder).sides)  # the last batch that brought something, by sink
         self._sinks: dict[str, NumberedSink] = {}
         self._flows: dict[str, Outflow] = {}
         had = set(noted(folder).get("sides", []))
@@ -36,11 +36,11 @@ class SideFlows:
                     options,
                     output.schemas[name],
                     run_beside(run, name),
-                    taken=self.taken.get(name, -1),
+                    committed=self.last_with_rows.get(name, -1),
                     tell=tell,
                     start=start,
                 )
-            self._there = {name: sink.last_number for name, sink in self._sinks.items()}
+            self._there = {name: sink.committed() for name, sink in self._sinks.items()}
             if self._sinks:
                 note(folder, sides=sorted({*had, *self._sinks}))
         except BaseException:
@@ -54,8 +54,7 @@ class SideFlows:
     def sinks(self) -> Collection[NumberedSink]:
         return self._sinks.values()
 
-    @property
-    def last_number(self) -> int:
+    def committed(self) -> int:
         """The last number that one of the sinks had when it was opened."""
         return max(self._there.values(), default=-1)
 
@@ -65,7 +64,7 @@ class SideFlows:
         for name, flow in self._flows.items():
             is_there = number <= self._there[name]  # it was committed before a crash
             if any(one.num_rows for one in brought.get(name, [])):
-                self.taken[name] = number
+                self.last_with_rows[name] = number
             flow.put(number, [] if is_there else brought.get(name, []))
 
     def flush(self, number: int) -> None:

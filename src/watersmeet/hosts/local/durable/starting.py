@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
+from watersmeet.hosts.local.durable.committed import committed_by
 from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.lasting_run import LastingRun
@@ -20,8 +21,8 @@ from watersmeet.hosts.local.durable.outputs import OnAnswers
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
 from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.taken import taken_by
 from watersmeet.io.connectors.contract import NumberedSink, Start
+from watersmeet.io.connectors.guarded import check_derived
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_options
@@ -120,18 +121,14 @@ def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, start:
         return _own(asked.sink(run))
     check_sink_options(Declaration.in_python("sink", "out", asked.sink), "local")
     keys, changes = answer_keys(plan), change_column(plan)
-    taken, said = taken_by(folder).answers, replacing_once(folder, asked.sink)
-    made = numbered_sink("out", said, plan.output_schema, run, keys=keys, changes=changes, taken=taken, start=start)
+    committed, said = committed_by(folder).answers, replacing_once(folder, asked.sink)
+    made = numbered_sink(
+        "out", said, plan.output_schema, run, keys=keys, changes=changes, committed=committed, start=start
+    )
     note_replaced(folder, asked.sink)
     return made
 
 
-def _own(sink: object) -> NumberedSink:
-    missing = [name for name in ("last_number", "commit", "close") if not hasattr(sink, name)]
-    if missing:
-        raise OptionError(
-            f"the sink that was made is a {type(sink).__name__} without {', '.join(missing)}",
-            hint="it has last_number (-1 at first), commit(number, batches) and close()",
-            option="sink",
-        )
-    return sink  # type: ignore[return-value]
+def _own(sink: NumberedSink) -> NumberedSink:
+    check_derived("the sink that was made", type(sink), NumberedSink, OptionError)
+    return sink

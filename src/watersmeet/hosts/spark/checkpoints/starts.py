@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.paths import STARTS_NOTE
 from watersmeet.io.connectors.claims import known_after, new_start
-from watersmeet.io.connectors.contract import Start
+from watersmeet.io.connectors.contract import Claimed, Start
 
 
 def begun(checkpoint: Checkpoint) -> Start:
@@ -18,7 +18,7 @@ def begun(checkpoint: Checkpoint) -> Start:
     return start
 
 
-def opened(checkpoint: Checkpoint, start: Start, sinks: Iterable[object]) -> None:
+def opened(checkpoint: Checkpoint, start: Start, sinks: Iterable[Claimed]) -> None:
     """All sinks are this start's: what others of the run have not written is not asked for any more."""
     known = known_after(start, sinks)
     if known != sorted([*start.known, start.token]):

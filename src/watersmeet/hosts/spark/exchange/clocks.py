@@ -172,13 +172,13 @@ class Clock:
         return replace(self, watermark_us=watermark_us, moved_ms=now_ms)
 
     def held_back_by(self, streams: Sequence[Stream]) -> str | None:
-        """The stream whose watermark is the smallest of those that count, and the lane of it that others wait for."""
+        """The stream whose watermark is the smallest of those that count, and its partition that others wait for."""
         counting = [(one, stream) for one, stream in self._with(streams) if not one.idle]
         if not counting:
             return None
         one, stream = min(counting, key=lambda pair: pair[0].watermark_us(pair[1]))
         lane = slowest(one.lanes)
-        return stream.name if lane is None else f"{stream.name} (lane {lane})"
+        return stream.name if lane is None else f"{stream.name} (partition {lane})"
 
     def told(self, streams: Sequence[Stream], now_ms: int) -> dict[str, Any]:
         """For people: where the watermark is, what holds it back, and for how long it has not moved."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.spark.exchange.pack import left_out_packets, waiting_packets
 from watersmeet.hosts.spark.jobs.job import stream_of
-from watersmeet.hosts.spark.reading.partitions import LanePartition
+from watersmeet.hosts.spark.reading.partitions import SourceSplit
 from watersmeet.hosts.spark.reading.source_packets import (
     packed_rows,
     packets_of_bad,
@@ -22,61 +22,61 @@ from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.conform import conform, enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.contract import Slice
+from watersmeet.io.connectors.contract import Split
 from watersmeet.model.catalog import Stream
 from watersmeet.runtime.bad_records import refusal
 
 
-def packets_of_lane(
-    encoded_job: str, lanes: ConnectedSource, source: str, partition: LanePartition
+def packets_of_split(
+    encoded_job: str, lanes: ConnectedSource, source: str, split: SourceSplit
 ) -> Iterator[pa.RecordBatch]:
     job, _ = shipped(encoded_job)
     stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
     bad: list[pa.RecordBatch] = []
     left_out: list[int] = []
-    if partition.waiting is not None and not stream.by_arrival:  # what arrives now is not behind
-        yield with_newest(waiting_packets(job, source, partition.waiting), 0)  # a time of 1970 moves no watermark
+    if split.waiting is not None and not stream.by_arrival:  # what arrives now is not behind
+        yield with_newest(waiting_packets(job, source, split.waiting), 0)  # a time of 1970 moves no watermark
 
     def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return batches_of_lane(lanes, partition, wanted, stream, bad.append, left_out.append)
+        return batches_of_split(lanes, split, wanted, stream, bad.append, left_out.append)
 
-    lane, is_alone = partition.lane, partition.is_alone
-    yield from packed_rows(job, source, read, partition.number, partition.moments, lane=lane, is_alone=is_alone)
+    partition, is_alone = split.partition, split.is_alone
+    yield from packed_rows(job, source, read, split.number, split.moments, lane=partition, is_alone=is_alone)
     yield from packets_of_bad(job, source, bad)
     if sum(left_out):
         yield with_newest(left_out_packets(stream, sum(left_out)), 0)
 
 
-def rows_of_lane(encoded_stream: str, lanes: ConnectedSource, partition: LanePartition) -> Iterator[pa.RecordBatch]:
+def rows_of_split(encoded_stream: str, lanes: ConnectedSource, split: SourceSplit) -> Iterator[pa.RecordBatch]:
     """The rows themselves, as Spark has them."""
     stream, _ = shipped_stream(encoded_stream)
     schema = stream.given_schema
     layout = spark_layout(schema)
-    for batch in batches_of_lane(lanes, partition, schema, stream, _nobody_takes, _nobody_counts):
+    for batch in batches_of_split(lanes, split, schema, stream, _nobody_takes, _nobody_counts):
         yield conform(enter(batch, schema, stream), layout)
 
 
-def batches_of_lane(
+def batches_of_split(
     source: ConnectedSource,
-    partition: LanePartition,
+    split: SourceSplit,
     wanted: pa.Schema,
     stream: Stream,
     on_bad: OnBad,
     on_left_out: Callable[[int], None],
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of a part of a lane, as queries see them. Records that cannot be read are handed over where
+    """The wanted columns of a split, as queries see them. Records that cannot be read are handed over where
     the stream says what becomes of them; of rows on the other side of a handover is told how many they are."""
     keeps_going = stream.arrival.keeps_going
     # Of records that cannot be read all columns are told.
     taken = source if keeps_going else replace(source, held=_some(source.held, wanted))
     taken = taken.telling(stream, on_bad)
     before = 0
-    with closing(source.laned):
-        for lot in source.laned.read(Slice(partition.lane, partition.after, partition.upto)):
-            rows, unfit = taken.readable(lot.rows, before if keeps_going else None)
-            before += lot.rows.num_rows
-            on_left_out(lot.left_out)
-            for bad in (lot.bad, unfit):
+    with closing(source.partitioned):
+        for batch in source.partitioned.read(Split(split.partition, split.after, split.upto)):
+            rows, unfit = taken.readable(batch.rows, before if keeps_going else None)
+            before += batch.rows.num_rows
+            on_left_out(batch.left_out)
+            for bad in (batch.bad, unfit):
                 if bad is not None and bad.num_rows:
                     if not keeps_going:
                         raise refusal(stream, bad)

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.reading.partitions import NEWEST, PACKED, LanePartition, Moments, Offset
+from watersmeet.hosts.spark.reading.partitions import NEWEST, PACKED, Moments, Offset, SourceSplit
 from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LanesReader(StreamReader):
     @cached_property
     def lanes(self) -> GuardedSource:
         # Opened when it is first used: before that Spark waits for this process, and not for long.
-        return lanes_from(self.encoded_lanes).laned
+        return lanes_from(self.encoded_lanes).partitioned
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.max_rows is None else ReadMaxRows(self.max_rows)
@@ -114,26 +114,23 @@ class LanesReader(StreamReader):
         return self.reached(start, place, moved=moved, ends=ends)
 
     def _remember_files(self, start: Offset) -> None:
-        from watersmeet.io.connectors.contract import watched
-
-        if not self.remembers and (source := watched(self.lanes)) is not None:
-            source.remember(json.loads(start.get("files", "[]")))
+        if not self.remembers and (files := self.lanes.watched()) is not None:
+            files.remember(json.loads(start.get("files", "[]")))
         self.remembers = True
 
     def _files_noted(self, start: Offset, after: Offsets, upto: Offsets) -> Offset:
         """The last files that were read, of a source of files; and those that have changed since go to the log of this
         process, as there is no other way from here to whoever runs the query."""
         from watersmeet.io.connectors.changed_files import MOST_NOTED, told_of
-        from watersmeet.io.connectors.contract import watched
 
-        source = watched(self.lanes)
-        if source is None:
+        files = self.lanes.watched()
+        if files is None:
             return {}
-        for sentence in told_of(self.source, source.changed_files()):
+        for sentence in told_of(self.source, files.changed_files()):
             LOGGER.warning("%s", sentence)
         read = json.loads(start.get("files", "[]"))
-        read += [source.file_of(part) for part in self.lanes.slices(after, upto)] if after != upto else []
-        return {"files": json.dumps(source.noted(read[-MOST_NOTED:]))}
+        read += [files.file_of(split) for split in self.lanes.splits(after, upto)] if after != upto else []
+        return {"files": json.dumps(files.noted(read[-MOST_NOTED:]))}
 
     def _waiting(self, upto: Offsets) -> list[str]:
         """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a
@@ -141,7 +138,7 @@ class LanesReader(StreamReader):
         if _are_alone(upto):
             return []
         newest = self.lanes.newest(upto) if self.last is None else self.last
-        return sorted({one.lane for one in self.lanes.slices(upto, newest)}) if upto != newest else []
+        return sorted({one.partition for one in self.lanes.splits(upto, newest)}) if upto != newest else []
 
     def _upto(self, after: Offsets, most_rows: int | None) -> tuple[Offsets, bool]:
         """How far to read now, and whether nothing follows in this run."""
@@ -170,7 +167,7 @@ class LanesReader(StreamReader):
         return {**known, **{lane: last[lane] for lane in ahead}}
 
     def _lies_between(self, after: Offsets, upto: Offsets) -> bool:
-        return to_text(after) != to_text(upto) and bool(self.lanes.slices(after, upto))
+        return to_text(after) != to_text(upto) and bool(self.lanes.splits(after, upto))
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         # Not from `start`: where a new run begins may be another place when its first batch is repeated.
@@ -178,32 +175,30 @@ class LanesReader(StreamReader):
             return []
         self._check(end)
         after, upto = json.loads(end["after"]), json.loads(end["upto"])
-        parts = self.lanes.slices(after, upto) if after != upto else []
+        parts = self.lanes.splits(after, upto) if after != upto else []
         moments = Moments.of(end)
         is_alone = _are_alone(upto)
         rows = [
-            LanePartition(one.lane, one.after, one.upto, number, moments, is_alone) for number, one in enumerate(parts)
+            SourceSplit(one.partition, one.after, one.upto, number, moments, is_alone)
+            for number, one in enumerate(parts)
         ]
         if rows:
             rows[0].waiting = tuple(json.loads(end.get("waiting", "[]")))
         return [*rows, *self.end_told(start, end)]
 
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.connector_packets import packets_of_lane
+        from watersmeet.hosts.spark.reading.connector_packets import packets_of_split
 
-        assert isinstance(partition, LanePartition)
-        yield from packets_of_lane(self.encoded_job, lanes_from(self.encoded_lanes), self.source, partition)
+        assert isinstance(partition, SourceSplit)
+        yield from packets_of_split(self.encoded_job, lanes_from(self.encoded_lanes), self.source, partition)
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
         self._note(end["upto"])
 
     def _note(self, upto: str) -> None:
-        from watersmeet.io.connectors.contract import NotingSource
-
-        source = getattr(self.lanes, "inner", self.lanes)  # which may be guarded
-        if isinstance(source, NotingSource) and upto != self.noted:
-            source.note(json.loads(upto))
+        if upto != self.noted:
+            self.lanes.note(json.loads(upto))
             self.noted = upto
 
     def stop(self) -> None:
@@ -224,10 +219,10 @@ class LaneRows(PackedLanes):
 
 class LaneRowsReader(LanesReader):
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from watersmeet.hosts.spark.reading.connector_packets import rows_of_lane
+        from watersmeet.hosts.spark.reading.connector_packets import rows_of_split
 
-        assert isinstance(partition, LanePartition)
-        yield from rows_of_lane(self.encoded_job, lanes_from(self.encoded_lanes), partition)
+        assert isinstance(partition, SourceSplit)
+        yield from rows_of_split(self.encoded_job, lanes_from(self.encoded_lanes), partition)
 
 
 def _are_alone(offsets: Offsets) -> bool:

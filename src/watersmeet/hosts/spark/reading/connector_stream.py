@@ -31,7 +31,7 @@ class LanedStream:
 
     @property
     def has_history(self) -> bool:
-        return isinstance(self.source.laned.inner, HistoryThenLive)
+        return isinstance(self.source.partitioned.inner, HistoryThenLive)
 
     def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
         """Of its packets, for a job."""

@@ -54,5 +54,5 @@ def _max_rows(name: str, written: str | None) -> int | None:
 def _look_at(source: ConnectedSource) -> None:
     """Ask for its lanes once, so that what is wrong at the other end is told before anything runs. It is opened again
     where it is read."""
-    source.laned.begin()
-    source.laned.close()
+    source.partitioned.begin()
+    source.partitioned.close()

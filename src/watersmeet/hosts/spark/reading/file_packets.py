@@ -67,10 +67,10 @@ def _readable_rows(path: str, stream: Stream, format_: Format, on_bad: OnBad) ->
         stream=stream,
     )
     with readable(file):
-        for lot in source.lots(file, READ_ROWS):
-            if lot.bad is not None:
-                on_bad(lot.bad)
-            yield lot.rows
+        for batch in source.source_batches(file, READ_ROWS):
+            if batch.bad is not None:
+                on_bad(batch.bad)
+            yield batch.rows
 
 
 def read_file(

@@ -54,11 +54,11 @@ class FilePartition(InputPartition):
 
 
 @dataclass
-class LanePartition(InputPartition):
-    """What lies in one lane between two offsets, and its place among the parts of the batch. `is_alone`: there is no
-    other lane. `waiting`: lanes with rows that the batch leaves for later, which one part tells for all."""
+class SourceSplit(InputPartition):
+    """What lies in one partition between two offsets, and its place among the splits of the batch. `is_alone`: there is
+    no other partition. `waiting`: those with rows that the batch leaves for later, which one split says for all."""
 
-    lane: str
+    partition: str
     after: Any
     upto: Any
     number: int

@@ -84,10 +84,10 @@ class NumberedWriter:
         if rows and self._on_rows is not None:
             self._on_rows(number, rows)
 
-    def taken(self) -> dict[str, int]:
+    def committed(self) -> dict[str, int]:
         """The last number that each of the sinks has, by its name."""
-        beside = {} if self._sides is None else {name: one.last_number for name, one in self._sides.sinks.items()}
-        return beside | {self._name: self._sink.last_number}
+        beside = {} if self._sides is None else {name: one.committed() for name, one in self._sides.sinks.items()}
+        return beside | {self._name: self._sink.committed()}
 
     def close(self) -> None:
         self._sink.close()

@@ -172,7 +172,7 @@ class SparkSink:
                 run,
                 keys=answer_keys(plan),
                 changes=change_column(plan),
-                taken=taken.get(self.job.name, -1),
+                committed=taken.get(self.job.name, -1),
                 tell=_tell,
                 start=start,
             )
@@ -184,8 +184,8 @@ class SparkSink:
             if start is not None:
                 starts.opened(checkpoint, start, [sink, *(() if sides is None else sides.sinks.values())])
             self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
-            for name, last_number in self._numbered.taken().items():
-                checkpoint.refuse_newer(name, last_number)
+            for name, number in self._numbered.committed().items():
+                checkpoint.refuse_newer(name, number)
         return self._numbered
 
     def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
@@ -197,7 +197,7 @@ class SparkSink:
                 side_options(one.options, goes_on=goes_on),
                 output.schemas[name],
                 run_beside(run, name),
-                taken=taken.get(name, -1),
+                committed=taken.get(name, -1),
                 tell=_tell,
                 start=start,
             )

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Claim, Owner, owner_in
-from watersmeet.io.connectors.contract import SinkOpening
+from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
 from watersmeet.io.connectors.databases.database import (
     Database,
     LostError,
@@ -38,14 +38,16 @@ T = TypeVar("T")
 LOGGER = logging.getLogger("watersmeet")
 
 
-class TableSink:
+class TableSink(NumberedSink):
+    claim: Claim
+
     def __init__(self, opening: SinkOpening, database: Database) -> None:
         self._opening, self._name, self._run, self._database = opening, opening.name, opening.run, database
         self._written = opening.options.get("table") or opening.name
         if not table_parts(self._written):
             raise SinkError(f"sink {opening.name!r} has table = {self._written!r}, which names no table")
         self._table, self._batches = quoted_table(self._written), beside(self._written, BATCHES)
-        self._claim, self._starts = Claim.of(opening), beside(self._written, STARTS)
+        self.claim, self._starts = Claim.of(opening), beside(self._written, STARTS)
         self._changes = opening.changes if _keeps_answer(opening) else None
         self._schema = _kept_columns(opening.schema, self._changes)
         self._names: list[str] = self._schema.names
@@ -55,22 +57,25 @@ class TableSink:
         self._keys = tuple(opening.keys) if self._changes is not None and not merged else ()
         self._types = _types(self._name, self._schema, database)
         mode = mode_of(opening.name, opening.options)
-        self.last_number = _patiently(lambda: self._prepare(mode))
+        self._committed = _patiently(lambda: self._prepare(mode))
+
+    def committed(self) -> int:
+        return self._committed
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         log = self._as_kept(rows)
         _patiently(lambda: self._take(number, log))
-        self.last_number = number
+        self._committed = number
 
     def _take(self, number: int, log: pa.Table | None) -> None:
         with self._database.begin() as work:
             taken = self._taken(work)
             if taken is None:
                 raise self._forgotten()
-            if self._claim.is_made:
-                self._note_owner(work, self._claim.committed(self._owner(work)))
+            if self.claim.is_made:
+                self._note_owner(work, self.claim.committed(self._owner(work)))
             if taken == number:  # by a commit of which no word came back
                 return
             self._check_alone(taken)
@@ -80,10 +85,10 @@ class TableSink:
 
     def _check_alone(self, taken: int) -> None:
         """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
-        if taken < self.last_number:
+        if taken < self._committed:
             said = f"{self._database.description} has them up to batch {taken:,} only"
-            raise gone(replace(self._opening, taken=self.last_number), said)
-        if taken > self.last_number:
+            raise gone(replace(self._opening, committed=self._committed), said)
+        if taken > self._committed:
             raise SinkError(
                 f"the table {self._written} of {self._database.description} has batch {taken:,} of this run, which "
                 "another process has written",
@@ -173,7 +178,7 @@ class TableSink:
             )
             # The row of a run in the table of numbers is locked first, here and by commits: they come one by one.
             columns, taken = work.columns_of(self._written), self._taken(work)
-            if self._claim.is_made:
+            if self.claim.is_made:
                 self._take_over(work)
             self._check_still_there(columns, taken)
             if columns is None:
@@ -256,7 +261,7 @@ class TableSink:
             "(run TEXT NOT NULL, sink TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (run, sink))"
         )
         found = self._owner(work)
-        owner, mark = self._claim.taking_over(found), self._database.mark
+        owner, mark = self.claim.taking_over(found), self._database.mark
         if found is not None:
             self._note_owner(work, owner)
             return
@@ -278,10 +283,6 @@ class TableSink:
                 self._run,
                 self._name,
             )
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
 
     def _forgotten(self) -> SinkError:
         return SinkError(

@@ -29,7 +29,9 @@ def delta_sink(opening: SinkOpening) -> NumberedSink:
     return DeltaSink(opening)
 
 
-class DeltaSink:
+class DeltaSink(NumberedSink):
+    claim: DeltaClaim
+
     def __init__(self, opening: SinkOpening) -> None:
         name, options = opening.name, opening.options
         self._place = Place(name, options, SinkError)
@@ -47,39 +49,35 @@ class DeltaSink:
         table = self._place.opened_if_there()
         if table is None and opening.must_be_there:
             raise gone(opening, f"there is no Delta table at {self._place.path}")
-        self.last_number = -1 if table is None else self._last(table)
-        if table is not None and mode == "error" and self.last_number < 0:
+        self._committed = -1 if table is None else self._last(table)
+        if table is not None and mode == "error" and self._committed < 0:
             raise SinkError(f"the Delta table {self._place.path} is there already", hint="say mode = 'append'")
         if table is not None:
             self._check(name, table)
         self._table = table or self._made()
-        self._claim = DeltaClaim(opening, self._run)
+        self.claim = DeltaClaim(opening, self._run)
         with self._place.told("cannot be written", GO_ON):
-            self._claim.take_over(self._table)
-        self.last_number = self._last(self._table)
+            self.claim.take_over(self._table)
+        self._committed = self._last(self._table)
         self._is_partial = set(columns_of(self._table, self._place.path).names) != set(self._schema.names)
 
+    def committed(self) -> int:
+        return self._committed
+
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         with self._place.told("cannot be written", GO_ON):
             self._table.update_incremental()
             self._check_there()
-            mark = [Transaction(app_id=self._run, version=number), *self._claim.marks(self._table)]
+            mark = [Transaction(app_id=self._run, version=number), *self.claim.marks(self._table)]
             self._check_alone()
-            with self._claim.told(self._table):
+            with self.claim.told(self._table):
                 self._write(rows, CommitProperties(app_transactions=mark))
-        self.last_number = number
+        self._committed = number
         self._commits += 1
         if self._compact_every is not None and self._commits % self._compact_every == 0:
             self._compact()
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
-
-    def close(self) -> None:
-        pass
 
     def _write(self, rows: Sequence[pa.RecordBatch], mark: CommitProperties) -> None:
         write_deltalake(
@@ -110,17 +108,17 @@ class DeltaSink:
         newest = version_file(self._table.version())
         if self._place.files().get_file_info(newest).type != pa_fs.FileType.File:
             raise gone(
-                replace(self._opening, taken=self.last_number),
+                replace(self._opening, committed=self._committed),
                 f"there is no Delta table at {self._place.path} any more, or another one",
             )
 
     def _check_alone(self) -> None:
         """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
         found = self._last(self._table)
-        if found < self.last_number:
+        if found < self._committed:
             said = f"the Delta table {self._place.path} has them up to batch {found:,} only"
-            raise gone(replace(self._opening, taken=self.last_number), said)
-        if found != self.last_number:
+            raise gone(replace(self._opening, committed=self._committed), said)
+        if found != self._committed:
             raise SinkError(
                 f"the Delta table {self._place.path} has batch {found:,} of this run, which another "
                 "process has written",

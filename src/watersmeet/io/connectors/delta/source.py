@@ -20,13 +20,13 @@ from deltalake import DeltaTable
 
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.conform import check_columns
-from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
+from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.delta.log import TAKEN, DataFile, Version, read_version, snapshot, version_file
 from watersmeet.io.connectors.delta.opening import Place, check_readable, columns_of
 from watersmeet.io.connectors.lake_files import count_rows, read_rows
 from watersmeet.io.connectors.lake_options import one_of
 
-LANE = "table"
+PARTITION = "table"
 KNOWN_VERSIONS = 1_000
 NOT_THERE = -1
 SLICE_BYTES = 128 << 20  # so many are read by one
@@ -47,11 +47,11 @@ class Offset(NamedTuple):
     whole: bool
 
 
-def delta_source(opening: SourceOpening) -> LanedSource:
+def delta_source(opening: SourceOpening) -> PartitionedSource:
     return DeltaSource(opening)
 
 
-class DeltaSource:
+class DeltaSource(PartitionedSource):
     def __init__(self, opening: SourceOpening) -> None:
         options = opening.options
         self._name, self._declared = opening.name, opening.columns
@@ -110,16 +110,16 @@ class DeltaSource:
         name, newest = str(table.metadata().id), table.version()
         start = self._start.lower()
         if start == "earliest":
-            return {LANE: [name, newest, 0, True]}
+            return {PARTITION: [name, newest, 0, True]}
         if start == "latest":
-            return {LANE: [name, newest, self._count_files(newest), False]}
+            return {PARTITION: [name, newest, self._count_files(newest), False]}
         first = int(start) if start.isdecimal() else self._version_at(table)
         if first > newest:
             raise SourceError(
                 f"{self._name!r} is to start at version {first:,}, but the newest of the Delta table "
                 f"{self._place.path} is {newest:,}"
             )
-        return {LANE: [name, first, 0, False]}
+        return {PARTITION: [name, first, 0, False]}
 
     def _version_at(self, table: Any) -> int:
         try:
@@ -139,33 +139,33 @@ class DeltaSource:
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
         self.schema  # noqa: B018 - what cannot be read is told before rows are
-        at = reached = Offset(*after[LANE])
+        at = reached = Offset(*after[PARTITION])
         self._check_same(at)
         rows = 0
         while True:
             version = self._version(at)
             for number, file in enumerate(version.files[at.files :], at.files):
                 if most_rows is not None and rows and rows + self._rows_of(file) > most_rows:
-                    return {LANE: list(reached)}
+                    return {PARTITION: list(reached)}
                 rows += self._rows_of(file)
                 reached = at._replace(files=number + 1)
                 if most_rows is not None and rows >= most_rows:
-                    return {LANE: list(reached)}
+                    return {PARTITION: list(reached)}
             if self._read(at.version + 1) is None:
-                return {LANE: list(reached)}
+                return {PARTITION: list(reached)}
             at = Offset(at.table, at.version + 1, 0, False)
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        parts: list[Slice] = []
-        start = at = Offset(*after[LANE])
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        parts: list[Split] = []
+        start = at = Offset(*after[PARTITION])
         nbytes = 0
-        for end, file in self._between(at, Offset(*upto[LANE])):
+        for end, file in self._between(at, Offset(*upto[PARTITION])):
             if nbytes and nbytes + file.nbytes > SLICE_BYTES:
-                parts.append(Slice(LANE, list(start), list(at)))
+                parts.append(Split(PARTITION, list(start), list(at)))
                 start, nbytes = at, 0
             nbytes += file.nbytes
             at = end
-        return parts if at == start else [*parts, Slice(LANE, list(start), list(at))]
+        return parts if at == start else [*parts, Split(PARTITION, list(start), list(at))]
 
     def _between(self, at: Offset, upto: Offset) -> Iterator[tuple[Offset, DataFile]]:
         """The files behind an offset, up to another, each with where it ends."""
@@ -179,11 +179,11 @@ class DeltaSource:
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        for at, file in self._between(Offset(*part.after), Offset(*part.upto)):
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        for at, file in self._between(Offset(*split.after), Offset(*split.upto)):
             with self._place.told(f"cannot be read: {file.path}", _GONE):
                 for rows in self._rows(at, file):
-                    yield Lot(rows)
+                    yield SourceBatch(rows)
 
     def _rows(self, at: Offset, file: DataFile) -> Iterator[pa.RecordBatch]:
         if file.only is None:

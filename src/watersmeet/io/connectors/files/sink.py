@@ -36,7 +36,8 @@ def files_sink(opening: SinkOpening) -> NumberedSink:
     return StoreSink(opening)
 
 
-class StoreSink:
+class StoreSink(NumberedSink):
+    claim: StoreClaim
     may_forget = True  # files may be taken away by those they are for
 
     def __init__(self, opening: SinkOpening) -> None:
@@ -51,23 +52,26 @@ class StoreSink:
         self._columns = partition_columns(name, options.get("partition_by"), opening.schema)
         self._schema = pa.schema([field for field in opening.schema if field.name not in self._columns])
         mode = one_of(name, options, "mode", ("error", "append", "overwrite"), "error")
-        self._claim = StoreClaim(opening, self._folder)
+        self.claim = StoreClaim(opening, self._folder)
         with self._folder.told("cannot be written", GO_ON):
-            self._claim.take_over()
+            self.claim.take_over()
         files = list(self._files())
-        self.last_number = self._marked() if self._columns else self._largest(files)
+        self._committed = self._marked() if self._columns else self._largest(files)
         own = [path for path in files if self._number_of(path) is not None]
-        self._remove(path for path in own if (self._number_of(path) or 0) > self.last_number)
+        self._remove(path for path in own if (self._number_of(path) or 0) > self._committed)
         strangers = sorted(set(files) - set(own))
-        if strangers and self.last_number < 0 and mode != "append":
+        if strangers and self._committed < 0 and mode != "append":
             self._refuse_or_clear(strangers, mode)
 
+    def committed(self) -> int:
+        return self._committed
+
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         name = f"part-{self._run}-{number:015d}.{self._kind}"
         with self._folder.told("cannot be written", GO_ON):
-            self._claim.begin_commit()
+            self.claim.begin_commit()
             if not self._columns:
                 self._put_rows(name, rows)
             else:
@@ -75,23 +79,16 @@ class StoreSink:
                 own = whole.select(self._schema.names)
                 for folder, numbers in parted(whole, self._columns):
                     self._put_rows(f"{folder.as_posix()}/{name}", [own.take(numbers)])
-                self._claim.check()  # the files count when the mark is there
+                self.claim.check()  # the files count when the mark is there
                 put(self._folder, self._mark, sealed(self._mark, json.dumps({"number": number}).encode()))
-            self._claim.check()
-        self.last_number = number
-
-    def close(self) -> None:
-        pass
+            self.claim.check()
+        self._committed = number
 
     def _put_rows(self, name: str, rows: Sequence[pa.RecordBatch]) -> None:
         with TemporaryDirectory(prefix="watersmeet-") as scratch:
             draft = Path(scratch) / "part"
             write_draft(draft, self._kind, self._schema, self._options, rows)
             put(self._folder, name, draft.read_bytes())
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
 
     def _files(self) -> Iterator[str]:
         """What is there, but for what is hidden; by paths in the folder."""

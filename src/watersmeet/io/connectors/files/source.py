@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.changed_files import Changed
-from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
+from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.files.folder import Folder, Found, kind_of
 from watersmeet.io.files import FileSource, first_schema, readable, undeclared, untold_types
 from watersmeet.io.filesystems import StoreFile, address_of
@@ -28,7 +28,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.names import column_named
 from watersmeet.model.stream_options import STREAM_OPTIONS
 
-LANE = "files"
+PARTITION = "files"
 READ_ROWS = 1 << 16
 BYTES_OF_A_ROW = 32  # about: only files that are opened tell how many rows they have
 LATE_KEPT_US = 3_600_000_000  # files that came so long behind the mark are not listed in it any more
@@ -67,15 +67,16 @@ class Mark(NamedTuple):
 BEGINNING = Mark(-1, "", 0, 0, [])
 
 
-def files_source(opening: SourceOpening) -> LanedSource:
+def files_source(opening: SourceOpening) -> PartitionedSource:
     return StoreFiles(opening.name, opening.options, opening.columns, opening.time)
 
 
-class StoreFiles:
+class StoreFiles(PartitionedSource):
     def __init__(
         self, name: str, options: Mapping[str, str], declared: pa.Schema | None, time: str | None = None
     ) -> None:
         self._name, self._options, self._declared, self._time = name, dict(options), declared, time
+        self._is_guessed = False  # the declared columns are those of the first file
         self._keeps_going = options.get("on_bad", "error").lower() != "error"
         self._folder = Folder(name, options, SourceError)
         self._fresh: list[Found] = []  # what the last listing found behind the mark of that time, in order
@@ -117,11 +118,10 @@ class StoreFiles:
     @cached_property
     def _source(self) -> FileSource:
         """How files are read."""
-        guessed = getattr(self, "_is_guessed", False)
         where, rounding = self._folder.address, self._options.get("rounding", "error").lower()
-        if self._keeps_going and not self._format.has_footer and (self._declared is None or guessed):
+        if self._keeps_going and not self._format.has_footer and (self._declared is None or self._is_guessed):
             raise undeclared(self._name)
-        if self._declared is not None and not guessed:
+        if self._declared is not None and not self._is_guessed:
             return FileSource(
                 self._name, (), self._format, self._declared, where, declared=True, where=where, rounding=rounding
             )
@@ -141,21 +141,21 @@ class StoreFiles:
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> Offsets:
-        return {LANE: list(BEGINNING)}
+        return {PARTITION: list(BEGINNING)}
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        mark, rows = Mark(*after[LANE]), 0
+        mark, rows = Mark(*after[PARTITION]), 0
         if most_rows is None:
-            return {LANE: list(mark.behind_all(self._unread(mark)))}
+            return {PARTITION: list(mark.behind_all(self._unread(mark)))}
         for found in self._unread(mark):
             rows += 1 + found.size // BYTES_OF_A_ROW
             mark = mark.behind(found)
             if rows >= most_rows:
                 break
-        return {LANE: list(mark)}
+        return {PARTITION: list(mark)}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        mark, end = Mark(*after[LANE]), Mark(*upto[LANE])
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        mark, end = Mark(*after[PARTITION]), Mark(*upto[PARTITION])
         before = {one[0] for one in mark.late}
         found = [Found(one[2], one[0], one[1]) for one in end.late if one[0] not in before]
         if end.last > mark.last:
@@ -165,10 +165,10 @@ class StoreFiles:
                 f"{self._folder.address} has {len(found):,} files where {end.many - mark.many:,} were found before",
                 hint="files must stay until they were read for good; put them back, or start anew",
             )
-        parts: list[Slice] = []
+        parts: list[Split] = []
         for one in found:
             following = mark.behind(one)
-            parts.append(Slice(LANE, list(mark), list(following)))
+            parts.append(Split(PARTITION, list(mark), list(following)))
             mark = following
         return parts
 
@@ -228,8 +228,11 @@ class StoreFiles:
     def stream(self) -> str:
         return self._name
 
-    def file_of(self, part: Slice) -> list[Any]:
-        found = _file_of(part)
+    def watched(self) -> StoreFiles:
+        return self
+
+    def file_of(self, split: Split) -> list[Any]:
+        found = _file_of(split)
         return [found.path, found.changed_us]
 
     def remember(self, files: Sequence[list[Any]]) -> None:
@@ -245,21 +248,21 @@ class StoreFiles:
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        found = _file_of(part)
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        found = _file_of(split)
         file = self._folder.file(found.path)
         with self._folder.told(f"cannot be read: {found.path}"):
             self._check_size(file, found.size)
             with readable(file, self._source.hint):
-                yield from self._lots(file)
+                yield from self._batches(file)
 
-    def _lots(self, file: StoreFile) -> Iterator[Lot]:
+    def _batches(self, file: StoreFile) -> Iterator[SourceBatch]:
         if not self._keeps_going:
-            yield from (Lot(rows) for rows in self._source.read(file, READ_ROWS))
+            yield from (SourceBatch(rows) for rows in self._source.read(file, READ_ROWS))
         elif self._format.has_footer:
-            yield from replace(self._source, stream=self._judged).lots(file, READ_ROWS)
+            yield from replace(self._source, stream=self._judged).source_batches(file, READ_ROWS)
         else:
-            yield from self._source.text_lots(file, self._judged)
+            yield from self._source.text_batches(file, self._judged)
 
     @property
     def _judged(self) -> Stream | None:
@@ -286,8 +289,8 @@ class StoreFiles:
         self._fresh, self._late = [], []
 
 
-def _file_of(part: Slice) -> Found:
-    after, upto = Mark(*part.after), Mark(*part.upto)
+def _file_of(split: Split) -> Found:
+    after, upto = Mark(*split.after), Mark(*split.upto)
     if upto.last != after.last:
         return Found(upto.changed_us, upto.path, upto.size)
     path, size, changed_us = upto.late[-1]

@@ -11,5 +11,5 @@ from watersmeet.io.connectors.files.source import StoreFiles
 def files_table(opening: TableOpening) -> pa.Table:
     files = StoreFiles(opening.name, opening.options, opening.columns)
     after = files.begin()
-    parts = files.slices(after, files.newest(after))
-    return pa.Table.from_batches([lot.rows for part in parts for lot in files.read(part)], files.schema)
+    parts = files.splits(after, files.newest(after))
+    return pa.Table.from_batches([batch.rows for split in parts for batch in files.read(split)], files.schema)

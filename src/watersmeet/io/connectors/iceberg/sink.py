@@ -28,7 +28,9 @@ def iceberg_sink(opening: SinkOpening) -> NumberedSink:
     return IcebergSink(opening)
 
 
-class IcebergSink:
+class IcebergSink(NumberedSink):
+    claim: IcebergClaim
+
     def __init__(self, opening: SinkOpening) -> None:
         name, options = opening.name, opening.options
         self._place = Place(name, options, SinkError)
@@ -46,19 +48,22 @@ class IcebergSink:
         self._opening = opening
         if table is None and opening.must_be_there:
             raise gone(opening, f"there is no Iceberg table {self._place.name} in its catalog")
-        self.last_number = -1 if table is None else self._last(table)
-        if table is not None and mode == "error" and self.last_number < 0:
+        self._committed = -1 if table is None else self._last(table)
+        if table is not None and mode == "error" and self._committed < 0:
             raise SinkError(f"the Iceberg table {self._place.name} is there already", hint="say mode = 'append'")
         if table is not None:
             self._check(name, table, grows=grows)
-        self._claim = IcebergClaim(opening, self._run)
+        self.claim = IcebergClaim(opening, self._run)
         self._table = self._made(catalog, partition, size) if table is None else table
         with self._place.told("cannot be written", GO_ON):
-            self._table = self._claim.take_over(self._table)
-        self.last_number = self._last(self._table)
+            self._table = self.claim.take_over(self._table)
+        self._committed = self._last(self._table)
+
+    def committed(self) -> int:
+        return self._committed
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         given = pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema)
         with self._place.told("cannot be written", GO_ON):
@@ -66,18 +71,11 @@ class IcebergSink:
             self._check_alone()
             with self._table.transaction() as change:
                 change.append(given, snapshot_properties={"watersmeet.run": self._run, "watersmeet.batch": str(number)})
-                change.set_properties({self._key: str(number), **self._claim.properties(self._table)})
+                change.set_properties({self._key: str(number), **self.claim.properties(self._table)})
             if self._keep_s is not None:
                 before = datetime.now() - timedelta(seconds=self._keep_s)
                 self._table.maintenance.expire_snapshots().older_than(before).commit()
-        self.last_number = number
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
-
-    def close(self) -> None:
-        pass
+        self._committed = number
 
     def _made(self, catalog: Catalog, partition: Sequence[str], size: int | None) -> Table:
         properties = {"commit.manifest-merge.enabled": "true"}
@@ -98,7 +96,7 @@ class IcebergSink:
             self._table.refresh()
             return
         said = f"there is no Iceberg table {self._place.name} in its catalog any more"
-        raise gone(replace(self._opening, taken=self.last_number), said)
+        raise gone(replace(self._opening, committed=self._committed), said)
 
     def _last(self, table: Table) -> int:
         return int(table.properties.get(self._key, -1))
@@ -106,10 +104,10 @@ class IcebergSink:
     def _check_alone(self) -> None:
         """A run has one process at a time; whoever was taken for dead and is not must not write beside it."""
         found = self._last(self._table)
-        if found < self.last_number:
+        if found < self._committed:
             said = f"the Iceberg table {self._place.name} has them up to batch {found:,} only"
-            raise gone(replace(self._opening, taken=self.last_number), said)
-        if found != self.last_number:
+            raise gone(replace(self._opening, committed=self._committed), said)
+        if found != self._committed:
             raise SinkError(
                 f"the Iceberg table {self._place.name} has batch {found:,} of this run, which another process has "
                 "written",

@@ -20,10 +20,10 @@ from pyiceberg.table.snapshots import Snapshot
 
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.conform import check_columns, conform
-from watersmeet.io.connectors.contract import LanedSource, Lot, Offsets, Slice, SourceOpening
+from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.iceberg.opening import Place, columns_of
 
-LANE = "table"
+PARTITION = "table"
 NOTHING = -1  # the snapshot of a table that has none yet
 SLICE_BYTES = 128 << 20  # so many are read by one
 
@@ -37,11 +37,11 @@ class Offset(NamedTuple):
     whole: bool
 
 
-def iceberg_source(opening: SourceOpening) -> LanedSource:
+def iceberg_source(opening: SourceOpening) -> PartitionedSource:
     return IcebergSource(opening)
 
 
-class IcebergSource:
+class IcebergSource(PartitionedSource):
     def __init__(self, opening: SourceOpening) -> None:
         self._name, self._declared = opening.name, opening.columns
         self._place = Place(opening.name, opening.options, SourceError)
@@ -77,46 +77,46 @@ class IcebergSource:
         number = NOTHING if newest is None else newest.snapshot_id
         name = str(self._table.metadata.table_uuid)
         if self._start == "earliest":
-            return {LANE: [name, number, 0, True]}
+            return {PARTITION: [name, number, 0, True]}
         if self._start == "latest":
-            return {LANE: list(self._end(Offset(name, number, 0, False)))}
+            return {PARTITION: list(self._end(Offset(name, number, 0, False)))}
         if not self._start.isdecimal():
             raise OptionError(
                 f"{self._name!r} has start = {self._start!r}",
                 hint="it may be 'earliest', 'latest', or the number of a snapshot behind which it begins",
                 option="start",
             )
-        return {LANE: list(self._end(Offset(name, int(self._start), 0, False)))}
+        return {PARTITION: list(self._end(Offset(name, int(self._start), 0, False)))}
 
     def _end(self, at: Offset) -> Offset:
         """Behind all that a snapshot brought."""
         return at._replace(files=len(self._files(at)))
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        at = Offset(*after[LANE])
+        at = Offset(*after[PARTITION])
         self._refresh(at)
         reached, rows = at, 0
         for following in self._from(at):
             for number, task in enumerate(self._files(following)[following.files :], following.files):
                 count = int(task.file.record_count)
                 if most_rows is not None and rows and rows + count > most_rows:
-                    return {LANE: list(reached)}
+                    return {PARTITION: list(reached)}
                 rows += count
                 reached = following._replace(files=number + 1)
-        return {LANE: list(reached)}
+        return {PARTITION: list(reached)}
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        parts: list[Slice] = []
-        start = at = Offset(*after[LANE])
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        parts: list[Split] = []
+        start = at = Offset(*after[PARTITION])
         nbytes = 0
-        for end, task in self._between(at, Offset(*upto[LANE])):
+        for end, task in self._between(at, Offset(*upto[PARTITION])):
             size = int(task.file.file_size_in_bytes)
             if nbytes and nbytes + size > SLICE_BYTES:
-                parts.append(Slice(LANE, list(start), list(at)))
+                parts.append(Split(PARTITION, list(start), list(at)))
                 start, nbytes = at, 0
             nbytes += size
             at = end
-        return parts if at == start else [*parts, Slice(LANE, list(start), list(at))]
+        return parts if at == start else [*parts, Split(PARTITION, list(start), list(at))]
 
     def _between(self, at: Offset, upto: Offset) -> Iterator[tuple[Offset, FileScanTask]]:
         for following in self._from(at):
@@ -129,14 +129,14 @@ class IcebergSource:
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
-    def read(self, part: Slice) -> Iterator[Lot]:
-        at = Offset(*part.after)
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        at = Offset(*split.after)
         projected = self._table.schema().select(*self.schema.names)
         scan = ArrowScan(self._table.metadata, self._table.io, projected, AlwaysTrue())
-        for _, task in self._between(at, Offset(*part.upto)):
+        for _, task in self._between(at, Offset(*split.upto)):
             with self._place.told(f"cannot be read: {task.file.file_path}", _GONE):
                 for rows in scan.to_record_batches([task]):
-                    yield Lot(conform(rows, self.schema))
+                    yield SourceBatch(conform(rows, self.schema))
 
     # ---- snapshots --------------------------------------------------------------------------------------------------
 

@@ -55,8 +55,8 @@ def start_of(owner: str, written: str | None) -> Start:
 
 def _offsets_in(owner: str, text: str) -> tuple[tuple[int, int], ...]:
     try:
-        found = {int(lane): offset for lane, offset in json.loads(text).items()}
-        if not all(isinstance(offset, int) and offset >= 0 and lane >= 0 for lane, offset in found.items()):
+        found = {int(partition): offset for partition, offset in json.loads(text).items()}
+        if not all(isinstance(offset, int) and offset >= 0 and partition >= 0 for partition, offset in found.items()):
             raise ValueError
     except (ValueError, AttributeError):
         raise OptionError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from time import monotonic
 
@@ -12,8 +13,8 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError, SourceGoneWarning
-from watersmeet.io.connectors.contract import LanedSource, Lot, Piece, Position, Range, Slice, untold
-from watersmeet.io.connectors.identity import check_identity, identity_of, made_anew
+from watersmeet.io.connectors.contract import PartitionedSource, Position, Range, Reader, SourceBatch, Split
+from watersmeet.io.connectors.identity import check_identity, made_anew
 from watersmeet.io.connectors.kafka.client import told
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_error
 from watersmeet.io.connectors.kafka.offsets import Topic
@@ -33,16 +34,15 @@ _COMMIT_S = 1.0  # how often a consumer group is told how far rows were read
 _SILENT_S = 10.0  # after so long without a broker somebody should know
 
 
-class KafkaReader:
+class KafkaReader(Reader):
     """A range is [partition, first offset, offset behind the last, the next offset of every partition, how many rows
     and bad records]. A position is the last but one of these; the first one, which is noted for all lives, also says of
     which topic they are."""
 
     pause_s = 0.0  # whoever polls need not wait: this waits itself
 
-    def __init__(self, source: LanedSource, reading: Reading, asked: Callable[[], Topic]) -> None:
+    def __init__(self, source: PartitionedSource, reading: Reading, asked: Callable[[], Topic]) -> None:
         """asked: the topic as it is now."""
-        self.tell: Callable[[Warning], None] = untold
         self._source = source
         self._reading = reading
         self._asked = asked
@@ -72,18 +72,18 @@ class KafkaReader:
         self._find_beginning()
         return {"of": self._topic_id, "next": self._nexts()}
 
-    def poll(self, most_rows: int) -> Piece | None:
+    def poll(self, most_rows: int) -> SourceBatch | None:
         self._fill(most_rows)
-        return self._piece() if self._waiting else None
+        return self._next_batch() if self._waiting else None
 
-    def poll_together(self, most_rows: int) -> list[Piece]:
-        """The next pieces, one of each partition, where they are so small that what each costs by itself counts: their
-        rows are slices of one batch. Else one piece, or none."""
+    def poll_together(self, most_rows: int) -> list[SourceBatch]:
+        """The next batches, one of each partition, where they are so small that what each costs by itself counts: their
+        rows are slices of one batch. Else one, or none."""
         self._fill(most_rows)
-        lots = self._decoded_together() if len(self._waiting) > 1 else None
-        if lots is None:
-            return [self._piece()] if self._waiting else []
-        return [self._piece(lot) for lot in lots]
+        batches = self._decoded_together() if len(self._waiting) > 1 else None
+        if batches is None:
+            return [self._next_batch()] if self._waiting else []
+        return [self._next_batch(batch) for batch in batches]
 
     def _fill(self, most_rows: int) -> None:
         if not self._waiting:
@@ -92,19 +92,16 @@ class KafkaReader:
             self._fetch(most_rows)
             self._measure()
 
-    def again(self, range: Range) -> Piece:
+    def again(self, range: Range) -> SourceBatch:
         """With the records that could not be read."""
         partition, after, upto, nexts, count = range
-        lots = list(self._source.read(Slice(str(partition), after, upto)))
-        if count != sum(map(_count, lots)):
+        batches = list(self._source.read(Split(str(partition), after, upto)))
+        if count != sum(map(_count, batches)):
             raise self._compacted(partition, after, upto)
         self._forget_ahead()
         self._next = dict(enumerate(nexts))
-        rows = _together([lot.rows for lot in lots])
-        if rows is None:
-            rows = pa.RecordBatch.from_pylist([], schema=self._source.schema)
-        bad = _together([lot.bad for lot in lots if lot.bad is not None])
-        return Piece(rows, range, str(partition), bad)
+        nothing = SourceBatch(pa.RecordBatch.from_pylist([], schema=self._source.schema))
+        return replace(SourceBatch.of_all(batches or [nothing]), range=range, partition=str(partition))
 
     def position_after(self, range: Range) -> Position:
         return range[3]
@@ -184,8 +181,8 @@ class KafkaReader:
 
     def _find_beginning(self) -> None:
         if self._next is None:
-            self._topic_id = identity_of(self._source)
-            self._next = {int(lane): offset for lane, offset in self._source.begin().items()}
+            self._topic_id = self._source.identity()
+            self._next = {int(one): offset for one, offset in self._source.begin().items()}
 
     def _nexts(self) -> list[int]:
         """The next offset of every partition, by its number."""
@@ -240,27 +237,27 @@ class KafkaReader:
         if wrong is not None:
             raise wrong
 
-    def _decoded_together(self) -> list[Lot] | None:
+    def _decoded_together(self) -> list[SourceBatch] | None:
         """What waits of all partitions, decoded at once; None if it is much, or not every record is a row."""
         messages = [one for _, some in self._waiting for one in some]
         if len(messages) > _TOGETHER or "_partition" in self._source.schema.names:
             return None
-        lot = self._reading.rows.lot(Records(self._reading.topic, -1, messages))
-        if lot.bad is not None or lot.rows.num_rows != len(messages):
+        batch = self._reading.rows.batch(Records(self._reading.topic, -1, messages))
+        if batch.bad is not None or batch.rows.num_rows != len(messages):
             return None
         ends = list(accumulate(len(some) for _, some in self._waiting))
-        return [Lot(lot.rows.slice(begin, end - begin)) for begin, end in pairwise([0, *ends])]
+        return [SourceBatch(batch.rows.slice(begin, end - begin)) for begin, end in pairwise([0, *ends])]
 
-    def _piece(self, lot: Lot | None = None) -> Piece:
+    def _next_batch(self, batch: SourceBatch | None = None) -> SourceBatch:
         assert self._next is not None
         partition, messages = self._waiting.popleft()
         after, upto = self._next[partition], messages[-1].offset() + 1
-        if lot is None:
-            lot = self._reading.rows.lot(Records(self._reading.topic, partition, messages))
+        if batch is None:
+            batch = self._reading.rows.batch(Records(self._reading.topic, partition, messages))
         self._next[partition] = upto
         self._given[partition] = upto
-        where = [partition, after, upto, self._nexts(), _count(lot)]
-        return Piece(lot.rows, where, str(partition), lot.bad, self._lanes())
+        where = [partition, after, upto, self._nexts(), _count(batch)]
+        return replace(batch, range=where, partition=str(partition), waiting=self._unread())
 
     def _compacted(self, partition: int, after: int, upto: int) -> SourceError:
         return SourceError(
@@ -271,7 +268,7 @@ class KafkaReader:
             "than a run may stand still",
         )
 
-    def _lanes(self) -> tuple[str, ...]:
+    def _unread(self) -> tuple[str, ...]:
         """The partitions that have records which wait to be read, or that were read: time waits for each."""
         lying = {one for one, end in self._ends.items() if self._at(one) < end}
         waiting = {partition for partition, _ in self._waiting}
@@ -313,11 +310,5 @@ class KafkaReader:
                 self._given = {place.partition: place.offset for place in places}
 
 
-def _count(lot: Lot) -> int:
-    return int(lot.rows.num_rows) + (0 if lot.bad is None else int(lot.bad.num_rows))
-
-
-def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
-    if len(batches) <= 1:
-        return batches[0] if batches else None
-    return pa.concat_batches(batches)
+def _count(batch: SourceBatch) -> int:
+    return int(batch.rows.num_rows) + (0 if batch.bad is None else int(batch.bad.num_rows))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.io.connectors.bad_reasons import NULL_TIME
-from watersmeet.io.connectors.contract import BAD_RECORDS, Lot
+from watersmeet.io.connectors.contract import BAD_RECORDS, SourceBatch
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, Decoder
 from watersmeet.io.connectors.kafka.records import Records
 
@@ -24,7 +24,7 @@ class RowMaker:
     time: str | None = None
     refuses_nulls: bool = True
 
-    def lot(self, records: Records) -> Lot:
+    def batch(self, records: Records) -> SourceBatch:
         decoded = self._with_times(self.decoder.decode(records))
         rows, places = decoded.rows, decoded.places
         whole = len(places) == len(records)
@@ -32,7 +32,7 @@ class RowMaker:
             rows.column(field.name) if field.name in rows.schema.names else _taken(records.column(field), places, whole)
             for field in self.schema
         ]
-        return Lot(pa.RecordBatch.from_arrays(columns, schema=self.schema), self._bad(records, decoded.bad))
+        return SourceBatch(pa.RecordBatch.from_arrays(columns, schema=self.schema), self._bad(records, decoded.bad))
 
     def _with_times(self, decoded: Decoded) -> Decoded:
         if self.time is None or self.time not in decoded.rows.schema.names or not self.refuses_nulls:

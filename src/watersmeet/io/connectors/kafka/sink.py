@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Claim, Owner
-from watersmeet.io.connectors.contract import SinkOpening
+from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
 from watersmeet.io.connectors.gone import gone
 from watersmeet.io.connectors.kafka import markers
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
@@ -51,13 +51,14 @@ class Target:
         return f"sink {self.sink!r} cannot write to topic {self.topic!r}"
 
 
-class KafkaSink:
+class KafkaSink(NumberedSink):
+    claim: Claim
     commits_soon = True  # a commit takes some milliseconds, and readers wait for it
 
     def __init__(self, target: Target, records: RecordMaker, claim: Claim, *, is_new: bool = False) -> None:
         """The topics are there. It first ends what a life before has left open, then learns what it has. is_new: the
         topic was made just now, so it has nothing, whatever the markers say."""
-        self._target, self._records, self._claim = target, records, claim
+        self._target, self._records, self.claim = target, records, claim
         self._heard = Heard()
         self._key = markers.marker_key(target.run, target.sink)
         if claim.is_made:  # one that has nothing to do here shuts out nobody
@@ -65,24 +66,23 @@ class KafkaSink:
         # All are there before it is asked what was committed: until then another life can commit with any of them.
         self._producers = deque(self._connected(turn) for turn in range(_PRODUCERS))
         found = Marker() if is_new and not claim.is_made else self._marker()
-        self.last_number = -1 if is_new else found.number
+        self._committed = -1 if is_new else found.number
         self._owner: Owner | None = None
         if claim.is_made:
             self._owner = claim.taking_over(found.owner)
-            self._commit(Marker(self.last_number, self._owner), [])
+            self._commit(Marker(self._committed, self._owner), [])
+
+    def committed(self) -> int:
+        return self._committed
 
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
-        if number <= self.last_number:
+        if number <= self._committed:
             return
         made_of = [self._records.records(batch) for batch in rows if batch.num_rows]
         if self._owner is not None:
-            self._owner = self._claim.committed(self._owner) or self._owner
+            self._owner = self.claim.committed(self._owner) or self._owner
         self._commit(Marker(number, self._owner), made_of)
-        self.last_number = number
-
-    @property
-    def written_by(self) -> str | None:
-        return self._claim.written_by
+        self._committed = number
 
     def _commit(self, marker: Marker, made_of: Sequence[Sequence[KeyAndValue]]) -> None:
         for tries_left in reversed(range(_TRIES)):
@@ -183,9 +183,9 @@ class KafkaSink:
 
     def _refused(self) -> SinkError:
         """The brokers know only that it is shut out; who has done that says so in the marker."""
-        if self._claim.is_made:
+        if self.claim.is_made:
             try:
-                self._claim.check(self._marker(waits=False).owner)
+                self.claim.check(self._marker(waits=False).owner)
             except SinkError as refusal:
                 return refusal
         return SinkError(

@@ -1,4 +1,4 @@
-"""A topic as the rows of a stream: partitions are lanes, and how far one was read is the offset of its next record."""
+"""A topic as the rows of a stream: how far a partition was read is the offset of its next record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError
-from watersmeet.io.connectors.contract import Lot, Offsets, Reader, Slice, SourceOpening
+from watersmeet.io.connectors.contract import Offsets, PartitionedSource, Reader, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.kafka.client import cluster_of, told
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, give_back, gone, lend, read_error
 from watersmeet.io.connectors.kafka.offsets import Topic, start_of
@@ -24,7 +24,7 @@ _POLL_S = 0.2
 _MORE_S = 0.05  # how long more records are waited for when the first is there
 
 
-class KafkaSource:
+class KafkaSource(PartitionedSource):
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self._topic: Topic | None = None
@@ -45,10 +45,10 @@ class KafkaSource:
         return f"topic {self.reading.topic} of Kafka at {self.reading.cluster.brokers}, {self.reading.label}"
 
     def begin(self) -> Offsets:
-        return _lanes(self._asked.begin(self.reading.start))
+        return _offsets(self._asked.begin(self.reading.start))
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
-        first = {int(lane): int(offset) for lane, offset in after.items()}
+        first = {int(partition): int(offset) for partition, offset in after.items()}
         ends = self._asked.ends()
         lost = [one for one in first if one not in ends]
         if lost:
@@ -56,22 +56,17 @@ class KafkaSource:
         # One that is behind `after` is of a topic that was made anew: reading it tells so.
         waiting = {one: max(end - first.get(one, 0), 0) for one, end in ends.items()}
         shares = _shares(waiting, most_rows)
-        return _lanes({one: first.get(one, 0) + shares[one] for one in ends})
+        return _offsets({one: first.get(one, 0) + shares[one] for one in ends})
 
-    def slices(self, after: Offsets, upto: Offsets) -> list[Slice]:
-        found = [Slice(lane, int(after.get(lane, 0)), int(end)) for lane, end in upto.items()]
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        found = [Split(partition, int(after.get(partition, 0)), int(end)) for partition, end in upto.items()]
         return [one for one in found if one.after < one.upto]
 
-    def lag(self, after: Offsets) -> dict[str, int]:
-        """How many records lie behind `after` in each lane."""
-        ends = self._asked.ends()
-        return {str(one): max(end - int(after.get(str(one), 0)), 0) for one, end in ends.items()}
-
-    def read(self, part: Slice) -> Iterator[Lot]:
+    def read(self, split: Split) -> Iterator[SourceBatch]:
         client = lend(self.reading.stream, self.reading.cluster)
         try:
-            for messages in self._messages(client, part):
-                yield self.reading.rows.lot(Records(self.reading.topic, int(part.lane), messages))
+            for messages in self._messages(client, split):
+                yield self.reading.rows.batch(Records(self.reading.topic, int(split.partition), messages))
         except Exception:
             client.consumer.close()  # what it has heard would be told of what is read next, too
             raise
@@ -91,7 +86,7 @@ class KafkaSource:
             return
         if self._noting is None:
             self._noting = ReadingClient(self.reading.stream, self.reading.cluster, self.reading.group)
-        places = [TopicPartition(self.reading.topic, int(lane), int(offset)) for lane, offset in offsets.items()]
+        places = [TopicPartition(self.reading.topic, int(one), int(offset)) for one, offset in offsets.items()]
         with suppress(KafkaException):
             self._noting.consumer.commit(offsets=places, asynchronous=True)
 
@@ -112,27 +107,27 @@ class KafkaSource:
     def identity(self) -> str | None:
         return self._asked.identity()
 
-    def _messages(self, client: ReadingClient, part: Slice) -> Iterator[list[Message]]:
-        """The records of a part, some at a time. Offsets may have gaps: of what was compacted, and of transactions."""
-        place = f"partition {part.lane} of topic {self.reading.topic!r}"
-        client.consumer.assign([TopicPartition(self.reading.topic, int(part.lane), part.after)])
-        at, heard_s = part.after, monotonic()
-        while at < part.upto:
+    def _messages(self, client: ReadingClient, split: Split) -> Iterator[list[Message]]:
+        """The records of a split, some at a time. Offsets may have gaps: of what was compacted, and of transactions."""
+        place = f"partition {split.partition} of topic {self.reading.topic!r}"
+        client.consumer.assign([TopicPartition(self.reading.topic, int(split.partition), split.after)])
+        at, heard_s = split.after, monotonic()
+        while at < split.upto:
             first = client.consumer.poll(_POLL_S)
             if first is None:
                 self._check_patience(client, place, heard_s)
                 continue
             heard_s = monotonic()
-            some = [first, *client.consumer.consume(min(_MOST, max(part.upto - at - 1, 1)), _MORE_S)]
+            some = [first, *client.consumer.consume(min(_MOST, max(split.upto - at - 1, 1)), _MORE_S)]
             found: list[Message] = []
             for one in some:
                 error = one.error()
                 if error is None:
                     at = one.offset() + 1
-                    if at <= part.upto:
+                    if at <= split.upto:
                         found.append(one)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    if one.offset() < part.upto:
+                    if one.offset() < split.upto:
                         raise gone(self.reading.stream, place)
                     at = max(at, one.offset())
                 else:
@@ -161,7 +156,7 @@ def open_source(opening: SourceOpening) -> KafkaSource:
     return KafkaSource(Reading(opening.name, cluster, topic, start, rows, options.get("group"), label))
 
 
-def _lanes(offsets: Mapping[int, int]) -> dict[str, Any]:
+def _offsets(offsets: Mapping[int, int]) -> dict[str, Any]:
     return {str(one): offset for one, offset in sorted(offsets.items())}
 
 

@@ -13,17 +13,17 @@ from watersmeet.hosts.local.durable.snapshots import manifests, read_manifest
 
 
 @dataclass(frozen=True)
-class Taken:
+class Committed:
     """The last number with rows: of the answers, and of each sink beside them. -1 where all is given again."""
 
     answers: int = -1
     sides: Mapping[str, int] = field(default_factory=dict)
 
 
-def taken_by(folder: Path) -> Taken:
+def committed_by(folder: Path) -> Committed:
     run = noted(folder).get("run", "")
     for path in manifests(folder):
         with suppress(RunError):  # one that is damaged is told of by those who need all of it
             notes = read_manifest(path, run)["notes"]
-            return Taken(int(notes["answered"]), dict(notes["sides"]))
-    return Taken()
+            return Committed(int(notes["answered"]), dict(notes["sides"]))
+    return Committed()
