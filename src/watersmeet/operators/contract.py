@@ -2,6 +2,9 @@
 
 A host never asks what an operator is. What only some operators have (rows that wait, memory that is bounded, static
 tables) every operator can be asked for, and the others have none.
+
+What it holds can be had in three ways: the rows that would rebuild it (`still_needed`, `restore`), named arrays as they
+are (`save`, `load`), and rows with keys that any number of operators of the plan can share (`keyed_state`, `take_over`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.counters import Counters as Counters
 from watersmeet.operators.few_rows import Cells, cells_of
+from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.saving import Saved, load_state, state_of
 
 Results = Iterator[pa.RecordBatch]
@@ -251,6 +256,35 @@ class Operator(ABC):
     def load(self, saved: Saved) -> None:
         """Bring a fresh operator of the same plan to where another was, with its static tables if they were saved."""
         load_state(self, saved)
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        """Why one part holds all of its state, where rows are placed by a key; None: its state divides by that key, and
+        so do its answers."""
+        return f"the state of {type(self).__name__} does not divide by key"
+
+    def keyed_state(self, key: PartitionKey) -> KeyedState:
+        """All that rows and time have changed but what came of static tables, as rows with keys (see keyed_state.py);
+        valid until the next call. What does not divide is whole: the first of several parts has it then."""
+        if self.undivided(key) is None:
+            return self.divided(key)
+        return KeyedState(whole=self.save(tables=False).values, whole_rows=self.window_rows)
+
+    def take_over(self, state: KeyedState) -> None:
+        """Bring a fresh operator of the same plan, static tables loaded, to where one or several others were."""
+        if state.whole:
+            self.load(Saved(state.whole))
+        elif state.rows or state.counters or state.latest:
+            self.take_rows_over(state)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        """`keyed_state` of an operator whose state divides."""
+        raise AssertionError(f"{type(self).__name__} divides and does not say how")
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        """`take_over` of such a state."""
+        raise AssertionError(f"{type(self).__name__} divides and does not say how")
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
 

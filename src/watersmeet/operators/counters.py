@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import reduce
 from typing import ClassVar
 
-from watersmeet.model.metric import KNOWN, LATEST, SECONDS, WORK, metric
+from watersmeet.model.metric import KNOWN, LATEST, SECONDS, WORK, metric, metrics_of, sum_by_name
 from watersmeet.physical.estimate import Switch
 
 
@@ -75,3 +77,14 @@ class Counters(Counted):
 
 # All of it is state, a counter that is added to the table too.
 Counters.STATE = tuple(one.name for one in fields(Counters))  # type: ignore[attr-defined]
+
+
+def counted_together(counters: Sequence[Counters]) -> Counters:
+    """What several operators of one plan have done, each with its share of the rows."""
+    return reduce(_both, counters)
+
+
+def _both(one: Counters, other: Counters) -> Counters:
+    told = metrics_of(Counted)
+    sums = {name: line.kind.beside(getattr(one, name), getattr(other, name)) for name, line in told.items()}
+    return Counters(**sums, shed_rows=sum_by_name(one.shed_rows, other.shed_rows), switches=one.switches + other.switches)

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US, Times
-from watersmeet.model.windows import RowsWindow
-from watersmeet.operators.codes import encode
+from watersmeet.model.windows import RowsWindow, SteppedRows
+from watersmeet.operators.codes import Codes, encode
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.counting import nth_later
+from watersmeet.operators.keyed_state import KeyedRows
+from watersmeet.operators.partition_key import AT_NULL, PartitionKey, key_codes
 
 Numbers = npt.NDArray[np.int64]
 
@@ -68,6 +70,26 @@ class RowWindow:
             self.partitions = self.partitions[alive]
         return result
 
+    def keyed(self, alias: str, key: PartitionKey) -> KeyedRows:
+        """The rows in the window, by a key that is among the partition columns."""
+        values = pa.RecordBatch.from_arrays(self._numbering.values(self.partitions), list(self.partition_by))
+        return KeyedRows.of(self._codes(alias, key, values), values, times=self.times, serials=self.serials)
+
+    def _codes(self, alias: str, key: PartitionKey, values: pa.RecordBatch) -> Codes:
+        code = key.codes[alias]
+        if not pa.types.is_floating(code.expression.type):
+            return key_codes(code, values)
+        # Of floating-point numbers the codes are what is known.
+        known: Codes = pc.fill_null(values.column(key.column(alias)), AT_NULL).to_numpy(zero_copy_only=False)
+        return known
+
+    def take_over(self, rows: KeyedRows, next_serial: int) -> None:
+        """Count from here on by rows of one or several other windows, each with a serial of its own."""
+        rows = rows.sorted_by("serials")
+        self.times, self.serials, self.next_serial = rows.numbers["times"], rows.numbers["serials"], next_serial
+        if len(rows):
+            self.partitions = self._numbering.of(rows.data.columns)
+
     def _deaths(self) -> Times:
         deaths = np.full(self.times.size, FOREVER_US, np.int64)
         if self.partition_by:
@@ -75,6 +97,13 @@ class RowWindow:
         elif self.times.size > self.count:
             deaths[: -self.count] = self.times[self.count :]
         return deaths
+
+
+def counts_together(alias: str, window: RowsWindow | SteppedRows, key: PartitionKey) -> str | None:
+    """Why rows of a stream that are placed by a key cannot be counted apart, if they cannot."""
+    if key.column(alias) in window.partition_by:
+        return None
+    return f"the ROWS window of {alias} counts rows of all keys together"
 
 
 class Numbering:
@@ -99,6 +128,16 @@ class Numbering:
         return combined
 
 
+    def values(self, numbers: Numbers) -> list[pa.Array]:
+        """The combinations that have these numbers, column by column."""
+        found: list[pa.Array] = []
+        for pair in reversed(self._pairs):
+            both = pair.values(numbers).to_numpy(zero_copy_only=False)
+            numbers, second = both >> 32, both & 0xFFFFFFFF
+            found.append(second)
+        return [one.values(n) for one, n in zip(self._columns, [numbers, *reversed(found)], strict=True)]
+
+
 class _Distinct:
     """The distinct values of one column seen so far, in order of appearance."""
 
@@ -110,6 +149,10 @@ class _Distinct:
     @property
     def size(self) -> int:
         return 0 if self._known is None else len(self._known)
+
+    def values(self, numbers: Numbers) -> pa.Array:
+        """The values that have these numbers."""
+        return pa.nulls(0) if self._known is None else self._known.take(pa.array(numbers))
 
     def numbers(self, values: pa.Array) -> Numbers:
         if pa.types.is_floating(values.type):  # 0.0 and -0.0 are one value, and so is every NaN

@@ -280,7 +280,7 @@ class _Loading:
                 continue  # written before there was such a field
             value = self._value(name, fresh, items.get(field))
             # Objects and dicts were filled where they are, as others may hold them too.
-            if value is not fresh or _is_worked_out(thing, field):
+            if value is not fresh or not hasattr(thing, field) or _is_worked_out(thing, field):
                 _set(thing, field, value)
         if hasattr(thing, "loaded"):
             thing.loaded()

@@ -15,7 +15,9 @@ from watersmeet.operators.contract import Counters, End, Operator, Positions, Ro
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import FEW, taken
 from watersmeet.operators.few_select import few_select
-from watersmeet.operators.row_windows import RowWindow
+from watersmeet.operators.keyed_state import KeyedState, numbered_anew
+from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.row_windows import RowWindow, counts_together
 from watersmeet.operators.time_order import Counting
 from watersmeet.plan.expressions import Column, Expression, columns_of
 
@@ -69,6 +71,15 @@ class Select(Operator):
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from ()
 
+    def undivided(self, key: PartitionKey) -> str | None:
+        return None
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        return KeyedState(counters={"counters": self.counters})
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self.counters = state.counters.get("counters", self.counters)
+
 
 def _times(rows: Rows) -> Callable[[], pa.Array]:
     return lambda: pa.array(rows.times, pa.timestamp("us"))
@@ -100,3 +111,19 @@ class CountedSelect(Select, Counting):
             inside = np.flatnonzero(deaths.times > rows.times)
             if not quietly:
                 yield from self.push(alias, rows.take(inside))
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        ((alias, window),) = self.row_windows.items()
+        return counts_together(alias, window.window, key)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state = super().divided(key)
+        for alias, window in self.row_windows.items():
+            state.rows[f"row_windows.{alias}"] = window.keyed(alias, key)
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        super().take_rows_over(state)
+        for alias, window in self.row_windows.items():
+            (rows,), next_serial = numbered_anew("serials", ["times"], state.rows[f"row_windows.{alias}"])
+            window.take_over(rows, next_serial)

@@ -11,7 +11,9 @@ import pyarrow as pa
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
+from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, told_of
 
@@ -128,6 +130,21 @@ class InTimeOrder(Operator):
         else:
             needed = self.inner.still_needed(alias, rows, complete_until)
         return needed | (rows.times >= complete_until)
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return self.inner.undivided(key)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state = KeyedState()
+        state.put("inner", self.inner.divided(key))
+        for alias, waiting in self.waiting.items():
+            state.put(f"waiting.{alias}", waiting.divided(alias, key))
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self.inner.take_rows_over(state.inside("inner"))
+        for alias, waiting in self.waiting.items():
+            waiting.take_rows_over(state.inside(f"waiting.{alias}"))
 
     def _released(self, complete_until: int) -> dict[str, Rows]:
         ready = {alias: waiting.release(complete_until) for alias, waiting in self.waiting.items()}

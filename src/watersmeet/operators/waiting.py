@@ -9,6 +9,8 @@ import numpy as np
 
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows, WaitingRows
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
+from watersmeet.operators.partition_key import PartitionKey
 
 MOST_PARTS = 12
 # Into parts of so many rows at most: a release looks through every part of which a row is ready.
@@ -72,6 +74,23 @@ class Waiting:
     def _worth_merging(self) -> bool:
         older, newer = len(self._parts[-2]), len(self._parts[-1])
         return older <= 2 * newer and older + newer <= MOST_MERGED
+
+    def divided(self, name: str, key: PartitionKey) -> KeyedState:
+        """The rows that wait, which are those of a stream; and how far those that were given out had come."""
+        state = KeyedState(
+            latest={"last_us": self.last_us, "ended": self.ended}, earliest={"first_us": self.first_us}
+        )
+        if self._parts:
+            rows = Rows.together(self._parts)
+            state.rows["rows"] = KeyedRows.of(key.codes_of(name, rows.data), rows.data, times=rows.times)
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        rows = state.rows.get("rows")
+        if rows is not None:
+            self.replace(Rows(rows.data, rows.numbers["times"]))
+        self.first_us, self.last_us = state.earliest["first_us"], state.latest["last_us"]
+        self.ended = state.latest["ended"]
 
     def replace(self, rows: Rows) -> None:
         self._parts = [rows] if len(rows) else []

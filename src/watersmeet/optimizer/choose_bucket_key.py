@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Session, Window, is_counted
+from watersmeet.physical.nodes import LeafNode
+from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Call, Column, Expression
 from watersmeet.plan.nodes import (
     Changes,
@@ -48,6 +50,18 @@ def choose_bucket_key(root: Node) -> dict[int, str] | None:
     if not found:
         return None
     return dict(found[0].streams)
+
+
+def bucket_codes(root: Node, leaves: Sequence[LeafNode]) -> dict[str, Code] | None:
+    """The same by the names that the rows of each stream are pushed under, as what they are placed by."""
+    key = choose_bucket_key(root)
+    if key is None:
+        return None
+    return {
+        leaf.name: Code(leaf.name, Column(leaf.name, key[place], leaf.stream.schema.field(key[place]).type))
+        # From left to right is the order of the leaves.
+        for place, leaf in enumerate(leaves)
+    }
 
 
 def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:

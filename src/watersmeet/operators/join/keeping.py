@@ -131,6 +131,10 @@ class Keeping:
         """Rows were stored that were joined in another life, up to this time. Counting begins anew."""
         self._counters = Counters()
 
+    def count_on(self, counters: Counters) -> None:
+        """Count on from where others had come."""
+        self._counters = counters
+
 
 def put(store: WindowStore, admitted: Admitted, codes: Iterable[Code]) -> None:
     """Append rows to their store, which holds these codes of them."""

@@ -32,8 +32,10 @@ from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us, reach_of
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, numbered_anew
 from watersmeet.operators.memory_bound import MemoryBound
-from watersmeet.operators.row_windows import Deaths
+from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.row_windows import Deaths, counts_together
 from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch
 from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
@@ -334,6 +336,43 @@ class WindowJoin(Counting):
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         cutoff = self.cutoff_us(alias, dict.fromkeys(self.windows.streams, complete_until))
         return rows.times >= cutoff
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        if not self.keeping.keeps_all:
+            return "rows of all keys share the memory that is bounded"
+        counted = (counts_together(alias, one.window, key) for alias, one in self.row_windows.items())
+        return next((why for why in (*map(partial(self._keeps_no, key), self.window_stores), *counted) if why), None)
+
+    def _keeps_no(self, key: PartitionKey, alias: str) -> str | None:
+        known = key.codes.get(alias) in self.layout.code_positions[alias]
+        return None if known else f"the rows of {alias} that a join keeps do not tell the key"
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        """The rows of its windows. What it measured is left behind, and routes are those that the plan begins with."""
+        state = KeyedState(counters={"counters": self.counters})
+        for alias, store in self.window_stores.items():
+            state.rows[f"window_stores.{alias}"] = store.keyed(self.layout.code_positions[alias][key.codes[alias]])
+        for alias, window in self.row_windows.items():
+            state.rows[f"row_windows.{alias}"] = window.keyed(alias, key)
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        for alias, store in self.window_stores.items():
+            rows = state.rows[f"window_stores.{alias}"]
+            if alias in self.row_windows:
+                rows = self._counted_anew(alias, rows, state)
+            store.take_over(rows)
+        for alias in self.row_windows.keys() - self.window_stores.keys():
+            self._counted_anew(alias, state.rows[f"row_windows.{alias}"], state)
+        self.keeping.restored(BEGINNING_US)
+        self.keeping.count_on(state.counters.get("counters", self.counters))
+
+    def _counted_anew(self, alias: str, rows: KeyedRows, state: KeyedState) -> KeyedRows:
+        (rows, counted), serial = numbered_anew("serials", ["times"], rows, state.rows[f"row_windows.{alias}"])
+        self.row_windows[alias].take_over(counted, serial)
+        return rows
 
     # ---- and routes change ------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from watersmeet.operators.few_rows import FEW, Cells
 from watersmeet.operators.join.hash_index import HashIndex
 from watersmeet.operators.join.positions import MOST_ROWS, check_positions
 from watersmeet.operators.join.sorted_index import SortedIndex
+from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.kernels.rows import disorder, old_rows
 from watersmeet.operators.payload import Positions, moved, payload_column, picked
 
@@ -130,6 +131,24 @@ class WindowStore:
         self.newest_us = newest_us
         if furthest_us > self.disorder_us:
             self.disorder_us = furthest_us
+
+    def keyed(self, key: int) -> KeyedRows:
+        """The rows, by the code at this place."""
+        live = slice(self.tail, self.head)
+        numbers = {"times": self.times[live], **{f"code_{i}": column[live] for i, column in enumerate(self.codes)}}
+        if self.deaths is not None and self.serials is not None:
+            numbers |= {"deaths": self.deaths[live], "serials": self.serials[live]}
+        positions = np.arange(self.tail, self.head)
+        data = pa.RecordBatch.from_arrays([one.gather(positions) for one in self.payload.values()], list(self.payload))
+        return KeyedRows.of(self.codes[key, live], data, **numbers)
+
+    def take_over(self, rows: KeyedRows) -> None:
+        """Hold rows of one or several other stores, of which it is not known who came first: as if in time order."""
+        rows = rows.sorted_by("times", *(("serials",) if self.serials is not None else ()))
+        numbers = rows.numbers
+        codes = [numbers[f"code_{i}"] for i in range(len(self.codes))]
+        payload = {name: rows.data.column(name) for name in self.payload}
+        self.append(numbers["times"], codes, payload, numbers.get("serials"), numbers.get("deaths"))
 
     def index_by(self, hash_keys: Sequence[tuple[int, ...]], sorted_keys: Sequence[int]) -> None:
         """Have just these indexes: build what is missing over the rows held, drop the rest."""

@@ -7,9 +7,8 @@ from functools import cached_property
 
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.operators.join.admission import Admission
-from watersmeet.optimizer.choose_bucket_key import choose_bucket_key
+from watersmeet.optimizer.choose_bucket_key import bucket_codes
 from watersmeet.physical.partitioning import Dimension, Partitioning
-from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input, Plan
 from watersmeet.plan.pipelines import PUBLISHED
@@ -32,16 +31,11 @@ class ContinuousJob(SparkJob):
 
     @cached_property
     def partitioning(self) -> Partitioning:
-        key = choose_bucket_key(self.plan.root)
-        if key is None:
+        codes = bucket_codes(self.plan.root, self.physical.leaves)
+        if codes is None:
             return Partitioning((), "one bucket: the answer depends on all rows together")
         if self.buckets == 1:
             return Partitioning((), "one bucket")
-        codes = {
-            one.alias: Code(one.alias, Column(one.alias, key[place], one.schema.field(key[place]).type))
-            # The key names a column for every stream by its place from left to right, which is the order of the leaves.
-            for place, one in enumerate(self.streams)
-        }
         return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")
 
     @cached_property

@@ -1,0 +1,203 @@
+"""What an operator holds as rows with keys, so that any number of operators of the same plan can hold it between them.
+
+`operator.keyed_state(key)` gives it, `operator.take_over(state)` brings a fresh operator there. In between, `split` and
+`merge` are functions of such states alone, at rest as well as live:
+
+    rows       go where their keys are placed (kernels/spread), as new rows of the same key do
+    counters   stay with the first part; merged, they come together as the table of metrics says of buckets
+    totals     stay with the first part; merged, they are added up
+    latest     every part has them; merged, the latest of all counts: time, and how far was answered
+    earliest   the same with the earliest of all: when a stream began
+    whole      of an operator whose state does not divide: one part holds it, the others nothing
+
+Parts that are merged have come equally far in time, as after a batch. Numbers that only tell rows apart, or their order
+within a key, are given anew where parts are taken over (`numbered_anew`): those of several parts mean different rows.
+What only follows from other state is not here; who takes over works it out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.operators.codes import Codes
+from watersmeet.operators.counters import Counters, counted_together
+from watersmeet.operators.kernels.spread import coordinates, grouped
+from watersmeet.operators.saving import Saved, load_state, state_of
+
+Numbers = npt.NDArray[Any]
+NO_COLUMNS = pa.RecordBatch.from_arrays([], [])
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows, each with the code of its key, which of several merged parts it comes from, numbers of the operator's own
+    (times, deaths, serials, …), and columns of the query, if there are any."""
+
+    STATE: ClassVar = ("keys", "origins", "numbers", "data")
+
+    keys: Codes
+    origins: Codes
+    numbers: dict[str, Numbers]
+    data: pa.RecordBatch
+
+    @staticmethod
+    def of(keys: Codes, data: pa.RecordBatch = NO_COLUMNS, **numbers: Numbers) -> KeyedRows:
+        return KeyedRows(keys, np.zeros(keys.size, np.int64), numbers, data)
+
+    def __len__(self) -> int:
+        return int(self.keys.size)
+
+    def take(self, positions: npt.NDArray[np.int64]) -> KeyedRows:
+        data = self.data.take(pa.array(positions)) if self.data.num_columns else self.data
+        numbers = {name: values[positions] for name, values in self.numbers.items()}
+        return KeyedRows(self.keys[positions], self.origins[positions], numbers, data)
+
+    def sorted_by(self, *names: str) -> KeyedRows:
+        """By these numbers, the first counting most; equal ones as they are."""
+        order = np.lexsort([self.numbers[name] for name in reversed(names)])
+        return self if bool((order[1:] > order[:-1]).all()) else self.take(order)
+
+
+@dataclass
+class KeyedState:
+    STATE: ClassVar = ("rows", "counters", "totals", "latest", "earliest", "whole", "whole_rows")
+    ITEMS: ClassVar = {"rows": KeyedRows, "counters": Counters}
+
+    rows: dict[str, KeyedRows] = field(default_factory=dict)
+    counters: dict[str, Counters] = field(default_factory=dict)
+    totals: dict[str, Any] = field(default_factory=dict)
+    latest: dict[str, Any] = field(default_factory=dict)
+    earliest: dict[str, Any] = field(default_factory=dict)
+    whole: dict[str, Any] = field(default_factory=dict)
+    whole_rows: int = 0  # how many rows the operator holds whose state is whole
+
+    def inside(self, name: str) -> KeyedState:
+        """What is said of a part of the operator; what is put into it while it is new is not in this one."""
+        begins = f"{name}."
+
+        def below(named: Mapping[str, Any]) -> dict[str, Any]:
+            return {word.removeprefix(begins): value for word, value in named.items() if word.startswith(begins)}
+
+        kinds = (self.rows, self.counters, self.totals, self.latest, self.earliest)
+        return KeyedState(*map(below, kinds))
+
+    def put(self, name: str, part: KeyedState) -> None:
+        """Take up what a part of the operator says."""
+        for field_name in ("rows", "counters", "totals", "latest", "earliest"):
+            own: dict[str, Any] = getattr(self, field_name)
+            own.update({f"{name}.{word}": value for word, value in getattr(part, field_name).items()})
+
+    def saved(self) -> Saved:
+        """As named arrays, to be written down."""
+        return state_of(self)
+
+    @staticmethod
+    def read(saved: Saved) -> KeyedState:
+        state = KeyedState()
+        load_state(state, saved)
+        for own in (state.rows, state.counters, state.whole):
+            renamed = {_unquoted(word): value for word, value in own.items()}
+            own.clear()
+            own.update(renamed)
+        return state
+
+
+def _unquoted(word: str) -> str:
+    """A name as it was before `saving.word_of` made it part of another."""
+    return str(json.loads(word)) if word.startswith('"') else word
+
+
+# ---- n parts of one, and one of n -----------------------------------------------------------------------------------
+
+
+def split(state: KeyedState, parts: int) -> list[KeyedState]:
+    """The same state in so many parts, each with the rows of the keys that are placed there."""
+    cut = {name: _cut(rows, parts) for name, rows in state.rows.items()}
+    found = [
+        KeyedState({name: pieces[i] for name, pieces in cut.items()}, latest=state.latest, earliest=state.earliest)
+        for i in range(parts)
+    ]
+    first = replace(state, rows=found[0].rows)
+    return [first, *found[1:]]
+
+
+def _cut(rows: KeyedRows, parts: int) -> list[KeyedRows]:
+    order, starts = grouped(coordinates(rows.keys, parts), parts)
+    return [rows.take(order[starts[i] : starts[i + 1]]) for i in range(parts)]
+
+
+def merge(states: Sequence[KeyedState]) -> KeyedState:
+    """What several parts hold, as one."""
+    whole, whole_rows = _only_whole(states)
+    return KeyedState(
+        {name: _together([one.rows.get(name) for one in states]) for name in _names(states, "rows")},
+        _by_name(states, "counters", counted_together),
+        _by_name(states, "totals", sum),
+        _by_name(states, "latest", max),
+        _by_name(states, "earliest", min),
+        whole,
+        whole_rows,
+    )
+
+
+def _names(states: Sequence[KeyedState], kind: str) -> list[str]:
+    return list(dict.fromkeys(name for one in states for name in getattr(one, kind)))
+
+
+def _by_name(states: Sequence[KeyedState], kind: str, together: Callable[[list[Any]], Any]) -> dict[str, Any]:
+    """What is not there in a part, or None there, it does not speak of."""
+    found: dict[str, Any] = {}
+    for name in _names(states, kind):
+        known = [value for one in states if (value := getattr(one, kind).get(name)) is not None]
+        found[name] = together(known) if known else None
+    return found
+
+
+def _together(parts: Sequence[KeyedRows | None]) -> KeyedRows:
+    """The rows of all parts, each with the number of its part."""
+    held = [(i, rows) for i, rows in enumerate(parts) if rows is not None]
+    full = [(i, rows) for i, rows in held if len(rows)] or held[:1]
+    first = full[0][1]
+    numbers = {name: np.concatenate([rows.numbers[name] for _, rows in full]) for name in first.numbers}
+    data = pa.concat_batches([rows.data for _, rows in full]) if first.data.num_columns else first.data
+    origins = np.concatenate([np.full(len(rows), i, np.int64) for i, rows in full])
+    return KeyedRows(np.concatenate([rows.keys for _, rows in full]), origins, numbers, data)
+
+
+def _only_whole(states: Sequence[KeyedState]) -> tuple[dict[str, Any], int]:
+    """The one part that holds what does not divide; those that hold no row of it have only kept time."""
+    held = [i for i, one in enumerate(states) if one.whole_rows]
+    if len(held) > 1:
+        raise DataError(
+            f"parts {' and '.join(map(str, held))} of a state cannot be merged: both hold rows of an operator whose "
+            "state does not divide by key",
+            hint="send all rows of such a query to one part",
+        )
+    chosen = held[0] if held else next((i for i, one in enumerate(states) if one.whole), 0)
+    return states[chosen].whole, states[chosen].whole_rows
+
+
+# ---- numbers of rows ------------------------------------------------------------------------------------------------
+
+
+def numbered_anew(name: str, by: Sequence[str], *tables: KeyedRows) -> tuple[list[KeyedRows], int]:
+    """Tables that speak of the same rows by a number, with numbers from 0 in their place, and the first that is free.
+    They ascend with what rows are ordered `by` (times of arrival, say, which the tables agree on), then as they did."""
+    told = [np.concatenate([one.numbers[word] for one in tables]) for word in (*by, name)]
+    origins = np.concatenate([one.origins for one in tables])
+    order = np.lexsort([origins, *reversed(told)])
+    same = (told[-1][order][1:] == told[-1][order][:-1]) & (origins[order][1:] == origins[order][:-1])
+    ranks = np.empty(order.size, np.int64)
+    ranks[order] = np.concatenate([[0], np.cumsum(~same)]) if order.size else 0
+    ends = np.cumsum([len(one) for one in tables])
+    fresh = np.split(ranks, ends[:-1])
+    numbered = [replace(one, numbers={**one.numbers, name: new}) for one, new in zip(tables, fresh, strict=True)]
+    return numbered, int(ranks.max(initial=-1)) + 1

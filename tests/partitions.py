@@ -1,0 +1,90 @@
+"""Runs whose state is split by key, goes on in parts that know nothing of each other, and is merged again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.relays import Batch, Relay, shown
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.keyed_state import KeyedState, merge, split
+from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.saving import Saved
+from watersmeet.optimizer.choose_partition_key import choose_partition_key
+
+NO_KEY = PartitionKey({})
+Answers = Counter[str]
+
+
+@dataclass
+class Partitioned:
+    """A plan whose operators take each other's state over."""
+
+    relay: Relay
+
+    def __post_init__(self) -> None:
+        self.key = choose_partition_key(self.relay.plan)
+
+    @property
+    def undivided(self) -> str | None:
+        """Why one part holds everything, if one does."""
+        if self.key is None:
+            return "no key keeps together what belongs together"
+        return self.relay.fresh().undivided(self.key)
+
+    def states(self, operators: Sequence[Operator]) -> list[KeyedState]:
+        """What operators hold, as bytes and back."""
+        if self.undivided is None:
+            told = [operator.keyed_state(self.key or NO_KEY) for operator in operators]
+        else:
+            told = [
+                KeyedState(whole=operator.save(tables=False).values, whole_rows=operator.window_rows)
+                for operator in operators
+            ]
+        return [KeyedState.read(Saved.from_bytes(state.saved().to_bytes())) for state in told]
+
+    def taken_over(self, states: Sequence[KeyedState]) -> list[Operator]:
+        operators = [self.relay.fresh() for _ in states]
+        for operator, state in zip(operators, states, strict=True):
+            operator.take_over(state)
+        return operators
+
+    def in_parts(self, operators: Sequence[Operator], parts: int) -> list[Operator]:
+        """So many operators that hold between them what others do."""
+        return self.taken_over(split(merge(self.states(operators)), parts))
+
+    def take(self, operators: Sequence[Operator], batch: Batch) -> Answers:
+        """What a batch brings about, each row where its key is placed."""
+        rows, watermarks = batch
+        answers: Answers = Counter()
+        for part, operator in enumerate(operators):
+            own = {
+                alias: one.take(np.flatnonzero(self._places(alias, one.data, len(operators)) == part))
+                for alias, one in rows.items()
+            }
+            answers.update(shown(operator.take(own, watermarks)))
+        return answers
+
+    def _places(self, alias: str, data: object, parts: int) -> np.ndarray:
+        if self.undivided is not None or self.key is None:
+            return np.zeros(data.num_rows, np.int64)
+        return self.key.places(alias, data, parts)
+
+
+def answered_in_parts(relay: Relay, batches: Sequence[Batch], parts: Sequence[int]) -> list[Answers]:
+    """The answers to every batch, each taken by so many parts, which hold between them what those before held."""
+    partitioned = Partitioned(relay)
+    operators = [relay.fresh()]
+    found = []
+    for batch, count in zip(batches, parts, strict=True):
+        operators = partitioned.in_parts(operators, count)
+        found.append(partitioned.take(operators, batch))
+    return found
+
+
+def answered_at_once(relay: Relay, batches: Sequence[Batch]) -> list[Answers]:
+    operator = relay.fresh()
+    return [Counter(shown(operator.take(*batch))) for batch in batches]
