@@ -4,7 +4,8 @@ A host never asks what an operator is. What only some operators have (rows that 
 tables) every operator can be asked for, and the others have none.
 
 What it holds can be had in three ways: the rows that would rebuild it (`still_needed`, `restore`), named arrays as they
-are (`save`, `load`), and rows with keys that any number of operators of the plan can share (`keyed_state`, `take_over`).
+are (`save`, `load`), and rows with keys that any number of operators of the plan can share (`keyed_state`,
+`take_over`).
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ class Rows:
         if self.__dict__.get("_in_order"):
             piece.__dict__["_in_order"] = True
         return piece
+
+    def in_time_order(self) -> Rows:
+        """The same rows by their times, those of equal time as they came."""
+        return self if self.in_order else self.take(np.argsort(self.times, kind="stable"))
 
     @staticmethod
     def together(parts: Sequence[Rows]) -> Rows:
@@ -277,6 +282,10 @@ class Operator(ABC):
             self.load(Saved(state.whole))
         elif state.rows or state.counters or state.latest:
             self.take_rows_over(state)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        """The columns of its answer in each of which every row has its key."""
+        return frozenset()
 
     def divided(self, key: PartitionKey) -> KeyedState:
         """`keyed_state` of an operator whose state divides."""

@@ -87,4 +87,6 @@ def counted_together(counters: Sequence[Counters]) -> Counters:
 def _both(one: Counters, other: Counters) -> Counters:
     told = metrics_of(Counted)
     sums = {name: line.kind.beside(getattr(one, name), getattr(other, name)) for name, line in told.items()}
-    return Counters(**sums, shed_rows=sum_by_name(one.shed_rows, other.shed_rows), switches=one.switches + other.switches)
+    return Counters(
+        **sums, shed_rows=sum_by_name(one.shed_rows, other.shed_rows), switches=one.switches + other.switches
+    )

@@ -11,14 +11,14 @@
     whole      of an operator whose state does not divide: one part holds it, the others nothing
 
 Parts that are merged have come equally far in time, as after a batch. Numbers that only tell rows apart, or their order
-within a key, are given anew where parts are taken over (`numbered_anew`): those of several parts mean different rows.
+within a key, are given anew where parts are taken over (`NumberedAnew`): those of several parts mean different rows.
 What only follows from other state is not here; who takes over works it out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.operators.saving import Saved, load_state, state_of
 
 Numbers = npt.NDArray[Any]
+DIVIDED = ("rows", "counters", "totals", "latest", "earliest")
 NO_COLUMNS = pa.RecordBatch.from_arrays([], [])
 
 
@@ -65,6 +66,12 @@ class KeyedRows:
         order = np.lexsort([self.numbers[name] for name in reversed(names)])
         return self if bool((order[1:] > order[:-1]).all()) else self.take(order)
 
+    def with_order(self) -> KeyedRows:
+        """Rows by their numbers in `order`, part after part, which become those from 0: of one key all are of one
+        part."""
+        rows = self.take(np.lexsort((self.numbers["order"], self.origins)))
+        return replace(rows, numbers={**rows.numbers, "order": np.arange(len(rows))})
+
 
 @dataclass
 class KeyedState:
@@ -82,18 +89,17 @@ class KeyedState:
     def inside(self, name: str) -> KeyedState:
         """What is said of a part of the operator; what is put into it while it is new is not in this one."""
         begins = f"{name}."
-
-        def below(named: Mapping[str, Any]) -> dict[str, Any]:
-            return {word.removeprefix(begins): value for word, value in named.items() if word.startswith(begins)}
-
-        kinds = (self.rows, self.counters, self.totals, self.latest, self.earliest)
-        return KeyedState(*map(below, kinds))
+        part = KeyedState()
+        for kind in DIVIDED:
+            told: dict[str, Any] = getattr(self, kind)
+            below = {word.removeprefix(begins): value for word, value in told.items() if word.startswith(begins)}
+            getattr(part, kind).update(below)
+        return part
 
     def put(self, name: str, part: KeyedState) -> None:
         """Take up what a part of the operator says."""
-        for field_name in ("rows", "counters", "totals", "latest", "earliest"):
-            own: dict[str, Any] = getattr(self, field_name)
-            own.update({f"{name}.{word}": value for word, value in getattr(part, field_name).items()})
+        for kind in DIVIDED:
+            getattr(self, kind).update({f"{name}.{word}": value for word, value in getattr(part, kind).items()})
 
     def saved(self) -> Saved:
         """As named arrays, to be written down."""
@@ -103,10 +109,9 @@ class KeyedState:
     def read(saved: Saved) -> KeyedState:
         state = KeyedState()
         load_state(state, saved)
-        for own in (state.rows, state.counters, state.whole):
-            renamed = {_unquoted(word): value for word, value in own.items()}
-            own.clear()
-            own.update(renamed)
+        for kind in (*DIVIDED, "whole"):
+            own: dict[str, Any] = getattr(state, kind)
+            setattr(state, kind, {_unquoted(word): value for word, value in own.items()})
         return state
 
 
@@ -187,17 +192,38 @@ def _only_whole(states: Sequence[KeyedState]) -> tuple[dict[str, Any], int]:
 
 # ---- numbers of rows ------------------------------------------------------------------------------------------------
 
+PARTS_ABOVE = 48  # bits of a number; those of rows are counts
 
-def numbered_anew(name: str, by: Sequence[str], *tables: KeyedRows) -> tuple[list[KeyedRows], int]:
-    """Tables that speak of the same rows by a number, with numbers from 0 in their place, and the first that is free.
-    They ascend with what rows are ordered `by` (times of arrival, say, which the tables agree on), then as they did."""
-    told = [np.concatenate([one.numbers[word] for one in tables]) for word in (*by, name)]
-    origins = np.concatenate([one.origins for one in tables])
-    order = np.lexsort([origins, *reversed(told)])
-    same = (told[-1][order][1:] == told[-1][order][:-1]) & (origins[order][1:] == origins[order][:-1])
-    ranks = np.empty(order.size, np.int64)
-    ranks[order] = np.concatenate([[0], np.cumsum(~same)]) if order.size else 0
-    ends = np.cumsum([len(one) for one in tables])
-    fresh = np.split(ranks, ends[:-1])
-    numbered = [replace(one, numbers={**one.numbers, name: new}) for one, new in zip(tables, fresh, strict=True)]
-    return numbered, int(ranks.max(initial=-1)) + 1
+
+class NumberedAnew:
+    """Numbers from 0 for rows that several parts know by numbers of their own: in the order of their times, at equal
+    times in that of their parts, then as before."""
+
+    def __init__(self, *tables: KeyedRows) -> None:
+        """tables: what is held of the rows, with `times` and `serials`; some may be in several."""
+        nothing = np.empty(0, np.int64)
+        known = np.concatenate([nothing, *(_told_apart(rows.origins, rows.numbers["serials"]) for rows in tables)])
+        self._known, first = np.unique(known, return_index=True)
+        times = np.concatenate([nothing, *(rows.numbers["times"] for rows in tables)])[first]
+        self._new = np.empty(times.size, np.int64)
+        self._new[np.lexsort((self._known, times))] = np.arange(times.size)
+
+    @property
+    def next(self) -> int:
+        """The first number that is free."""
+        return int(self._new.size)
+
+    def of(self, rows: KeyedRows, name: str = "serials") -> KeyedRows:
+        """Rows with the new numbers in the place of the old; -1 where nobody speaks of a row any more."""
+        return replace(rows, numbers={**rows.numbers, name: self.numbers(rows.origins, rows.numbers[name])})
+
+    def numbers(self, origins: Codes, old: Codes) -> Codes:
+        if self._known.size == 0:
+            return np.full(old.size, -1, np.int64)
+        asked = _told_apart(origins, old)
+        found = np.minimum(np.searchsorted(self._known, asked), self._known.size - 1)
+        return np.where(self._known[found] == asked, self._new[found], -1)
+
+
+def _told_apart(origins: Codes, numbers: Codes) -> Codes:
+    return (origins << PARTS_ABOVE) | numbers

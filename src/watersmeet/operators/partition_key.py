@@ -1,8 +1,8 @@
-"""By what the rows of a query go to partitions that work apart from each other: threads, buckets, or parts of a state."""
+"""By what the rows of a query go to partitions that work apart from each other: threads, buckets, parts of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,12 @@ import pyarrow as pa
 from watersmeet.operators.codes import Codes, codes_of
 from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.physical.strategy import Code
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, Expression
 
 # Rows without a key are grouped together, so they lie together.
 AT_NULL = 0
+
+KeysOf = Callable[[pa.RecordBatch], Codes]  # the codes by which rows are placed
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class PartitionKey:
         expression = self.codes[name].expression
         return expression.name if isinstance(expression, Column) else None
 
+    def shown_in(self, columns: Sequence[tuple[str, Expression]], streams: Iterable[str]) -> frozenset[str]:
+        """The names of those columns that are the key of one of some streams."""
+        keys = {(stream, self.column(stream)) for stream in streams if stream in self.codes}
+        return frozenset(name for name, e in columns if isinstance(e, Column) and (e.stream, e.name) in keys)
+
     def under(self, aliases: Mapping[str, str]) -> PartitionKey:
         """The key of some streams under the aliases that they have inside, by the names of these."""
         return PartitionKey({alias: _of(alias, self.codes[name]) for name, alias in aliases.items()})
@@ -51,3 +58,11 @@ def _of(alias: str, code: Code) -> Code:
 def key_codes(code: Code, data: pa.RecordBatch) -> Codes:
     values, valid = codes_of(code.expression, lambda column: data.column(column.name), data.num_rows)
     return np.ascontiguousarray(values if valid is None else np.where(valid, values, AT_NULL))
+
+
+def keys_in(column: str | None) -> KeysOf:
+    """The keys of rows that have them in a column; without one, rows that nobody asks for their key any more, so that
+    they may lie anywhere."""
+    if column is None:
+        return lambda data: np.arange(data.num_rows)
+    return lambda data: key_codes(Code("", Column("", column, data.schema.field(column).type)), data)

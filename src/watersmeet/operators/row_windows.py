@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.model.windows import RowsWindow, SteppedRows
-from watersmeet.operators.codes import Codes, encode
+from watersmeet.operators.codes import encode
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.counting import nth_later
-from watersmeet.operators.keyed_state import KeyedRows
-from watersmeet.operators.partition_key import AT_NULL, PartitionKey, key_codes
+from watersmeet.operators.keyed_state import KeyedRows, NumberedAnew
+from watersmeet.operators.partition_key import KeysOf, PartitionKey
 
 Numbers = npt.NDArray[np.int64]
 
@@ -70,23 +70,15 @@ class RowWindow:
             self.partitions = self.partitions[alive]
         return result
 
-    def keyed(self, alias: str, key: PartitionKey) -> KeyedRows:
+    def keyed(self, keys_of: KeysOf) -> KeyedRows:
         """The rows in the window, by a key that is among the partition columns."""
         values = pa.RecordBatch.from_arrays(self._numbering.values(self.partitions), list(self.partition_by))
-        return KeyedRows.of(self._codes(alias, key, values), values, times=self.times, serials=self.serials)
+        return KeyedRows.of(keys_of(values), values, times=self.times, serials=self.serials)
 
-    def _codes(self, alias: str, key: PartitionKey, values: pa.RecordBatch) -> Codes:
-        code = key.codes[alias]
-        if not pa.types.is_floating(code.expression.type):
-            return key_codes(code, values)
-        # Of floating-point numbers the codes are what is known.
-        known: Codes = pc.fill_null(values.column(key.column(alias)), AT_NULL).to_numpy(zero_copy_only=False)
-        return known
-
-    def take_over(self, rows: KeyedRows, next_serial: int) -> None:
-        """Count from here on by rows of one or several other windows, each with a serial of its own."""
-        rows = rows.sorted_by("serials")
-        self.times, self.serials, self.next_serial = rows.numbers["times"], rows.numbers["serials"], next_serial
+    def take_over(self, rows: KeyedRows, anew: NumberedAnew) -> None:
+        """Count from here on by rows of one or several other windows, under these serials."""
+        rows = anew.of(rows).sorted_by("serials")
+        self.times, self.serials, self.next_serial = rows.numbers["times"], rows.numbers["serials"], anew.next
         if len(rows):
             self.partitions = self._numbering.of(rows.data.columns)
 
@@ -127,7 +119,6 @@ class Numbering:
             combined = pair.numbers(pa.array((combined << 32) | more))
         return combined
 
-
     def values(self, numbers: Numbers) -> list[pa.Array]:
         """The combinations that have these numbers, column by column."""
         found: list[pa.Array] = []
@@ -152,7 +143,7 @@ class _Distinct:
 
     def values(self, numbers: Numbers) -> pa.Array:
         """The values that have these numbers."""
-        return pa.nulls(0) if self._known is None else self._known.take(pa.array(numbers))
+        return pa.array([], pa.int64()) if self._known is None else self._known.take(pa.array(numbers))
 
     def numbers(self, values: pa.Array) -> Numbers:
         if pa.types.is_floating(values.type):  # 0.0 and -0.0 are one value, and so is every NaN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from watersmeet.operators.contract import Counters, End, Operator, Positions, Ro
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import FEW, taken
 from watersmeet.operators.few_select import few_select
-from watersmeet.operators.keyed_state import KeyedState, numbered_anew
+from watersmeet.operators.keyed_state import KeyedState, NumberedAnew
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import RowWindow, counts_together
 from watersmeet.operators.time_order import Counting
@@ -74,6 +75,9 @@ class Select(Operator):
     def undivided(self, key: PartitionKey) -> str | None:
         return None
 
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return key.shown_in(self.columns, key.codes)
+
     def divided(self, key: PartitionKey) -> KeyedState:
         return KeyedState(counters={"counters": self.counters})
 
@@ -119,11 +123,11 @@ class CountedSelect(Select, Counting):
     def divided(self, key: PartitionKey) -> KeyedState:
         state = super().divided(key)
         for alias, window in self.row_windows.items():
-            state.rows[f"row_windows.{alias}"] = window.keyed(alias, key)
+            state.rows[f"row_windows.{alias}"] = window.keyed(partial(key.codes_of, alias))
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:
         super().take_rows_over(state)
         for alias, window in self.row_windows.items():
-            (rows,), next_serial = numbered_anew("serials", ["times"], state.rows[f"row_windows.{alias}"])
-            window.take_over(rows, next_serial)
+            rows = state.rows[f"row_windows.{alias}"]
+            window.take_over(rows, NumberedAnew(rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -134,11 +135,14 @@ class InTimeOrder(Operator):
     def undivided(self, key: PartitionKey) -> str | None:
         return self.inner.undivided(key)
 
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return self.inner.key_columns(key)
+
     def divided(self, key: PartitionKey) -> KeyedState:
         state = KeyedState()
         state.put("inner", self.inner.divided(key))
         for alias, waiting in self.waiting.items():
-            state.put(f"waiting.{alias}", waiting.divided(alias, key))
+            state.put(f"waiting.{alias}", waiting.divided(partial(key.codes_of, alias)))
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows, WaitingRows
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
-from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.partition_key import KeysOf
 
 MOST_PARTS = 12
 # Into parts of so many rows at most: a release looks through every part of which a row is ready.
@@ -75,14 +75,12 @@ class Waiting:
         older, newer = len(self._parts[-2]), len(self._parts[-1])
         return older <= 2 * newer and older + newer <= MOST_MERGED
 
-    def divided(self, name: str, key: PartitionKey) -> KeyedState:
-        """The rows that wait, which are those of a stream; and how far those that were given out had come."""
-        state = KeyedState(
-            latest={"last_us": self.last_us, "ended": self.ended}, earliest={"first_us": self.first_us}
-        )
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        """The rows that wait, and how far those that were given out had come."""
+        state = KeyedState(latest={"last_us": self.last_us, "ended": self.ended}, earliest={"first_us": self.first_us})
         if self._parts:
             rows = Rows.together(self._parts)
-            state.rows["rows"] = KeyedRows.of(key.codes_of(name, rows.data), rows.data, times=rows.times)
+            state.rows["rows"] = KeyedRows.of(keys_of(rows.data), rows.data, times=rows.times)
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:
@@ -124,8 +122,7 @@ class Waiting:
         if not ready:
             return None
         self._parts = left
-        together = Rows.together(ready)
-        return together if together.in_order else together.take(np.argsort(together.times, kind="stable"))
+        return Rows.together(ready).in_time_order()
 
 
 def _split(rows: Rows, until_us: int) -> tuple[Rows, Rows]:

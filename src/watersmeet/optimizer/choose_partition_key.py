@@ -1,4 +1,4 @@
-"""By which key a query divides into partitions that need nothing of each other, threads and parts of a state among them.
+"""By which key a query divides into partitions that need nothing of each other: threads, parts of a state.
 
 It is the key of the buckets that need no copies of rows (`choose_partitioning`, `choose_bucket_key`).
 """

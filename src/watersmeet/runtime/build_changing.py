@@ -180,7 +180,7 @@ class AnswerBuilder:
             self._hops.append(node.window)
         match node:
             case StreamSourceNode(leaf=leaf):
-                source = StreamSource(node.window, node.boundary, node.made)
+                source = StreamSource(leaf.name, node.window, node.boundary, node.made)
                 self._leaves[leaf.name] = _entered(leaf, source.waiting, source)
                 return source
             case ViewSourceNode():
@@ -194,7 +194,7 @@ class AnswerBuilder:
         streams = dict(zip(node.aliases, node.leaves, strict=True))
         source = JoinSource(
             self._rows.operator(node.inner),
-            list(streams),
+            {alias: leaf.name for alias, leaf in streams.items()},
             node.time,
             node.window,
             node.boundary,

@@ -10,6 +10,8 @@ from watersmeet.operators.continuous.expiry import AnnouncedDeaths, Born, Expiry
 from watersmeet.operators.continuous.lives import Lives
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.sources import LivesSource
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
+from watersmeet.operators.partition_key import PartitionKey
 
 NONE = np.empty(0, np.int64)
 
@@ -28,6 +30,8 @@ class Teed:
     complete = property(lambda self: self.source.complete)
     held_rows = property(lambda self: self.source.held_rows)
     nbytes = property(lambda self: self.source.nbytes)
+    endless = property(lambda self: self.source.endless)
+    gives_again = property(lambda self: self.source.gives_again)
 
     def next_birth(self) -> int:
         return self.source.next_birth()
@@ -38,6 +42,18 @@ class Teed:
 
     def inputs(self):  # type: ignore[no-untyped-def]  # as of any source
         return self.source.inputs()
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return self.source.undivided(key)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return self.source.key_columns(key)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        return self.source.divided(key)
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        return self.source.take_rows_over(state, *numbered)
 
 
 class Alone:

@@ -9,6 +9,7 @@ import numpy as np
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.lives import Lives
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 
 MOST_PIECES = 12
 
@@ -56,3 +57,14 @@ class Departures:
             gone = int(np.searchsorted(self._coming[place], until))
             self.expired_rows += gone
             self._coming[place] = self._coming[place][gone:]
+
+    def divided(self) -> KeyedState:
+        """Who counts a departure is no matter, so those to come lie anywhere."""
+        coming = np.concatenate([np.empty(0, np.int64), *self._coming])
+        rows = {"coming": KeyedRows.of(np.arange(coming.size), deaths=coming)}
+        return KeyedState(rows, totals={"expired_rows": self.expired_rows})
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self.expired_rows = state.totals.get("expired_rows", 0)
+        coming = np.sort(state.rows["coming"].numbers["deaths"])
+        self._coming = deque([coming] if coming.size else [])

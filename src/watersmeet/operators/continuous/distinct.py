@@ -6,11 +6,12 @@ import numpy as np
 
 from watersmeet.operators.continuous.delta import Delta, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
-from watersmeet.operators.continuous.node import Node, Unary
+from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.partition_key import PartitionKey
 
 
-class DistinctOperator(Unary):
+class DistinctOperator(Divides, Unary):
     """A union with nothing: the multiset's own rule."""
 
     STATE = ("child", "_rows")
@@ -34,3 +35,6 @@ class DistinctOperator(Unary):
         if len(delta) == 0:
             return no_changes(self.schema)
         return self._rows.apply(delta, np.zeros(len(delta), np.bool_))
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return keys_below(self.child, key)

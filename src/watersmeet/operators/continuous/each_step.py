@@ -9,14 +9,16 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop
 from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
-from watersmeet.operators.continuous.node import Node, Unary
+from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.keyed_state import KeyedState
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.nodes import Columns
 from watersmeet.plan.expressions import Column, Expression
 
 
-class EachStep(Unary):
+class EachStep(Divides, Unary):
     """The child gives the groups as rows enter and leave at the last instants before windows end. At each of them that
     holds any, all groups are given, as rows that enter; a row costs the same however many windows it is in."""
 
@@ -74,6 +76,16 @@ class EachStep(Unary):
                 moment = int(delta.instants[0]) if len(delta) else FOREVER_US
         self._next = moment
         return self._as_delta(given, instants)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return shown_keys(self.columns, keys_below(self.child, key))
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        return KeyedState(earliest={"next": self._next})
+
+    def given_again(self, state: KeyedState) -> None:
+        """All groups are given at the same steps."""
+        self._next = state.earliest["next"] if self._groups.ids.live else FOREVER_US
 
     def _whole(self, end: int) -> pa.RecordBatch:
         ids = np.flatnonzero(self._groups.left > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -13,6 +13,8 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, joined, no_changes
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.kernels.changes import merge_order
+from watersmeet.operators.keyed_state import KeyedRows
+from watersmeet.operators.partition_key import KeysOf
 from watersmeet.operators.payload import moved, payload_column, picked
 
 # A look for the dead goes through all runs, so there are few.
@@ -50,6 +52,9 @@ class Expiry(Protocol):
     def kill(self, alias: str, serials: Int64s, at: Int64s) -> None: ...
     def leave(self, until: int) -> Delta: ...
     def next_death(self) -> int: ...
+    def keyed(self, keys_of: KeysOf) -> KeyedRows:
+        """The rows that are held."""
+        ...
 
 
 @dataclass
@@ -111,6 +116,11 @@ class KnownDeaths:
         nothing = np.empty(0, np.int64)
         numbers = np.concatenate([nothing, *(run.order for run in self._runs)])
         return numbers, np.concatenate([nothing, *(run.deaths for run in self._runs)])
+
+    def keyed(self, keys_of: KeysOf) -> KeyedRows:
+        data = joined([run.data for run in self._runs], self.schema)
+        orders, deaths = self.orders_and_deaths()
+        return KeyedRows.of(keys_of(data), data, deaths=deaths, order=orders)
 
     def kill(self, alias: str, serials: Int64s, at: Int64s) -> None:
         raise AssertionError("deaths are known in advance here")
@@ -203,6 +213,12 @@ class AnnouncedDeaths:
         hit = np.flatnonzero(serials[found] == held)
         self._deaths[hit] = np.minimum(self._deaths[hit], at[found[hit]])
 
+    def keyed(self, keys_of: KeysOf) -> KeyedRows:
+        held = np.flatnonzero(self._alive[: self._head])
+        data = pa.RecordBatch.from_arrays([one.gather(held) for one in self._columns], schema=self.schema)
+        serials = {serials_of(place): told[held] for place, told in enumerate(self._serials.values())}
+        return KeyedRows.of(keys_of(data), data, deaths=self._deaths[held], order=self._order[held], **serials)
+
     def next_death(self) -> int:
         alive = self._deaths[: self._head][self._alive[: self._head]]
         return int(alive.min(initial=FOREVER_US))
@@ -242,6 +258,23 @@ class AnnouncedDeaths:
         self._alive = picked(self._alive, kept, room)
         self._serials = {alias: picked(array, kept, room) for alias, array in self._serials.items()}
         self._head, self._gone, self._room = int(kept.size), 0, room
+
+
+def serials_of(place: int) -> str:
+    """What the serials of an announced input are called where rows are held, by its place among them."""
+    return f"serials_{place}"
+
+
+def held_again(rows: KeyedRows, expiry: Expiry, announced: Sequence[str], at: int) -> Delta:
+    """Hold rows that one or several others held, and give them as rows that enter at an instant."""
+    rows = rows.with_order()
+    numbers = rows.numbers
+    serials = {alias: numbers[serials_of(place)] for place, alias in enumerate(announced)}
+    births = np.full(len(rows), at, np.int64)
+    born = Born(rows.data, births, numbers["deaths"], numbers["order"], serials)
+    # Where rows go in turn, that is the order of their deaths.
+    expiry.enter(born.take(np.argsort(born.deaths, kind="stable")))
+    return entering(born)
 
 
 def entering(born: Born) -> Delta:

@@ -19,19 +19,25 @@ from watersmeet.operators.continuous.expiry import (
     KnownDeaths,
     entered_and_left,
     entering,
+    held_again,
+    serials_of,
 )
 from watersmeet.operators.continuous.lives import Lives, death_times
-from watersmeet.operators.continuous.node import Node, next_event_below
+from watersmeet.operators.continuous.node import Divides, Node, next_event_below
 from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.hidden import SERIAL, SINCE, UNTIL, serial_column, time_column, until_column
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input
 
 
-class FromMany:
+class FromMany(Divides):
     """Joins the inputs as their rows are born. A combination is born with its youngest member and dies with the
     first that leaves its window."""
 
@@ -67,6 +73,7 @@ class FromMany:
         )
         self._next = 0
         self.complete = BEGINNING_US
+        self._again: Delta | None = None  # what it held before another took over
 
     @property
     def held_rows(self) -> int:
@@ -88,6 +95,9 @@ class FromMany:
 
     def take(self, until: int) -> Delta:
         lives = self._taken(until)
+        if self._again is not None:
+            again, self._again = self._again, None
+            return again
         found = list(self._combinations(lives))
         # After the new rows were joined, which may meet what is forgotten here.
         for _ in self.join.advance(dict.fromkeys(self.join.windows.streams, until)):
@@ -155,12 +165,85 @@ class FromMany:
         by_birth = np.lexsort([*reversed(serials.values()), births])
         return replace(born.take(by_birth), order=order)
 
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    @property
+    def gives_all_again(self) -> bool:
+        return self._found_again or not all(source.endless for source in self.sources.values())
+
+    @property
+    def needs_all_again(self) -> bool:
+        return self._found_again
+
+    @property
+    def _found_again(self) -> bool:
+        """Whether each combination has a member that is given once more to who takes over, and so is found anew."""
+        return any(source.gives_again for source in self.sources.values())
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        inside = (source.undivided(key) for source in self.sources.values())
+        return next((why for why in inside if why), None) or self.join.undivided(self._key_inside(key))
+
+    def _key_inside(self, key: PartitionKey) -> PartitionKey:
+        """By the aliases of the join, which compares the key."""
+        return PartitionKey(
+            {alias: self._code(alias, source.key_columns(key)) for alias, source in self.sources.items()}
+        )
+
+    def _code(self, alias: str, columns: frozenset[str]) -> Code:
+        schema, known = self.join.inputs[alias].schema, self.join.layout.code_positions[alias]
+        codes = [Code(alias, Column(alias, name, schema.field(name).type)) for name in sorted(columns)]
+        return next((code for code in codes if code in known), Code(alias, Column(alias, "", pa.null())))
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return self.join.key_columns(self._key_inside(key)) & {*self.schema.names}
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state = KeyedState(latest={"next": self._next, "complete": self.complete})
+        for alias, source in self.sources.items():
+            state.put(f"sources.{alias}", source.divided(key))
+        joined = self.join.divided(self._key_inside(key))
+        for alias, source in self.sources.items():
+            if source.gives_again:
+                joined.rows.pop(f"window_stores.{alias}", None)
+        state.put("join", joined)
+        if not self._found_again:
+            state.rows["held"] = self.expiry.keyed(keys_in(min(self.key_columns(key), default=None)))
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self._next, self.complete = state.latest["next"], state.latest["complete"]
+        joined, held = state.inside("join"), state.rows.get("held")
+        for alias, source in self.sources.items():
+            stored = joined.rows.get(f"window_stores.{alias}")
+            numbered = [stored] if stored is not None and alias in self.announced else []
+            anew = source.take_rows_over(state.inside(f"sources.{alias}"), *numbered)
+            if anew is None or alias not in self.announced:
+                continue
+            if stored is not None:
+                joined.rows[f"window_stores.{alias}"] = _with_serials(stored, anew)
+            if held is not None:
+                held = anew.of(held, serials_of(self.announced.index(alias)))
+        self.join.take_rows_over(joined)
+        if held is not None:
+            self._again = held_again(held, self.expiry, self.announced, self.complete - 1)
+            self._next = max(self._next, len(held))
+
     def _ends(self, found: pa.RecordBatch, place: int) -> Int64s:
         """When the members of one input leave their window."""
         one = self.ranged[place]
         if moves_in_steps(one.window):
             return _int64s(found.column(until_column(one.alias)))
         return death_times(_int64s(found.column(time_column(one.alias))), one.window, self.extra_us)
+
+
+def _with_serials(rows: KeyedRows, anew: NumberedAnew) -> KeyedRows:
+    """Stored rows under new serials, which results are also told."""
+    rows = anew.of(rows)
+    if SERIAL not in rows.data.schema.names:
+        return rows
+    place = rows.data.schema.get_field_index(SERIAL)
+    return replace(rows, data=rows.data.set_column(place, SERIAL, pa.array(rows.numbers["serials"])))
 
 
 def _known_deaths(serials: Int64s, lives: Lives) -> Int64s:

@@ -17,13 +17,17 @@ from watersmeet.operators.continuous.expiry import (
     KnownDeaths,
     entered_and_left,
     entering,
+    held_again,
+    serials_of,
 )
 from watersmeet.operators.continuous.lives import Lives
-from watersmeet.operators.continuous.node import Node, next_event_below
+from watersmeet.operators.continuous.node import Divides, Node, next_event_below, shown_keys
 from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.keyed_state import KeyedState
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.plan.expressions import Column, Expression
 
 ONLY = ""
@@ -31,7 +35,7 @@ ONLY = ""
 BORN = pa.field("__born", pa.int64())
 
 
-class FromOne:
+class FromOne(Divides):
     """The rows of one input that satisfy the predicates, as the columns asked for, while they live.
 
     Rows are held until they die: those chosen, as the columns asked for. With `negative` they are held as they came,
@@ -68,6 +72,7 @@ class FromOne:
         self.complete = BEGINNING_US
         self.every = False
         self.sent_again = 0
+        self._again: Delta | None = None  # what it held before another took over
 
     @property
     def held_rows(self) -> int:
@@ -85,6 +90,9 @@ class FromOne:
 
     def take(self, until: int) -> Delta:
         lives = self.source.take(until)
+        if self._again is not None:
+            again, self._again = self._again, None
+            return again
         # An answer below may be complete for less (pipeline = 'ita').
         until = min(until, self.source.complete)
         if lives is None:
@@ -102,6 +110,43 @@ class FromOne:
             self.sent_again += len(left)
             left, _ = self._chosen(left, left.data.column(BORN.name).to_numpy(zero_copy_only=False))
         return entered_and_left(entered, self.trigger.noticed(left, entered))
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return self.source.undivided(key)
+
+    @property
+    def gives_all_again(self) -> bool:
+        return not self.source.endless
+
+    @property
+    def needs_all_again(self) -> bool:
+        return self.source.gives_again
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return shown_keys(self.columns, self.source.key_columns(key))
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state = KeyedState(latest={"next": self._next, "complete": self.complete})
+        state.put("source", self.source.divided(key))
+        if not self.source.gives_again:
+            held = self.source.key_columns(key) & {*self.held.names} if self.negative else self.key_columns(key)
+            state.rows["held"] = self.expiry.keyed(keys_in(min(held, default=None)))
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        anew = self.source.take_rows_over(state.inside("source"))
+        self.complete = state.latest["complete"]
+        if self.source.gives_again:
+            return
+        rows = state.rows["held"]
+        if self.source.announced and anew is not None:
+            rows = anew.of(rows, serials_of(0))
+        again = held_again(rows, self.expiry, [ONLY] if self.source.announced else [], self.complete - 1)
+        self._next = max(state.latest["next"], len(again))
+        births = again.data.column(BORN.name).to_numpy(zero_copy_only=False) if self.negative else again.instants
+        self._again = self._chosen(again, births)[0] if self.negative else again
 
     def _as_held(self, born: Born, entered: Delta, kept: Positions | None) -> Born:
         if self.negative:

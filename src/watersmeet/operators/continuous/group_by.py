@@ -12,18 +12,19 @@ from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.contract import Cells
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, merged, no_changes
-from watersmeet.operators.continuous.node import Node, Unary
+from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.same_rows import same_rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
 
-class GroupByOperator(Unary):
+class GroupByOperator(Divides, Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
     STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next")
@@ -103,6 +104,14 @@ class GroupByOperator(Unary):
         # Last, as rows of groups that are gone are withdrawn above.
         self._forget(cell_groups)
         return answer
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return None if self.keys else "all rows are one group"
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        names = keys_below(self.child, key)
+        grouped = frozenset(f"key_{place}" for place, one in enumerate(self.key_fields) if one.name in names)
+        return shown_keys(self.columns, grouped)
 
     def loaded(self) -> None:
         """What was saved had answered for the rows that were given out, so it had begun with them."""

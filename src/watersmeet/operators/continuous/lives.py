@@ -14,6 +14,7 @@ from watersmeet.model.windows import (
     RowsWindow,
     Session,
     SteppedRows,
+    Unbounded,
     Until,
     Window,
     dies_in_turn,
@@ -22,6 +23,8 @@ from watersmeet.model.windows import (
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.stepping import Blocks, Entrance, GrowingSessions, Sessions, Steps, taken_apart
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
+from watersmeet.operators.partition_key import KeysOf
 from watersmeet.operators.row_windows import RowWindow
 
 NOTHING = np.empty(0, np.int64)
@@ -105,6 +108,40 @@ class Lifetimes:
                 rows = blocks.entering(rows)
         return None if rows is None else self._at_once(rows)
 
+    @property
+    def endless(self) -> bool:
+        """Whether rows never leave."""
+        return self.window is None or isinstance(self.window, Unbounded)
+
+    def counts_together(self, column: str | None) -> str | None:
+        """Why rows that have their key in a column do not live apart from those of other keys, if they do not."""
+        apart = getattr(self.window, "partition_by", None)
+        if (self._counting is None and not isinstance(self.window, Session)) or column in (apart or ()):
+            return None
+        return "a window counts rows of all keys together"
+
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = KeyedState(latest={"next_serial": self._next_serial})
+        if self._counting is not None:
+            state.rows["counting"] = self._counting.keyed(keys_of)
+        for waiting in self._entrance.by_step:
+            state.put("entrance", waiting.divided(keys_of))
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        """Returns the new serials of rows whose deaths are announced. numbered: who else has such rows."""
+        self._next_serial = state.latest["next_serial"]
+        anew = None
+        if self._counting is not None:
+            counted = state.rows["counting"]
+            anew = NumberedAnew(counted, *numbered)
+            self._counting.take_over(counted, anew)
+        for waiting in self._entrance.by_step:
+            known = waiting.take_rows_over(state.inside("entrance"), *numbered)
+            if known is not None:
+                anew, self._next_serial = known, known.next
+        return anew
+
     def _serials(self, rows: int) -> Int64s:
         self._next_serial += rows
         return np.arange(self._next_serial - rows, self._next_serial)
@@ -152,6 +189,17 @@ class EntryLifetimes:
 
     def next_birth(self) -> int:
         return self._rows.next_birth()
+
+    endless = False
+
+    def counts_together(self, column: str | None) -> str | None:
+        return "entries of lists live as long as rows that are counted do"
+
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        raise AssertionError("this does not divide")
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        raise AssertionError("this does not divide")
 
     def of(self, rows: Rows | None, until: int) -> Lives | None:
         lives = self._rows.of(rows, until)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.delta import Delta, Int64s, in_order, joined, no_changes
-from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_and_left, entering
+from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_and_left, entering, held_again
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.lives import death_times
 from watersmeet.operators.continuous.node import next_event_below
@@ -16,6 +17,8 @@ from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.keyed_state import KeyedState
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.plan.nodes import Input
 
 
@@ -54,8 +57,36 @@ class NegativeJoin(FromMany):
     def next_event(self) -> int:
         return min(next_event_below(self), *(held.next_death() for held in self.held.values()))
 
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state = super().divided(key)
+        inside = self._key_inside(key)
+        for alias, held in self.held.items():
+            state.rows[f"held.{alias}"] = held.keyed(keys_in(inside.column(alias)))
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        """What is in the answer is found by joining the rows of one input once more."""
+        super().take_rows_over(state)
+        for alias, held in self.held.items():
+            held_again(state.rows[f"held.{alias}"], held, [], self.complete - 1)
+        first = self.ranged[0]
+        rows = state.rows[f"held.{first.alias}"]
+        times = rows.numbers["deaths"] - self._lasts(first)
+        found = list(self.join.probe(first.alias, Rows(rows.data, times)))
+        if found:
+            born = self._born(pa.concat_batches(found), {})
+            born = born.take(np.flatnonzero(born.deaths >= self.complete))
+            self._again = entering(replace(born, births=np.full(born.deaths.size, self.complete - 1)))
+
+    def _lasts(self, one: Input) -> int:
+        """How long a row is in its window."""
+        return int(death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0])
+
     def take(self, until: int) -> Delta:
         lives = self._taken(until)
+        if self._again is not None:
+            again, self._again = self._again, None
+            return again
         found = list(self._combinations(lives))
         for alias, one in lives.items():
             data = one.rows.data.select(self.held[alias].schema.names)
@@ -73,9 +104,8 @@ class NegativeJoin(FromMany):
         """A row stays while it is in its window, also if no row to come can meet it: what it was joined with may still
         be withdrawn, by another member that leaves first."""
         for one in self.ranged:
-            lasts = death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0]
             if one.alias in self.join.stores:
-                self.join.counters.expired_rows += self.join.stores[one.alias].expire(until - int(lasts))
+                self.join.counters.expired_rows += self.join.stores[one.alias].expire(until - self._lasts(one))
 
     def _withdrawn(self, until: int) -> Delta:
         parts: list[pa.RecordBatch] = []
@@ -86,7 +116,7 @@ class NegativeJoin(FromMany):
                 continue
             self.sent_again += len(gone)
             # A death less the length of the window is the row's own time.
-            times = gone.instants - (death_times(np.zeros(1, np.int64), one.window, self.extra_us)[0])
+            times = gone.instants - self._lasts(one)
             # All members are still stored: who leaves is forgotten after this.
             for batch in self.join.probe(one.alias, Rows(gone.data, times)):
                 first, deaths = self._first_to_leave(batch)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.operators.continuous.delta import Delta, Int64s
-from watersmeet.operators.continuous.node import Node, Unary
+from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.partition_key import PartitionKey
 
 
-class Net(Unary):
+class Net(Divides, Unary):
     """What is sent on to the world, or taken as ISTREAM or DSTREAM. Row numbers no longer pair up after it."""
 
     netted = True
+    needs_all_again = False
     held_rows = 0
     nbytes = 0
 
@@ -23,6 +25,9 @@ class Net(Unary):
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
         return delta if self.child.netted else net(delta)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return keys_below(self.child, key)
 
 
 def net(delta: Delta) -> Delta:

@@ -15,7 +15,8 @@ from watersmeet.model.windows import Hop, RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_many import FromMany
-from watersmeet.operators.continuous.node import Node, everything_below
+from watersmeet.operators.continuous.net import Net
+from watersmeet.operators.continuous.node import Node, dividing, everything_below, keys_below, undivided_below
 from watersmeet.operators.continuous.over.ahead import Ahead
 from watersmeet.operators.continuous.over.stream import OverStream
 from watersmeet.operators.continuous.parts import Parts
@@ -23,7 +24,9 @@ from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
+from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.outer.last_of_each import last_of_each
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting, told_of
 from watersmeet.physical.nodes import LastOfEach
@@ -253,6 +256,50 @@ class Continuous(Operator):
         if leaf.window is not None:
             return in_row_window(leaf.window, rows, complete_until) | waits
         return waits | (rows.times + leaf.reach_us >= complete_until)
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        if self.strategy == "ita":
+            return "expired rows are noticed when the next row comes, whatever its key"
+        return undivided_below(self.root, key) or self._not_told(key)
+
+    def _not_told(self, key: PartitionKey) -> str | None:
+        """Rows that nobody looks at before they leave the answer may lie in any part; others must tell their key."""
+        answer = self.root.child if isinstance(self.root, Net) else self.root
+        asked = (node for node in everything_below(answer) if node is not answer)
+        return next(
+            (f"the rows of {type(node).__name__} do not tell their key" for node in asked if not keys_below(node, key)),
+            None,
+        )
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return keys_below(self.root, key)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        delays = self._delays
+        state = KeyedState(
+            counters={"counters": self.counters},
+            totals={"expired": self._expired_before, "changes": delays.changes, "delay_us": delays.total_us},
+            latest={"answered": self.answered_us, "complete": self.root.complete, "longest": delays.longest_us},
+        )
+        for name, node in dividing(self.root).items():
+            state.put(name, node.divided(key))
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        nodes = dividing(self.root)
+        for name, node in nodes.items():
+            node.take_rows_over(state.inside(name))
+        # What comes of it was given by others.
+        self.root.take(state.latest["complete"])
+        for name, node in nodes.items():
+            node.given_again(state.inside(name))
+        self.answered_us = state.latest["answered"]
+        self.counters = state.counters.get("counters", Counters())
+        totals = state.totals
+        self._expired_before = totals.get("expired", 0)
+        self._delays = Delays(totals.get("changes", 0), totals.get("delay_us", 0), state.latest["longest"])
 
     @property
     def wake_us(self) -> int | None:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from watersmeet.operators.continuous.delta import Bools, Delta, merged, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Divides, Node, keys_below
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.partition_key import PartitionKey
 
 Kind = Literal["union", "except", "intersect"]
 _CODES = {
@@ -45,7 +46,7 @@ class Held:
         return ready
 
 
-class SetOperator:
+class SetOperator(Divides):
     """The two sides' columns pair up by place; the answer has the left side's names."""
 
     STATE = ("_left", "_right", "_rows")
@@ -75,6 +76,12 @@ class SetOperator:
 
     def next_event(self) -> int:
         return min(node.next_event() for node in self.inputs())
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        """By their places, as the right side has other names."""
+        left, right = keys_below(self._left.node, key), keys_below(self._right.node, key)
+        pairs = zip(self.schema.names, self._right.node.schema.names, strict=True)
+        return frozenset(name for name, other in pairs if name in left and other in right)
 
     def take(self, until: int) -> Delta:
         self._left.take(until)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
@@ -10,13 +11,15 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
 from watersmeet.model.windows import Boundary, Window
-from watersmeet.operators.continuous.delta import Delta, Int64s
+from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
 from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import NOTHING, EntryLifetimes, Lifetimes, Lives, lifetimes_of
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, keys_below
 from watersmeet.operators.continuous.value_order import sortable, value_order
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.evaluate import evaluate
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Expression
 
@@ -55,6 +58,30 @@ class LivesSource(Protocol):
         """When the next of those enters; FOREVER_US if that is not known, or there are none."""
         ...
 
+    @property
+    def gives_again(self) -> bool:
+        """Whether its rows follow from what is held below it, so that who takes over is given them once more."""
+        ...
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        """Why one part holds all that it holds, where rows are placed by a key; None if that divides."""
+        ...
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        """The columns in each of which every row has its key."""
+        ...
+
+    def divided(self, key: PartitionKey) -> KeyedState: ...
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        """Returns the new serials of rows whose deaths are announced. numbered: who else has such rows."""
+        ...
+
+    @property
+    def endless(self) -> bool:
+        """Whether rows never leave."""
+        ...
+
 
 class _Windowed:
     """What a source has whose rows live by a window."""
@@ -66,8 +93,26 @@ class _Windowed:
     held_rows = property(lambda self: self.lifetimes.held_rows)
     nbytes = property(lambda self: self.lifetimes.nbytes)
 
+    gives_again = False
+
     def next_birth(self) -> int:
         return self.lifetimes.next_birth()
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return f"the rows of {type(self).__name__} do not divide by key"
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        raise NotImplementedError
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        raise NotImplementedError
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        raise NotImplementedError
+
+    @property
+    def endless(self) -> bool:
+        return self.lifetimes.endless
 
 
 class StreamSource(_Windowed):
@@ -75,8 +120,11 @@ class StreamSource(_Windowed):
 
     STATE = ("waiting", "lifetimes", "complete", "_departures")
 
-    def __init__(self, window: Window | None, boundary: Boundary, made: Sequence[tuple[str, Expression]] = ()) -> None:
-        """made: columns that rows get as they come."""
+    def __init__(
+        self, name: str, window: Window | None, boundary: Boundary, made: Sequence[tuple[str, Expression]] = ()
+    ) -> None:
+        """name: under which rows are pushed. made: columns that rows get as they come."""
+        self.name = name
         self.made = made
         self.waiting = Waiting()
         self.lifetimes = lifetimes_of(window, boundary)
@@ -98,6 +146,27 @@ class StreamSource(_Windowed):
             values = evaluate(expression, lambda column: rows.data.column(column.name), len(rows))
             data = data.append_column(pa.field(name, expression.type), values)
         return Rows(data, rows.times) if self.made else rows
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return self.lifetimes.counts_together(key.column(self.name))
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        column = key.column(self.name)
+        return frozenset() if column is None else frozenset({column})
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        keys_of = partial(key.codes_of, self.name)
+        state = KeyedState(latest={"complete": self.complete})
+        state.put("waiting", self.waiting.divided(keys_of))
+        state.put("lifetimes", self.lifetimes.divided(keys_of))
+        state.put("departures", self._departures.divided())
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        self.complete = state.latest["complete"]
+        self.waiting.take_rows_over(state.inside("waiting"))
+        self._departures.take_rows_over(state.inside("departures"))
+        return self.lifetimes.take_rows_over(state.inside("lifetimes"), *numbered)
 
     @property
     def expired_rows(self) -> int:
@@ -122,6 +191,7 @@ class ChangesSource(_Windowed):
         boundary: Boundary,
     ) -> None:
         self.node = node
+        self._seen = False  # whether what is given next was seen before another took over
         self.diff = -1 if kind == "dstream" else 1
         self.time = time
         self.lifetimes = lifetimes_of(window, boundary)
@@ -136,6 +206,8 @@ class ChangesSource(_Windowed):
 
     def take(self, until: int) -> Lives | None:
         delta = self.node.take(until)
+        if self._seen:
+            self._seen, delta = False, no_changes(delta.data.schema)
         delta = delta.where(delta.diffs == self.diff)
         until = min(until, self.complete)
         if self._ended is None:
@@ -152,6 +224,30 @@ class ChangesSource(_Windowed):
 
     def inputs(self) -> Iterator[Node]:
         yield self.node
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return self.lifetimes.counts_together(_first(self.key_columns(key)))
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return keys_below(self.node, key)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        keys_of = keys_in(_first(self.key_columns(key)))
+        state = KeyedState()
+        state.put("lifetimes", self.lifetimes.divided(keys_of))
+        if self._ended is not None:
+            state.put("ended", self._ended.divided(keys_of))
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        self._seen = True
+        if self._ended is not None:
+            self._ended.take_rows_over(state.inside("ended"))
+        return self.lifetimes.take_rows_over(state.inside("lifetimes"), *numbered)
+
+
+def _first(columns: frozenset[str]) -> str | None:
+    return min(columns, default=None)
 
 
 def _timed(delta: Delta, time: str) -> Rows:
@@ -173,7 +269,7 @@ class JoinSource(_Windowed):
     def __init__(
         self,
         operator: Operator,
-        aliases: list[str],
+        names: Mapping[str, str],
         time: str,
         window: Window | None,
         boundary: Boundary,
@@ -181,7 +277,8 @@ class JoinSource(_Windowed):
         up_to_now: bool = False,
         in_turn_of_arrival: bool = False,
     ) -> None:
-        """up_to_now: what it gives when time has come to an instant may be of that instant, and not before it.
+        """names: under which the rows of each alias are pushed. up_to_now: what it gives when time has come to an
+        instant may be of that instant, and not before it.
         in_turn_of_arrival: its rows are those of a stream, and at equal times have the order in which they came."""
         self._arrived = in_turn_of_arrival
         self._given = Waiting() if up_to_now else None
@@ -189,7 +286,8 @@ class JoinSource(_Windowed):
             self.STATE = (*JoinSource.STATE, "_given")
         self.operator = operator
         self.time = time
-        self.streams = {alias: Waiting() for alias in aliases}
+        self.names = dict(names)
+        self.streams = {alias: Waiting() for alias in names}
         self.lifetimes = lifetimes_of(window, boundary)
         self.complete = BEGINNING_US
 
@@ -220,6 +318,37 @@ class JoinSource(_Windowed):
         waits = None if self._given is None else self._given.oldest_us
         return super().next_birth() if waits is None else min(waits, super().next_birth())
 
+    def undivided(self, key: PartitionKey) -> str | None:
+        inside = self._key_inside(key)
+        return self.operator.undivided(inside) or self.lifetimes.counts_together(_first(self.key_columns(key)))
+
+    def _key_inside(self, key: PartitionKey) -> PartitionKey:
+        """By the aliases of the join."""
+        return key.under({name: alias for alias, name in self.names.items()})
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return self.operator.key_columns(self._key_inside(key))
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        inside, keys_of = self._key_inside(key), keys_in(_first(self.key_columns(key)))
+        state = KeyedState(latest={"complete": self.complete})
+        state.put("operator", self.operator.divided(inside))
+        for alias, waiting in self.streams.items():
+            state.put(f"streams.{alias}", waiting.divided(partial(inside.codes_of, alias)))
+        state.put("lifetimes", self.lifetimes.divided(keys_of))
+        if self._given is not None:
+            state.put("given", self._given.divided(keys_of))
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        self.complete = state.latest["complete"]
+        self.operator.take_rows_over(state.inside("operator"))
+        for alias, waiting in self.streams.items():
+            waiting.take_rows_over(state.inside(f"streams.{alias}"))
+        if self._given is not None:
+            self._given.take_rows_over(state.inside("given"))
+        return self.lifetimes.take_rows_over(state.inside("lifetimes"), *numbered)
+
     @property
     def expired_rows(self) -> int:
         """How many rows of the streams have left the windows of the join."""
@@ -238,6 +367,8 @@ class ViewSource:
     in_turn = False
     held_rows = 0
     nbytes = 0
+    gives_again = True
+    endless = False
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -281,3 +412,15 @@ class ViewSource:
 
     def inputs(self) -> Iterator[Node]:
         yield self.node
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        return None
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return keys_below(self.node, key)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        return KeyedState()
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        return None

@@ -13,6 +13,8 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import WINDOW_COLUMNS, Each, Hop, Landmark, Session, Stepped, SteppedRows, Window
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
+from watersmeet.operators.partition_key import KeysOf
 from watersmeet.operators.row_windows import Numbering
 from watersmeet.operators.waiting import Waiting
 
@@ -77,6 +79,20 @@ class Steps:
         ready = self.waiting.release(until)
         return None if ready is None else _with_deaths(ready)
 
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = KeyedState()
+        state.put("waiting", self.waiting.divided(keys_of))
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        """Rows of one step leave in the order in which they came."""
+        waiting = state.inside("waiting")
+        for name, rows in waiting.rows.items():
+            deaths = rows.data.column(rows.data.num_columns - 1).to_numpy()
+            waiting.rows[name] = rows.take(np.argsort(deaths, kind="stable"))
+        self.waiting.take_rows_over(waiting)
+        return None
+
     @staticmethod
     def _stepped(rows: Rows, window: Stepped | Hop | Landmark | Each) -> Rows:
         if isinstance(window, Each):
@@ -128,6 +144,15 @@ class Hops(Steps):
         if ready is not None:
             self.waiting.add(self._copies(ready, until))
         return super().entering(None, until)
+
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = super().divided(keys_of)
+        state.put("folded", self.folded.divided(keys_of))
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        self.folded.take_rows_over(state.inside("folded"))
+        return super().take_rows_over(state)
 
     def _copies(self, rows: Rows, until: int) -> Rows:
         """Of rows that enter before an instant, their copies that do; they come back for those that follow."""
@@ -206,6 +231,21 @@ class Sessions:
         ends = ends[which]
         return _with_deaths(_dying(_in_windows(data, starts[which], ends, self.window.zone), ends - 1, ends))
 
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = KeyedState()
+        state.put("waiting", self.waiting.divided(keys_of))
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        """When the first of these sessions is over follows from the rows that wait."""
+        self.waiting.take_rows_over(state.inside("waiting"))
+        rows = state.inside("waiting").rows.get("rows")
+        if rows is not None and len(rows):
+            held = Rows(rows.data, rows.numbers["times"]).in_time_order()
+            _, ends = session_windows(held.times, _partitions(held, self.window), self.window.gap_us)
+            self._ends = int(ends.min())
+        return None
+
 
 class GrowingSessions:
     """SESSION with changes as they come: rows enter at their own time, and leave together when their session is over,
@@ -252,6 +292,28 @@ class GrowingSessions:
         ends = rows.times + self.window.gap_us
         data = _in_windows(rows.data, starts[~old], ends, self.window.zone)
         return Entered(Rows(data, rows.times), deaths[~old], all_serials[over & old], deaths[over & old])
+
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = KeyedState()
+        for rows in self._open:
+            serials: Int64s = rows.data.column(_SERIAL.name).to_numpy()
+            state.rows["open"] = KeyedRows.of(keys_of(rows.data), rows.data, times=rows.times, serials=serials)
+        for rows in self._shape:
+            state.rows["shape"] = KeyedRows.of(np.empty(0, np.int64), rows.data)
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        if "shape" in state.rows:
+            self._shape = [Rows(state.rows["shape"].data, np.empty(0, np.int64))]
+        rows = state.rows.get("open")
+        if rows is None or len(rows) == 0:
+            return NumberedAnew(*numbered)
+        anew = NumberedAnew(rows, *numbered)
+        rows = anew.of(rows).sorted_by("serials")
+        last = rows.data.num_columns - 1
+        data = rows.data.remove_column(last).append_column(_SERIAL, pa.array(rows.numbers["serials"]))
+        self._open = [Rows(data, rows.numbers["times"])]
+        return anew
 
     def _ends_of(self, rows: Rows) -> tuple[Int64s, Int64s]:
         return session_windows(rows.times, _partitions(rows, self.window), self.window.gap_us)
@@ -339,6 +401,20 @@ class Blocks:
         # Blocks of two partitions may be mixed: rows come in the order in which they enter, then as they came.
         enters = enters[np.argsort(births[enters], kind="stable")]
         return Rows(rows.data.take(pa.array(enters)), births[enters]) if enters.size else None
+
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = KeyedState()
+        for rows in self._parts:
+            state.rows["waiting"] = KeyedRows.of(keys_of(rows.data), rows.data, times=rows.times)
+        return state
+
+    def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
+        rows = state.rows.get("waiting")
+        if rows is not None and len(rows):
+            rows = rows.sorted_by("times")
+            self._parts = [Rows(rows.data, rows.numbers["times"])]
+            self._partitions = self._numbering.of([rows.data.column(name) for name in self.window.partition_by])
+        return None
 
 
 def block_births(times: Int64s, partitions: Int64s, slide: int) -> Int64s:

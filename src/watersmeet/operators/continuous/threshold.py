@@ -14,7 +14,7 @@ from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, no_changes
-from watersmeet.operators.continuous.node import Node, next_event_below
+from watersmeet.operators.continuous.node import Divides, Node, keys_below, next_event_below, shown_keys
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.set_operation import Held
@@ -22,6 +22,7 @@ from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import threshold as kernel
 from watersmeet.operators.kernels.ordered import DONE, NEEDS_ROOM
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.strategy import Code, Comparison
 from watersmeet.plan.expressions import Column, Expression
 
@@ -52,7 +53,7 @@ class Events:
         return self.instants, self.kinds, self.groups, self.codes, self.rows
 
 
-class Threshold:
+class Threshold(Divides):
     """The rows that compare as asked with the value of their key, as the columns asked for. Both inputs are changes; of
     a key there is at most one value at a time. NULL, like no value, compares with nothing."""
 
@@ -103,6 +104,9 @@ class Threshold:
 
     def next_event(self) -> int:
         return next_event_below(self)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return shown_keys(self.columns, keys_below(self._rows.node, key))
 
     def take(self, until: int) -> Delta:
         self._rows.take(until)

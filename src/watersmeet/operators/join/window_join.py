@@ -32,7 +32,7 @@ from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us, reach_of
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
-from watersmeet.operators.keyed_state import KeyedRows, KeyedState, numbered_anew
+from watersmeet.operators.keyed_state import KeyedState, NumberedAnew
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import Deaths, counts_together
@@ -349,30 +349,30 @@ class WindowJoin(Counting):
         known = key.codes.get(alias) in self.layout.code_positions[alias]
         return None if known else f"the rows of {alias} that a join keeps do not tell the key"
 
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return key.shown_in(self.columns, self.windows.streams)
+
     def divided(self, key: PartitionKey) -> KeyedState:
         """The rows of its windows. What it measured is left behind, and routes are those that the plan begins with."""
         state = KeyedState(counters={"counters": self.counters})
         for alias, store in self.window_stores.items():
             state.rows[f"window_stores.{alias}"] = store.keyed(self.layout.code_positions[alias][key.codes[alias]])
         for alias, window in self.row_windows.items():
-            state.rows[f"row_windows.{alias}"] = window.keyed(alias, key)
+            state.rows[f"row_windows.{alias}"] = window.keyed(partial(key.codes_of, alias))
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:
-        for alias, store in self.window_stores.items():
-            rows = state.rows[f"window_stores.{alias}"]
-            if alias in self.row_windows:
-                rows = self._counted_anew(alias, rows, state)
-            store.take_over(rows)
-        for alias in self.row_windows.keys() - self.window_stores.keys():
-            self._counted_anew(alias, state.rows[f"row_windows.{alias}"], state)
-        self.keeping.restored(BEGINNING_US)
-        self.keeping.count_on(state.counters.get("counters", self.counters))
-
-    def _counted_anew(self, alias: str, rows: KeyedRows, state: KeyedState) -> KeyedRows:
-        (rows, counted), serial = numbered_anew("serials", ["times"], rows, state.rows[f"row_windows.{alias}"])
-        self.row_windows[alias].take_over(counted, serial)
-        return rows
+        told = ((alias, state.rows.get(f"window_stores.{alias}")) for alias in self.window_stores)
+        stored = {alias: rows for alias, rows in told if rows is not None}
+        for alias, window in self.row_windows.items():
+            counted = state.rows[f"row_windows.{alias}"]
+            anew = NumberedAnew(counted, *(stored[one] for one in stored if one == alias))
+            window.take_over(counted, anew)
+            if alias in stored:
+                stored[alias] = anew.of(stored[alias])
+        for alias, rows in stored.items():
+            self.stores[alias].take_over(rows)
+        self.keeping.count_on(state.counters.get("counters", Counters()))
 
     # ---- and routes change ------------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from watersmeet.operators.few_rows import FEW, Cells
 from watersmeet.operators.join.hash_index import HashIndex
 from watersmeet.operators.join.positions import MOST_ROWS, check_positions
 from watersmeet.operators.join.sorted_index import SortedIndex
-from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.kernels.rows import disorder, old_rows
+from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.payload import Positions, moved, payload_column, picked
 
 MIN_CAPACITY = 1024

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, merged, no_changes
-from watersmeet.operators.continuous.node import Node, Unary
+from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.frames import Named
 from watersmeet.operators.continuous.over.partitions import Partitions
@@ -21,6 +21,7 @@ from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.kernels import frames as kernel
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.over import TopRows
 from watersmeet.plan.expressions import Column, Expression
 
@@ -48,7 +49,7 @@ class Members:
     noticed: Int64s | None
 
 
-class OverChanging(Unary):
+class OverChanging(Divides, Unary):
     """All functions have one PARTITION BY and ORDER BY. Rows that they leave equal go by all their columns."""
 
     STATE = ("child", "numbers", "ids", "rows", "_partition", "_alive", "_shown", "_sizes", "_next")
@@ -92,6 +93,9 @@ class OverChanging(Unary):
     def nbytes(self) -> int:
         arrays = (self._partition, self._alive, self._shown, self._sizes)
         return self.numbers.nbytes + self.ids.nbytes + self.rows.nbytes + sum(array.nbytes for array in arrays)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        return shown_keys(self.columns, keys_below(self.child, key))
 
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
