@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tests.relays import Batch, Relay, shown
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keyed_state import KeyedState, merge, split
+from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.repartition import merge, split
 from watersmeet.operators.saving import Saved
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
 
@@ -25,10 +27,11 @@ class Partitioned:
 
     relay: Relay
 
-    def __post_init__(self) -> None:
-        self.key = choose_partition_key(self.relay.plan)
+    @cached_property
+    def key(self) -> PartitionKey | None:
+        return choose_partition_key(self.relay.plan)
 
-    @property
+    @cached_property
     def undivided(self) -> str | None:
         """Why one part holds everything, if one does."""
         if self.key is None:

@@ -22,10 +22,11 @@ from tests.runners import bound_plan
 from tests.states import BATCHES, KINDS, SAVED_AFTER, relay_of
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.keyed_state import merge
+from watersmeet.operators.repartition import merge
 
-few = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-NUMBERS = (2, 3, 7)
+few = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+# By how many parts each batch is taken.
+WAYS = [(1, 1, 1, 2, 1, 1), (1, 1, 1, 3, 7, 2), (2, 3, 1, 7, 7, 1)]
 # The kinds whose state does not divide, and why. Any other does.
 NO_KEY = "no key keeps together what belongs together"
 DEFAULT = "the state of {} does not divide by key"
@@ -66,22 +67,22 @@ def test_what_does_not_divide_says_why(kind: str) -> None:
     assert Partitioned(relay_of(kind)).undivided == UNDIVIDED.get(kind)
 
 
-@pytest.mark.parametrize("parts", NUMBERS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_parts_of_a_state_answer_what_it_would(kind: str, parts: int) -> None:
+@pytest.mark.parametrize(("kind", "ways"), [(kind, ways) for kind in KINDS for ways in WAYS if kind not in UNDIVIDED])
+def test_parts_of_a_state_answer_what_it_would(kind: str, ways: tuple[int, ...]) -> None:
+    """Each batch is taken by so many parts, which between them hold what those before held: one is split, several that
+    ran apart are merged, and split anew."""
     relay = relay_of(kind)
     batches = list(relay.batches(BATCHES))
-    ways = [1] * SAVED_AFTER + [parts] * (BATCHES - SAVED_AFTER)
     expected = answered_at_once(relay, batches)
     assert answered_in_parts(relay, batches, ways) == expected
     assert any(expected[SAVED_AFTER:])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_parts_that_ran_apart_are_merged_and_split_anew(kind: str) -> None:
+@pytest.mark.parametrize("kind", UNDIVIDED)
+def test_of_what_does_not_divide_one_part_holds_all(kind: str) -> None:
     relay = relay_of(kind)
     batches = list(relay.batches(BATCHES))
-    assert answered_in_parts(relay, batches, [2, 3, 1, 7, 2, 1]) == answered_at_once(relay, batches)
+    assert answered_in_parts(relay, batches, WAYS[-1]) == answered_at_once(relay, batches)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,7 +137,7 @@ def _inside(thing: Any) -> Iterator[Any]:
 
 # ---- random queries -------------------------------------------------------------------------------------------------
 
-WAYS = st.lists(st.sampled_from([1, 2, 3, 7]), min_size=5, max_size=5)
+ANY_WAY = st.lists(st.sampled_from([1, 2, 3, 7]), min_size=5, max_size=5)
 
 
 def goes_on_in_parts(relay: Relay, ways: list[int]) -> None:
@@ -145,15 +146,15 @@ def goes_on_in_parts(relay: Relay, ways: list[int]) -> None:
 
 
 @few
-@given(strategies.cases(), WAYS)
+@given(strategies.cases(), ANY_WAY)
 def test_random_joins(case: strategies.Case, ways: list[int]) -> None:
     refuse_contradictions(case)
     assume(any(len(source.table) for source in case.sources if source.time is not None))
     goes_on_in_parts(Relay(bound_plan(case.sql, case.sources), case.sources), ways)
 
 
-@settings(few, max_examples=50 * EFFORT)
-@given(continuous_strategies.cases(), WAYS, st.sampled_from(("auto", "ita", "tpa", "nta")))
+@settings(few, max_examples=20 * EFFORT)
+@given(continuous_strategies.cases(), ANY_WAY, st.sampled_from(("auto", "ita", "tpa", "nta")))
 def test_random_continuous_queries(case: continuous_strategies.Case, ways: list[int], pipeline: str) -> None:
     assume(any(len(source.table) for source in case.sources if source.name in case.query))
     try:
@@ -165,7 +166,7 @@ def test_random_continuous_queries(case: continuous_strategies.Case, ways: list[
 
 
 @few
-@given(outer_cases(), WAYS)
+@given(outer_cases(), ANY_WAY)
 def test_random_trees_of_joins_with_rows_left_over(case: OuterCase, ways: list[int]) -> None:
     plan = planned(case)
     assume(any(len(source.table) for source in case.sources))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,10 @@ from watersmeet.operators.counters import Counters as Counters
 from watersmeet.operators.few_rows import Cells, cells_of
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
-from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.saving import Saved, load_state, state_of
+
+if TYPE_CHECKING:  # it computes keys, and many read rows who compute nothing
+    from watersmeet.operators.partition_key import PartitionKey
 
 Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]

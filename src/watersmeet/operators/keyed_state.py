@@ -1,7 +1,7 @@
 """What an operator holds as rows with keys, so that any number of operators of the same plan can hold it between them.
 
 `operator.keyed_state(key)` gives it, `operator.take_over(state)` brings a fresh operator there. In between, `split` and
-`merge` are functions of such states alone, at rest as well as live:
+`merge` (repartition.py) are functions of such states alone, at rest as well as live:
 
     rows       go where their keys are placed (kernels/spread), as new rows of the same key do
     counters   stay with the first part; merged, they come together as the table of metrics says of buckets
@@ -18,7 +18,6 @@ What only follows from other state is not here; who takes over works it out.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -26,12 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.errors import DataError
-from watersmeet.operators.codes import Codes
-from watersmeet.operators.counters import Counters, counted_together
-from watersmeet.operators.kernels.spread import coordinates, grouped
+from watersmeet.operators.counters import Counters
 from watersmeet.operators.saving import Saved, load_state, state_of
 
+Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 DIVIDED = ("rows", "counters", "totals", "latest", "earliest")
 NO_COLUMNS = pa.RecordBatch.from_arrays([], [])
@@ -118,76 +115,6 @@ class KeyedState:
 def _unquoted(word: str) -> str:
     """A name as it was before `saving.word_of` made it part of another."""
     return str(json.loads(word)) if word.startswith('"') else word
-
-
-# ---- n parts of one, and one of n -----------------------------------------------------------------------------------
-
-
-def split(state: KeyedState, parts: int) -> list[KeyedState]:
-    """The same state in so many parts, each with the rows of the keys that are placed there."""
-    cut = {name: _cut(rows, parts) for name, rows in state.rows.items()}
-    found = [
-        KeyedState({name: pieces[i] for name, pieces in cut.items()}, latest=state.latest, earliest=state.earliest)
-        for i in range(parts)
-    ]
-    first = replace(state, rows=found[0].rows)
-    return [first, *found[1:]]
-
-
-def _cut(rows: KeyedRows, parts: int) -> list[KeyedRows]:
-    order, starts = grouped(coordinates(rows.keys, parts), parts)
-    return [rows.take(order[starts[i] : starts[i + 1]]) for i in range(parts)]
-
-
-def merge(states: Sequence[KeyedState]) -> KeyedState:
-    """What several parts hold, as one."""
-    whole, whole_rows = _only_whole(states)
-    return KeyedState(
-        {name: _together([one.rows.get(name) for one in states]) for name in _names(states, "rows")},
-        _by_name(states, "counters", counted_together),
-        _by_name(states, "totals", sum),
-        _by_name(states, "latest", max),
-        _by_name(states, "earliest", min),
-        whole,
-        whole_rows,
-    )
-
-
-def _names(states: Sequence[KeyedState], kind: str) -> list[str]:
-    return list(dict.fromkeys(name for one in states for name in getattr(one, kind)))
-
-
-def _by_name(states: Sequence[KeyedState], kind: str, together: Callable[[list[Any]], Any]) -> dict[str, Any]:
-    """What is not there in a part, or None there, it does not speak of."""
-    found: dict[str, Any] = {}
-    for name in _names(states, kind):
-        known = [value for one in states if (value := getattr(one, kind).get(name)) is not None]
-        found[name] = together(known) if known else None
-    return found
-
-
-def _together(parts: Sequence[KeyedRows | None]) -> KeyedRows:
-    """The rows of all parts, each with the number of its part."""
-    held = [(i, rows) for i, rows in enumerate(parts) if rows is not None]
-    full = [(i, rows) for i, rows in held if len(rows)] or held[:1]
-    first = full[0][1]
-    numbers = {name: np.concatenate([rows.numbers[name] for _, rows in full]) for name in first.numbers}
-    data = pa.concat_batches([rows.data for _, rows in full]) if first.data.num_columns else first.data
-    origins = np.concatenate([np.full(len(rows), i, np.int64) for i, rows in full])
-    return KeyedRows(np.concatenate([rows.keys for _, rows in full]), origins, numbers, data)
-
-
-def _only_whole(states: Sequence[KeyedState]) -> tuple[dict[str, Any], int]:
-    """The one part that holds what does not divide; those that hold no row of it have only kept time."""
-    held = [i for i, one in enumerate(states) if one.whole_rows]
-    if len(held) > 1:
-        raise DataError(
-            f"parts {' and '.join(map(str, held))} of a state cannot be merged: both hold rows of an operator whose "
-            "state does not divide by key",
-            hint="send all rows of such a query to one part",
-        )
-    chosen = held[0] if held else next((i for i, one in enumerate(states) if one.whole), 0)
-    return states[chosen].whole, states[chosen].whole_rows
 
 
 # ---- numbers of rows ------------------------------------------------------------------------------------------------
