@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +20,22 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     Path("logs").mkdir()
     Path("logs/a.log").write_text("2026-01-01T12:00:00 all well\n2026-01-01T12:00:02 an error of a\n")
     Path("logs/b.log").write_text("2026-01-01T12:00:01 another error\n2026-01-01T12:00:03 half a li")
-    (text,) = (text for language, text in blocks(ROOT / "CONTRIBUTING.md") if language == "python")
-    names: dict[str, Any] = {}
-    exec(text, names)
-    yield names, capsys.readouterr().out
+    text, test = (text for language, text in blocks(ROOT / "CONTRIBUTING.md") if language == "python")
+    Path("logs.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = vars(import_module("logs"))
+    yield names, capsys.readouterr().out, test
+    sys.modules.pop("logs")
     registry.forget("logs")
 
 
 def test_it_answers_over_lines_that_are_whole(shown: Any) -> None:
-    _, printed = shown
+    _, printed, _ = shown
     assert printed == "['another error', 'an error of a']\n"
 
 
 def test_it_goes_on_with_what_comes_and_gives_the_same_again(shown: Any) -> None:
-    names, _ = shown
+    names, _, _ = shown
     stream = names["session"].catalog.find("log")
     reader = reader_of(stream)
     found = []
@@ -46,3 +50,10 @@ def test_it_goes_on_with_what_comes_and_gives_the_same_again(shown: Any) -> None
     again = reader_of(stream)
     for where, lines in found:
         assert again.again(where).rows["line"].to_pylist() == lines
+
+
+def test_it_keeps_the_contract_as_the_test_beside_it_says(shown: Any) -> None:
+    _, _, test = shown
+    tests: dict[str, Any] = {}
+    exec(test, tests)
+    tests["test_it_keeps_the_contract"]()

@@ -18,7 +18,7 @@ CREATE SINK found WITH (sink = 'json', path = 'found.json') AS SELECT line FROM 
 
 def connector_of_contributing() -> str:
     """What CONTRIBUTING shows, up to where it is used."""
-    (text,) = (text for language, text in blocks(ROOT / "CONTRIBUTING.md") if language == "python")
+    text, _ = (text for language, text in blocks(ROOT / "CONTRIBUTING.md") if language == "python")
     return text.partition("session =")[0]
 
 
