@@ -16,7 +16,7 @@ import pyarrow as pa
 from benchmarks.harness import Figure, figure, report
 from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
 from watersmeet.operators.continuous.aggregates.contract import Int64s
-from watersmeet.operators.continuous.top_k_window import TopKWindow
+from watersmeet.operators.continuous.top_k import TopKWindow
 from watersmeet.plan.expressions import Aggregate, Column, Literal
 from watersmeet.plan.functions import aggregate_type
 

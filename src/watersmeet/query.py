@@ -16,9 +16,9 @@ from watersmeet.errors import OptionError, UnsupportedError, WatersmeetError
 from watersmeet.model.arriving import Arrivals, with_moments
 from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.plan.brought import brought_in
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.plan.user_functions import brought_in
 from watersmeet.runtime.lasting import Interval, Lasting, Sink, lasting
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import polars
 
     from watersmeet.advise import Advice
-    from watersmeet.explain.told_plan import ToldPlan
+    from watersmeet.explain.explaining import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
     from watersmeet.hosts.local.fed_query import OnLate

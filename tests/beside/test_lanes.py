@@ -19,7 +19,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.saving import load_state, state_of
 from watersmeet.runtime.clock import QueryClock
-from watersmeet.testing.hand_clock import HandClock
+from watersmeet.testing.trial import HandClock
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US

@@ -24,11 +24,11 @@ from tests.conformance.h02_harness import (
 )
 from watersmeet.model.windows import directed_window, pair_window, path_window, single_window
 from watersmeet.papers.joins.contract import Algorithm
+from watersmeet.papers.joins.h02 import RippleJoin, XJoin
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.merge_join import MergeJoin, SweepError
 from watersmeet.papers.joins.periods import merge_windows
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
-from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
 
 A, B, C, D, E = range(5)

@@ -24,10 +24,10 @@ from tests.conformance.h02_harness import (
 )
 from watersmeet.papers.joins.contract import Algorithm, ArrivedRows
 from watersmeet.papers.joins.description import JoinDescription
+from watersmeet.papers.joins.h02 import RippleJoin, XJoin
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
-from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
 
 Make = Callable[[JoinDescription, Rng], Algorithm]

@@ -27,11 +27,11 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import single_window
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.papers.joins.contract import ArrivedRows, Work
+from watersmeet.papers.joins.h02 import RippleJoin, XJoin
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
-from watersmeet.papers.joins.kernels.turns import alternate
+from watersmeet.papers.joins.kernels.pipeline import alternate
 from watersmeet.papers.joins.merge_join import MergeJoin
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
-from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
 
 COMPARE = {

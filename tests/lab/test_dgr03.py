@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from watersmeet.lab.experiment import Experiment, ExperimentTrial, Result
-from watersmeet.lab.judge import judge
+from watersmeet.lab.experiment import Experiment, ExperimentTrial, Result, judge
 from watersmeet.lab.papers.dgr03 import EXPERIMENTS
 from watersmeet.lab.papers.dgr03.figures_3_to_5 import MODEL
 

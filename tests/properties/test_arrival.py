@@ -19,7 +19,7 @@ from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.operators.answers import as_batch
 from watersmeet.reference.join import answer
-from watersmeet.testing.hand_clock import HandClock
+from watersmeet.testing.trial import HandClock
 
 START_US = 1_767_225_600_000_000
 HALF_SECOND_US = 500_000

@@ -15,8 +15,7 @@ import pytest
 from tests.serve.serving import Client, Life, row
 from watersmeet.io import too_many_files
 from watersmeet.io.too_many_files import tried_again
-from watersmeet.serve.limits import Limits
-from watersmeet.serve.open_files import fitted
+from watersmeet.serve.limits import Limits, fitted
 
 SCRIPT = """
 CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');

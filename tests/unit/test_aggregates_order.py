@@ -19,7 +19,7 @@ from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.dictionary import Dictionary
 from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
-from watersmeet.operators.continuous.top_k_window import TopKWindow
+from watersmeet.operators.continuous.top_k import TopKWindow
 from watersmeet.operators.kernels.ordered import (
     HEIGHT,
     KIDS,

@@ -26,7 +26,7 @@ ONE_CALL = """
 import sys, numpy as np
 from watersmeet.compiling import places
 {before}
-from watersmeet.operators.kernels.counting import nth_later
+from watersmeet.operators.kernels.spread import nth_later
 from watersmeet.operators.kernels.rows import disorder
 assert disorder(np.array([5, 3, 9]), 4) == (2, 9)
 print("found" if sum(disorder._cache_hits.values()) else "compiled")

@@ -18,9 +18,9 @@ from tests.runners import Source, bound_plan
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.chains import link, move
-from watersmeet.operators.kernels.counting import nth_later
 from watersmeet.operators.kernels.hashing import combine, finish, hash_bytes
 from watersmeet.operators.kernels.rows import disorder
+from watersmeet.operators.kernels.spread import nth_later
 from watersmeet.operators.kernels.walk import first_at_least, next_inside
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Join, Project

@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from watersmeet.errors import DataError, SetupError
+from watersmeet.lab.arguments import static
 from watersmeet.lab.static import static_command
-from watersmeet.lab.static_arguments import static
 
 
 @pytest.fixture

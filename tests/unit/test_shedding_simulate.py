@@ -11,8 +11,7 @@ from tests.unit.shedding_strategies import EXAMPLE, at_any_time, on_ticks, zipf
 from watersmeet.errors import DataError
 from watersmeet.papers.shedding.arrivals import Arrivals, Numbers, arrivals, one_per_tick
 from watersmeet.papers.shedding.optimum import Allocation, optimum, sizes_of
-from watersmeet.papers.shedding.simulate import Policy, simulate
-from watersmeet.papers.shedding.statistics import Probabilities, given, measured
+from watersmeet.papers.shedding.simulate import Policy, Probabilities, given, measured, simulate
 
 POLICIES: tuple[Policy, ...] = ("rand", "prob", "life")
 ALLOCATIONS: tuple[Allocation, ...] = ("fixed", "variable")

@@ -204,7 +204,7 @@ def test_a_full_disk_ends_the_run_in_one_sentence(monkeypatch: pytest.MonkeyPatc
     def full(*_: Any, **__: Any) -> Any:
         return Path("/dev/full").open("w+b", buffering=0)
 
-    monkeypatch.setattr("watersmeet.operators.keeping.on_disk.TemporaryFile", full)
+    monkeypatch.setattr("watersmeet.operators.keeping.spilling.TemporaryFile", full)
     query = session().sql(f"{QUERIES['two streams']} OPTIONS (memory = '{BOUND}', when_full = 'spill')")
     with pytest.raises(RunError, match=r"cannot be written to disk, in .*: No space left on device"):
         query.to_arrow()

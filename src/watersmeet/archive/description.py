@@ -14,9 +14,9 @@ import pyarrow as pa
 from watersmeet.archive.disk import reading, replace_file
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.model.catalog import Catalog, Stream, Table
-from watersmeet.plan.brought import brought_in
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.user_functions import brought_in
 
 FORMAT = 2
 FILE = "watersmeet.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,11 +14,11 @@ from watersmeet.checking.duckdb_expressions import InexpressibleError
 from watersmeet.checking.inputs import load, without
 from watersmeet.checking.recompute import DuckDB, Oracle, Reference, Row, Tables, need_duckdb, rows_of
 from watersmeet.checking.report import Difference, Report
-from watersmeet.checking.shared import shared_readings
 from watersmeet.errors import OptionError
 from watersmeet.model.time import times_of
+from watersmeet.model.windows import Each
 from watersmeet.operators.contract import Positions
-from watersmeet.plan.nodes import AT, OP, Plan, log_columns
+from watersmeet.plan.nodes import AT, OP, Join, Node, Over, Plan, View, children, log_columns
 from watersmeet.session import Query
 
 Progress = Callable[[int, int], None]
@@ -141,3 +141,31 @@ class _EngineAnswers:
 def _listed(row: Row, times: int) -> list[Row]:
     """A row as often as it is in the answer; one that was taken away before it was there is shown as such."""
     return [row] * times if times > 0 else [("taken away before it was there", *row[1:])] * -times
+
+
+def shared_readings(plan: Plan) -> tuple[str, ...]:
+    """What a check cannot show, as both answers go by it: the words whose meaning was settled when the query was read,
+    before anything was computed."""
+    return tuple(dict.fromkeys(word for node in _everything(plan.root) for word in _words(node)))
+
+
+def _everything(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children(node):
+        yield from _everything(child)
+
+
+def _words(node: Node) -> Iterator[str]:
+    if isinstance(node, Over):
+        yield "OVER"
+    if not isinstance(node, Join):
+        return
+    if node.kind in ("semi", "anti"):
+        yield "EXISTS and IN as joins"
+    if node.asof is not None:
+        yield "ASOF JOIN"
+    for one in node.inputs:
+        if isinstance(one.window, Each):
+            yield "UNNEST"
+        if isinstance(one.relation, View) and one.relation.name.startswith("subquery"):
+            yield "subqueries as joins"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ from watersmeet.explain.data import explain_data
 from watersmeet.explain.drawing import plan_svg, plan_tree
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
-from watersmeet.explain.told_plan import ToldPlan
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.optimizer.drop_alone import drop_alone
 from watersmeet.optimizer.plan_query import plan_query
@@ -26,6 +25,28 @@ from watersmeet.runtime.host import Host
 
 if TYPE_CHECKING:
     from watersmeet.explain.analyze import Analysis
+
+
+class ToldPlan(str):
+    """What EXPLAIN says, in the format that was asked for. It is text in every way, but shown as it is, not quoted."""
+
+    _picture: Callable[[], str] | None
+
+    __slots__ = ("_picture",)
+
+    @classmethod
+    def of(cls, text: str, picture: Callable[[], str] | None = None) -> ToldPlan:
+        """picture: makes a piece of HTML that shows the same, when somebody looks."""
+        told = cls(text)
+        told._picture = picture
+        return told
+
+    def __repr__(self) -> str:
+        return str(self).rstrip("\n")
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks."""
+        return None if self._picture is None else self._picture()
 
 
 def explained(plan: Plan, how: Explaining, host: Host) -> ToldPlan:

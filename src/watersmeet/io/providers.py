@@ -15,7 +15,7 @@ from watersmeet.model.stream_options import options_of
 
 Provider = Callable[[str, Mapping[str, str]], pa.Table]
 # Where the function is that takes what follows the colon and the options of WITH, and gives the rows.
-PROVIDERS: dict[str, str] = {"lab": "watersmeet.lab.sources:workload_table"}
+PROVIDERS: dict[str, str] = {"lab": "watersmeet.lab.workloads:workload_table"}
 # Options that say how rows are taken, not which ones they are; a rate may be both.
 NOT_FOR_PROVIDERS = ((options_of("stream", "files") - {"path"}) | {"maxfilespertrigger"}) - {"rate"}
 

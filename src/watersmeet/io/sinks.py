@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.committing_sink import CommittingSink
+from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.opening import open_sink
 from watersmeet.io.connectors.registry import connector_of, known_sinks
 from watersmeet.io.console import ConsoleSink
@@ -190,3 +190,39 @@ def _start(path: Path, kind: str) -> Path:
             hint="give a folder as path; append then adds a file to it",
         )
     return path
+
+
+COMMIT_ROWS = 1 << 18
+
+
+class CommittingSink:
+    """A sink of numbered batches for a run without a checkpoint: rows are committed as they come, so many at a time.
+
+    What was committed stays if the run fails later: where others read along, nothing can be taken back.
+    """
+
+    def __init__(self, sink: NumberedSink) -> None:
+        self._sink = sink
+        self._number = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._waiting.append(batch)
+            self._rows += batch.num_rows
+        if self._rows >= COMMIT_ROWS:
+            self._commit()
+
+    def close(self) -> None:
+        if self._waiting:
+            self._commit()
+        self._sink.close()
+
+    def abort(self) -> None:
+        self._sink.close()
+
+    def _commit(self) -> None:
+        self._sink.commit(self._number, self._waiting)
+        self._number += 1
+        self._waiting, self._rows = [], 0

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from watersmeet.errors import SetupError
-from watersmeet.lab.errors_arguments import errors
-from watersmeet.lab.static_arguments import static
+from watersmeet.lab.arguments import errors, static
 
 app = typer.Typer(
     name="lab",

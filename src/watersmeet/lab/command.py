@@ -138,8 +138,7 @@ def write(results: Path, docs: Path, say: Say) -> None:
 
 def list_workloads(names: Sequence[str], say: Say) -> None:
     """A line for each workload; for those that are named, also their streams, columns and parameters."""
-    from watersmeet.lab.sources import find_workload
-    from watersmeet.lab.workloads import WORKLOADS
+    from watersmeet.lab.workloads import WORKLOADS, find_workload
 
     for one in [find_workload(name) for name in names]:
         say(fitted(f"lab:{one.name}: {one.about}"))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from watersmeet.errors import DataError
+
 Scale = Literal["small", "paper", "10x", "100x"]
 SCALES: tuple[Scale, ...] = ("small", "paper", "10x", "100x")
 Verdict = Literal["reproduced", "reproduced with a difference", "not reproduced"]
@@ -134,3 +136,23 @@ class Experiment:
         if any(check.essential for check in failed):
             return "not reproduced"
         return "reproduced with a difference" if failed else "reproduced"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    verdict: Verdict
+    held: tuple[Check, ...]
+    failed: tuple[Check, ...]
+
+
+def judge(experiment: Experiment, result: Result) -> Judgement:
+    """Look at the numbers only. Numbers that the checks cannot read are of another version of the experiment."""
+    try:
+        held = tuple(check for check in experiment.checks if check.holds(result))
+        verdict = experiment.verdict(result)
+    except (LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"the checks of {experiment.id} cannot read its numbers ({type(error).__name__}: {error})",
+            hint=f"measure them again: watersmeet lab run {experiment.id} --force",
+        ) from error
+    return Judgement(verdict, held, tuple(check for check in experiment.checks if check not in held))

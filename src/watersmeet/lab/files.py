@@ -7,7 +7,7 @@ from pathlib import Path
 
 from watersmeet.errors import OptionError, SinkError
 from watersmeet.io.sinks import sink_from_options
-from watersmeet.lab.sources import find_workload
+from watersmeet.lab.workloads import find_workload
 
 
 def write_files(

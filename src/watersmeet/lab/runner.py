@@ -10,9 +10,8 @@ from typing import Literal
 
 from watersmeet.errors import SetupError
 from watersmeet.lab import store
-from watersmeet.lab.experiment import Experiment, ExperimentTrial
+from watersmeet.lab.experiment import Experiment, ExperimentTrial, Judgement, judge
 from watersmeet.lab.jobs import Job, is_current
-from watersmeet.lab.judge import Judgement, judge
 from watersmeet.lab.provenance import as_text, commit, fingerprint, machine, modules_behind
 from watersmeet.lab.reach import imports_watched
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
+from watersmeet.model.casts import cast, try_cast
 from watersmeet.model.types import sql_type
 from watersmeet.operators.scalar import (
     arithmetic,
     calendar,
-    casts,
     characters,
     comparisons,
     digests,
@@ -41,9 +41,16 @@ EventTimes = Callable[[], pa.Array]
 # NULL in any argument of these makes the result NULL.
 _FAMILIES = (
     arithmetic, numbers, text, pieces, characters, regex, formatting, digests, json_texts, instants, calendar,
-    time_texts, lists, subscripts, casts,
+    time_texts, lists, subscripts,
 )  # fmt: skip
-_STRICT: dict[str, Function] = {name: function for one in _FAMILIES for name, function in one.FUNCTIONS.items()}
+# Constants are cast as columns are.
+_CASTS: dict[str, Function] = {
+    "cast": lambda args, call: cast(args[0], call.type),
+    "try_cast": lambda args, call: try_cast(args[0], call.type),
+}
+_STRICT: dict[str, Function] = _CASTS | {
+    name: function for one in _FAMILIES for name, function in one.FUNCTIONS.items()
+}
 _LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT, **subscripts.LENIENT}
 
 

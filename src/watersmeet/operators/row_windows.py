@@ -17,7 +17,7 @@ from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.model.windows import RowsWindow, SteppedRows
 from watersmeet.operators.codes import encode
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.kernels.counting import nth_later
+from watersmeet.operators.kernels.spread import nth_later
 from watersmeet.operators.keyed_state import KeyedRows, NumberedAnew
 from watersmeet.operators.partition_key import KeysOf, PartitionKey
 

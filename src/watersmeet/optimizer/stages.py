@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from watersmeet.optimizer.check_method import check_method
+from dataclasses import replace
+
+from watersmeet.errors import OptionError
 from watersmeet.optimizer.choose_routes import choose_routes
 from watersmeet.optimizer.choose_settings import choose_settings
 from watersmeet.optimizer.classify_predicates import classify_predicates
 from watersmeet.optimizer.close_equalities import close_equalities
-from watersmeet.optimizer.estimate_rows import estimate_rows
-from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
+from watersmeet.optimizer.describe import Description
+from watersmeet.physical.strategy import JoinStatistics, JoinStrategy, Route, Step
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
+
+
+def check_method(strategy: JoinStrategy) -> JoinStrategy:
+    """Refuse an algorithm that cannot run the join: a hash join finds every input by a key."""
+    if strategy.method.kind.needs_keys:
+        for route in strategy.routes:
+            for d, step in enumerate(route.steps):
+                if not step.equalities:
+                    raise _no_key(strategy.method.algorithm, route, d, step)
+    return strategy
+
+
+def _no_key(algorithm: str, route: Route, d: int, step: Step) -> OptionError:
+    known = " and ".join(route.visits[: d + 1])
+    return OptionError(
+        f"option join = {algorithm!r} needs an equality for every input, but a new row of {route.origin} that knows "
+        f"{known} finds {step.stream} by none",
+        hint="use join = 'hybrid', which scans where there is no equality, or join = 'nested_loop'",
+        option="join",
+    )
+
+
+def estimate_rows(strategy: JoinStrategy) -> JoinStrategy:
+    """How many rows each store will hold, for EXPLAIN; nothing is assumed here."""
+    return replace(strategy, rows_kept=Description(strategy).known_rows)
+
 
 # Costs need all equalities, orders need the buckets, and only routes show whether every input has a key.
 STAGES = (

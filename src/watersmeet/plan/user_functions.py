@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.plain_types import is_known
 from watersmeet.model.types import arrow_type, common_type, family, sql_type
 from watersmeet.model.zones import entering_type
@@ -133,3 +134,21 @@ def _type(kind: Kind, name: str, what: str, given: object) -> pa.DataType:
 
 def _example(kind: Kind, name: str) -> str:
     return f"write session.{kind}({name!r}, f, ['BIGINT'], 'DOUBLE'), or def f(x: int) -> float"
+
+
+def brought_in(plan: Any) -> dict[str, UserFunction]:
+    """The functions of users that a plan calls, by name in lower case, as a catalog has them. All parts of a plan are
+    looked at, whatever kinds there are."""
+    return {one.name.lower(): one for one in _found(plan)}
+
+
+def _found(thing: Any) -> Iterator[UserFunction]:
+    if isinstance(thing, UserFunction):
+        yield thing
+    elif isinstance(thing, list | tuple):
+        for one in thing:
+            yield from _found(one)
+    # Streams and tables call nothing, and hold what is large.
+    elif is_dataclass(thing) and not isinstance(thing, Stream | Table):
+        for field in fields(thing):
+            yield from _found(getattr(thing, field.name))

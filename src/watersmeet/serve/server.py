@@ -16,9 +16,8 @@ from watersmeet.serve.app import make_app
 from watersmeet.serve.guard import is_loopback
 from watersmeet.serve.history import EVERY_S
 from watersmeet.serve.http_error import busy
-from watersmeet.serve.limits import Limits
+from watersmeet.serve.limits import MOST_ACCEPTED, Limits, allowed_files, fitted
 from watersmeet.serve.listeners import Listeners
-from watersmeet.serve.open_files import MOST_ACCEPTED, allowed_files, fitted
 from watersmeet.serve.served import Served
 
 BACKLOG = 1024

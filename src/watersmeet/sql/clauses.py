@@ -9,7 +9,6 @@ from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
-from watersmeet.sql.deduplication import DeduplicationParser
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
@@ -35,6 +34,7 @@ from watersmeet.sql.syntax import (
     UnnestSyntax,
     WindowFunction,
 )
+from watersmeet.sql.window_functions import DeduplicationParser
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,

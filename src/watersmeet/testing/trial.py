@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,10 +23,31 @@ from watersmeet.model.catalog import Relation, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, interval_us
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.testing.difference import difference, rows_told
-from watersmeet.testing.hand_clock import HandClock
 from watersmeet.testing.rows import Row, dated, expected_rows, given_rows, on_day
+
+SECOND_US = 1_000_000
+
+
+class HandClock:
+    """A clock on the wall that stands still until it is moved: what a run goes by to tell silence and the future."""
+
+    def __init__(self, today_us: int) -> None:
+        self._passed_us, self._began_us = 0, today_us
+
+    def now_s(self) -> float:
+        return self._passed_us / SECOND_US
+
+    def today_us(self) -> int:
+        return self._began_us + self._passed_us
+
+    def move(self, us: int) -> None:
+        self._passed_us += us
+
+    def wait(self, events: SimpleQueue[Any], seconds: float | None) -> None:
+        raise AssertionError("nobody waits by a clock that is moved by hand")
 
 
 class Trial:
@@ -197,3 +220,13 @@ def _to_be_pushed(plan: Plan, tables: Mapping[str, Any]) -> Plan:
 def _datetime(us: int) -> datetime:
     found: datetime = np.datetime64(us, "us").item()
     return found
+
+
+def queries_of(script: str | Path) -> dict[str, Query]:
+    """The queries of a SQL file by name: that of their sink, or without one their place, as 'query 2'.
+
+    script: its path, or its text. Streams and tables that say their columns are not looked for.
+    """
+    is_path = isinstance(script, Path) or ("\n" not in script.strip() and script.strip().lower().endswith(".sql"))
+    text = Path(script).read_text(encoding="utf-8") if is_path else str(script)
+    return {job.name: Query(job.plan) for job in read_script(text, open_sources=False)}

@@ -9,8 +9,7 @@ from typing import Any
 from watersmeet.model.time import format_instant
 from watersmeet.plan.nodes import Join, Plan
 from watersmeet.why.asked import Asked, Picked, check_asked, join_of, pick
-from watersmeet.why.conditions import Meeting, shown_values
-from watersmeet.why.reasons import Reason
+from watersmeet.why.conditions import Meeting, Reason, shown_values
 from watersmeet.why.trial import Outcome, tried
 
 MOST_COLUMNS = 6  # of a row that is shown

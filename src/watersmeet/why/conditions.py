@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,17 @@ from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.plan.expressions import Call, Column, Expression, to_text, walk
 from watersmeet.plan.nodes import Input, Join
 from watersmeet.why.asked import Picked
-from watersmeet.why.reasons import Reason
+
+Kind = Literal["condition", "window", "expired", "late", "forgotten", "skipped", "elsewhere"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that keeps rows apart: a condition, a window, rows that came since, that one came too late, that
+    bounded memory let go of one; or something that only a run can tell."""
+
+    kind: Kind
+    text: str
 
 
 class Meeting:

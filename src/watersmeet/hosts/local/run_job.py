@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
 from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.run import LocalRun
-from watersmeet.hosts.local.watching import showing, telling
 from watersmeet.io.sinks import sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.board import Board
@@ -16,6 +15,8 @@ from watersmeet.runtime.final import check_final
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
+
+OnProgress = Callable[[Metrics], None]
 
 
 def run_job(
@@ -57,3 +58,23 @@ def run_job(
     if board is not None:
         board.end()
     return run.metrics
+
+
+def telling(run: LocalRun, board: Board, on_progress: OnProgress | None) -> OnProgress:
+    """Called with the numbers of a run: tells the board, then whoever is told otherwise."""
+
+    def told(metrics: Metrics) -> None:
+        board.batch(run.steps, run.busy_s, metrics)
+        if on_progress is not None:
+            on_progress(metrics)
+
+    return told
+
+
+def showing(run: LocalRun, board: Board, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answers on their way, and the board's beginning and end."""
+    board.begin()
+    for batch in batches:
+        board.answers(run.steps + 1, [batch])
+        yield batch
+    board.batch(run.steps, run.busy_s, run.metrics, is_last=True)

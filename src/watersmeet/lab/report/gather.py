@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import CatalogError
-from watersmeet.lab.experiment import Experiment, Scale
+from watersmeet.lab.experiment import Experiment, Judgement, Scale, judge
 from watersmeet.lab.jobs import is_current
-from watersmeet.lab.judge import Judgement, judge
 from watersmeet.lab.store import Record, records
 
 # The scale that is shown in full, if it was run: the paper's own before all others.

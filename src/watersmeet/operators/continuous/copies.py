@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.kernels.copies import expand
+from watersmeet.operators.kernels.multiset import expand
 
 FIRST_ROOM = 1024
 

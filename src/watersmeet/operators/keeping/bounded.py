@@ -26,13 +26,12 @@ from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.keeping.allocation import Allocation, check_size, least_size
-from watersmeet.operators.keeping.batches import moments_of
 from watersmeet.operators.keeping.contest import Contest
 from watersmeet.operators.keeping.input_queue import InputQueue
 from watersmeet.operators.keeping.lives import lives_of
 from watersmeet.operators.keeping.losses import LossAccount
 from watersmeet.operators.keeping.paced_door import PacedDoor
-from watersmeet.operators.keeping.pieces import parts_until, rounds
+from watersmeet.operators.keeping.pieces import moments_of, parts_until, rounds
 from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
 from watersmeet.operators.keeping.portions import Portions
 from watersmeet.operators.keeping.recall import PaneCounts

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.operators.keeping.kernels.ages import best_means
+from watersmeet.operators.keeping.kernels.priorities import best_means
 
 Bins = npt.NDArray[np.float64]
 

@@ -7,10 +7,27 @@ Results are rounded once: the nearest double, ties to even.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from watersmeet.compiling import kernel
-from watersmeet.operators.kernels.bits import bit_length
+
+
+@intrinsic
+def bit_length(typingctx: Any, word: Any) -> Any:
+    """How many bits a non-negative int64 has: 64 without its leading zeros."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # The 0 asks for a defined answer, 64, where no bit is set.
+        zeros = builder.ctlz(args[0], ir.IntType(1)(0))
+        return builder.sub(ir.IntType(64)(64), zeros)
+
+    return types.int64(types.int64), codegen
+
 
 # how a value is given: one word, except for decimals, which have two
 INTEGER, UNSIGNED, DECIMAL, FLOAT = range(4)

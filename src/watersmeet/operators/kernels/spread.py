@@ -1,4 +1,5 @@
-"""Keys to coordinates of a grid, independent of the hash that the window stores use; and rows by coordinate."""
+"""Keys to coordinates of a grid, independent of the hash that the window stores use; rows by coordinate, and the N-th
+next row of the same group, for ROWS windows over partitions."""
 
 from __future__ import annotations
 
@@ -31,3 +32,13 @@ def grouped(cells, count):
         order[at[cells[i]]] = i
         at[cells[i]] += 1
     return order, starts
+
+
+@kernel
+def nth_later(groups, group_count, n, times, never, out):
+    """out[i] = the time of the n-th row after i in i's group, or `never`. Groups are numbered from 0."""
+    rows, starts = grouped(groups, group_count)
+    for g in range(group_count):
+        for k in range(starts[g], starts[g + 1]):
+            later = k + n
+            out[rows[k]] = times[rows[later]] if later < starts[g + 1] else never

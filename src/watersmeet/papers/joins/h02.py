@@ -9,13 +9,48 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.papers.joins.contract import Algorithm
 from watersmeet.papers.joins.description import JoinDescription, describe
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
+from watersmeet.papers.joins.kernels import pipeline
 from watersmeet.papers.joins.merge_join import MergeJoin
+from watersmeet.papers.joins.output import OUTPUT_ROWS
 from watersmeet.papers.joins.periods import Windows
 from watersmeet.papers.joins.pipeline_join import PipelineJoin
 from watersmeet.papers.joins.pipelines import Turns
-from watersmeet.papers.joins.ripple import RippleJoin, XJoin
 from watersmeet.papers.joins.w_join import WJoin
 from watersmeet.physical.strategy import JoinStrategy
+
+# The baselines that H02 adapts to windows keep old rows until a periodic purge.
+PURGE_EVERY = 10_000  # H02 section 4.3, Figures 7 and 8
+
+
+class RippleJoin(WJoin):
+    """The ripple join: nested loops over everything kept of the other inputs (H02-B1)."""
+
+    def __init__(
+        self, description: JoinDescription, *, purge_every: int = PURGE_EVERY, output_rows: int = OUTPUT_ROWS
+    ) -> None:
+        super().__init__(description, purge_every=purge_every, output_rows=output_rows)
+
+
+class XJoin(HashPipelineJoin):
+    """The XJoin's part in memory (H02-B2): probes delete nothing, and every `purge_every` inputs all buckets are
+    looked over."""
+
+    def __init__(
+        self,
+        description: JoinDescription,
+        *,
+        order: Sequence[int] | None = None,
+        turns: Turns = "arrival",
+        buckets: int | None = None,
+        purge_every: int = PURGE_EVERY,
+        output_rows: int = OUTPUT_ROWS,
+    ) -> None:
+        super().__init__(
+            description, order=order, turns=turns, buckets=buckets, sweep_every=purge_every, output_rows=output_rows
+        )
+        for one in self.pipelines:
+            one.plan.table[pipeline.LAZY] = one.plan.table[pipeline.PURGE_ALL] = 1
+
 
 Name = Literal["w_join", "nlw", "hw", "merge", "ripple", "xjoin"]
 Class = type[WJoin] | type[PipelineJoin] | type[HashPipelineJoin] | type[MergeJoin]

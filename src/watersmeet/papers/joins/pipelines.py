@@ -13,7 +13,7 @@ from watersmeet.papers.joins.description import JoinDescription
 from watersmeet.papers.joins.horizon import Horizon, addresses, lift_silent
 from watersmeet.papers.joins.kernels import pipeline as kernel
 from watersmeet.papers.joins.kernels.nested import NEVER, UNREAD
-from watersmeet.papers.joins.kernels.turns import alternate
+from watersmeet.papers.joins.kernels.pipeline import alternate
 from watersmeet.papers.joins.output import JoinOutput, as_work
 from watersmeet.papers.joins.pipeline_plan import PipelinePlan
 

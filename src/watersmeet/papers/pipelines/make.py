@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from watersmeet.operators.continuous.delta import Delta, in_order
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.net import Net
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.sources import StreamSource
 from watersmeet.operators.waiting import Waiting
 from watersmeet.papers.pipelines.contract import PublishedOperator
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.from_scan import FromExpire, FromScan, WExpire, lasting
 from watersmeet.papers.pipelines.group_by import Contents, WGroupBy
-from watersmeet.papers.pipelines.leaving_first import LeavingFirst
 from watersmeet.papers.pipelines.network import Fifo, FifoNetwork
 from watersmeet.papers.pipelines.set_operations import Binary, WIntersect, WMinus, WUnion
 from watersmeet.physical.nodes import (
@@ -128,3 +128,19 @@ def _inputs(made: PublishedOperator) -> list[Fifo]:
         case _:
             below = []
     return [one for one in below if isinstance(one, Fifo)]
+
+
+class LeavingFirst(Unary):
+    """The log of an answer as all pipelines give it: of what happens at one instant, rows that leave come first. The
+    operators below tell it in the order in which they see it."""
+
+    netted = False
+    held_rows = 0
+    nbytes = 0
+
+    def __init__(self, child: Node) -> None:
+        super().__init__(child, child.schema)
+
+    def take(self, until: int) -> Delta:
+        delta = self.child.take(until)
+        return delta.take(in_order(delta.instants, delta.diffs))

@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
-from watersmeet.errors import SourceError, WatersmeetError
-from watersmeet.io.conform import plain_schema
+from watersmeet.errors import OptionError, SourceError, WatersmeetError
+from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.connectors.contract import TableOpening
 from watersmeet.io.connectors.lake_options import full_path, in_a_sentence, needed
 from watersmeet.io.filesystems import fs_options, is_in_store, located
 
@@ -117,3 +118,23 @@ def check_readable(table: DeltaTable, path: str) -> None:
             f"the Delta table {path} uses {beyond[0]}, which is not read as a stream",
             hint="read it as a table (CREATE TABLE … WITH (source = 'delta', …)), or write it without that",
         )
+
+
+def delta_table(opening: TableOpening) -> pa.Table:
+    place = Place(opening.name, opening.options, SourceError)
+    table = place.opened(_version(opening))
+    columns = None if opening.columns is None else opening.columns.names
+    found = pa.schema(table.schema())
+    if opening.columns is not None:
+        check_columns(found, opening.columns, opening.name, f"the Delta table {place.path}")
+    with place.told("cannot be read"):
+        rows = pa.table(table.scan(columns=columns))
+    schema = opening.columns or plain_schema(rows.schema, f"the Delta table {place.path}")
+    return pa.Table.from_batches([conform(batch, schema) for batch in rows.to_batches()], schema)
+
+
+def _version(opening: TableOpening) -> int | None:
+    written = opening.options.get("version")
+    if written is not None and not written.strip().isdecimal():
+        raise OptionError(f"{opening.name!r} has version = {written!r}; it must be a whole number", option="version")
+    return None if written is None else int(written)

@@ -11,8 +11,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
-from watersmeet.errors import OptionError, WatersmeetError
-from watersmeet.io.conform import plain_schema
+from watersmeet.errors import OptionError, SourceError, WatersmeetError
+from watersmeet.io.conform import check_columns, conform, plain_schema
+from watersmeet.io.connectors.contract import TableOpening
 from watersmeet.io.connectors.lake_options import in_a_sentence, needed
 
 _PREFIX = "catalog."
@@ -69,3 +70,22 @@ def columns_of(table: Table, name: str) -> pa.Schema:
 
 def _arrow(schema: Any) -> pa.Schema:
     return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema.as_arrow()])
+
+
+def iceberg_table(opening: TableOpening) -> pa.Table:
+    place = Place(opening.name, opening.options, SourceError)
+    table = place.opened()
+    schema = columns_of(table, place.name)
+    if opening.columns is not None:
+        check_columns(schema, opening.columns, opening.name, f"the Iceberg table {place.name}")
+        schema = opening.columns
+    with place.told("cannot be read"):
+        rows = table.scan(selected_fields=tuple(schema.names), snapshot_id=_snapshot(opening)).to_arrow()
+    return pa.Table.from_batches([conform(batch, schema) for batch in rows.to_batches()], schema)
+
+
+def _snapshot(opening: TableOpening) -> int | None:
+    written = opening.options.get("snapshot")
+    if written is not None and not written.strip().isdecimal():
+        raise OptionError(f"{opening.name!r} has snapshot = {written!r}; it must be a whole number", option="snapshot")
+    return None if written is None else int(written)

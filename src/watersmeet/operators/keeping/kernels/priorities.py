@@ -166,3 +166,17 @@ def count_held(codes, first, last, slot_of, in_memory, tracked, key_columns, cou
             continue
         for f in range(tracked.shape[0]):
             counts[tracked[f, 0], bucket_of(codes, p, tracked[f, 1], tracked[f, 2], key_columns, shift)] += 1.0
+
+
+@kernel
+def best_means(rates):
+    """What rows can look forward to at each age: for each bin, the highest mean over any stretch of bins that begins
+    there."""
+    best = np.empty(rates.size)
+    for start in range(rates.size):
+        total, highest = 0.0, 0.0
+        for end in range(start, rates.size):
+            total += rates[end]
+            highest = max(highest, total / (end - start + 1))
+        best[start] = highest
+    return best

@@ -6,6 +6,8 @@ input, with rows of position k, its right one. The plan and the state are flat t
 
 from __future__ import annotations
 
+import numpy as np
+
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64, store64
 from watersmeet.papers.joins.kernels.nested import MAX_INPUTS, NEVER, SERIAL, TIME, UNREAD, bind, satisfied_by
@@ -120,3 +122,38 @@ def emit(plan, state, counts, out, count):
     for i in range(inputs):
         out[load64(plan, PLACES + i), count] = load64(state, SERIAL + i)
     return count + 1
+
+
+@kernel
+def next_of(streams, positions, k, start):
+    """The first arrival from `start` on whose input is at position k, or their number if there is none."""
+    at = start
+    while at < streams.size and positions[streams[at]] != k:
+        at += 1
+    return at
+
+
+@kernel
+def alternate(streams, positions, inputs, order):
+    """Fill `order` with the arrivals, by number, as a left-deep pipeline reads them when every node takes its two sides
+    in turn (H02 Figure 5); each input keeps its own order. A side that has nothing to give is passed over: no input is
+    waited for."""
+    past = streams.size
+    ahead = np.empty(inputs, np.int64)  # the next arrival of each position
+    for k in range(inputs):
+        ahead[k] = next_of(streams, positions, k, 0)
+    takes_left = np.ones(inputs, np.bool_)  # by node; node k has positions 0 to k - 1 on its left
+    for i in range(past):
+        # From the top: GetNext of the last node asks one of its sides, and so down to the input that is read.
+        k = inputs - 1
+        while k > 0:
+            left_has = False
+            for u in range(k):
+                left_has |= ahead[u] < past
+            goes_left = left_has and (takes_left[k] or ahead[k] == past)
+            takes_left[k] = not goes_left
+            if not goes_left:
+                break
+            k -= 1
+        order[i] = ahead[k]
+        ahead[k] = next_of(streams, positions, k, ahead[k] + 1)
