@@ -56,6 +56,15 @@ class Waiting:
         times = np.concatenate([rows.times for rows in self._parts])
         return int(np.partition(times, place)[place])
 
+    def count_at(self, time_us: int) -> int:
+        """How many rows wait that have this time."""
+        return sum(int(np.count_nonzero(rows.times == time_us)) for rows in self._parts)
+
+    def instants_before(self, until_us: int) -> int:
+        """At how many instants before this one rows wait."""
+        times = [rows.times[rows.times < until_us] for rows in self._parts]
+        return np.unique(np.concatenate(times)).size if times else 0
+
     @property
     def told(self) -> WaitingRows | None:
         """What there is to tell of the rows that wait, if any do."""

@@ -21,7 +21,15 @@ from watersmeet.model.windows import (
     moves_in_steps,
 )
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.continuous.stepping import Blocks, Entrance, GrowingSessions, Sessions, Steps, taken_apart
+from watersmeet.operators.continuous.stepping import (
+    Blocks,
+    Entrance,
+    GrowingSessions,
+    HopsAtOnce,
+    Sessions,
+    Steps,
+    taken_apart,
+)
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
 from watersmeet.operators.partition_key import KeysOf
@@ -141,6 +149,14 @@ class Lifetimes:
             if known is not None:
                 anew, self._next_serial = known, known.next
         return anew
+
+    @property
+    def hops_at_once(self) -> HopsAtOnce | None:
+        """What makes the copies of rows, if they all enter at one instant."""
+        match self._entrance.by_step:
+            case (HopsAtOnce() as hops,):
+                return hops
+        return None
 
     def _serials(self, rows: int) -> Int64s:
         self._next_serial += rows

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from watersmeet.operators.waiting import Waiting
 
 PART_ROWS = 1 << 16  # that a part should make, as answers or as combinations inside
+MOST_COPIES = 1 << 18  # of the rows of one instant, that are made at a time
 FIRST_STEPS, MOST_STEPS = 1 << 4, 1 << 10
 FIRST_ROWS = 1 << 10  # of each input, while it is not known how many partners they have
 MOST_ROWS = 1 << 20

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Hop, RowsWindow, Session, SteppedRows
-from watersmeet.operators.continuous.delta import Bools, Delta
+from watersmeet.operators.continuous.delta import Bools, Delta, empty_batch, merged
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_many import FromMany
-from watersmeet.operators.continuous.net import Net
+from watersmeet.operators.continuous.hop_parts import hop_parts
+from watersmeet.operators.continuous.net import Net, net
 from watersmeet.operators.continuous.node import Node, dividing, everything_below, keys_below, undivided_below
 from watersmeet.operators.continuous.over.ahead import Ahead
 from watersmeet.operators.continuous.over.stream import OverStream
@@ -89,6 +90,7 @@ class Continuous(Operator):
         most_copies = max((hop.size_us // hop.slide_us for hop in hops), default=1 if joins else 0)
         self._in_parts = bool(paces or joins)
         self._parts = Parts(min(paces, default=None), most_copies)
+        self._hop_parts = hop_parts(root, kind)
         self._to_come = 0
 
     @property
@@ -153,28 +155,58 @@ class Continuous(Operator):
         until, done = min(watermarks.values()), BEGINNING_US
         while done < until:
             done = self._parts.next(done, self.wake_us, self._inputs, until) if self._in_parts else until
-            batch = self._part(done)
-            self._to_come = sum(node.to_come(until) for node in self._paced) if done < until else 0
-            # Also without rows, except the last: whoever takes them may stop here.
-            if batch.num_rows or done < until:
-                yield batch
+            done = done if self._hop_parts is None else self._hop_parts.end_of_part(done)
+            made, combined = 0, self._combined
+            for batch in self._part(done):
+                made += batch.num_rows
+                goes_on = done < until or self._has_more
+                self._to_come = self._to_come_before(until) if goes_on else 0
+                # Also without rows, except the last: whoever takes them may stop here.
+                if batch.num_rows or goes_on:
+                    yield batch
+            self._parts.made(max(made, self._combined - combined))
 
-    def _part(self, until: int) -> pa.RecordBatch:
-        started, combined = perf_counter(), self._combined
+    def _part(self, until: int) -> Iterator[pa.RecordBatch]:
+        """What is given before an instant; several batches, of which some have no rows, if rows have many copies."""
+        held: list[Delta] = []
+        while True:
+            delta = self._taken(until)
+            if self._hop_parts is not None and self._hop_parts.holds_back:
+                held.append(delta)
+                yield empty_batch(self.schema)
+                continue
+            yield self._given(self._as_one([*held, delta]) if held else delta)
+            if not self._has_more:
+                return
+
+    def _taken(self, until: int) -> Delta:
+        started = perf_counter()
         delta = self.root.take(until)
         self.counters.kernel_seconds += perf_counter() - started
         self.counters.expired_rows = self._expired_rows - self._expired_before
         self.counters.switches = [switch for join in self.joins for switch in join.counters.switches]
         self._delays.add(delta)
-        batch = self._given(delta)
-        self._parts.made(max(batch.num_rows, self._combined - combined))
-        self.counters.results += batch.num_rows
-        return batch
+        return delta
+
+    def _as_one(self, parts: Sequence[Delta]) -> Delta:
+        """What changes at an instant, of parts that were made one after the other."""
+        delta = merged(parts, self.root.schema)
+        return net(delta) if isinstance(self.root, Net) and not self.root.child.netted else delta
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether copies of rows are to be made at the instant that is being answered."""
+        return self._hop_parts is not None and self._hop_parts.hops.has_more
 
     @property
     def _combined(self) -> int:
-        """How many combinations the joins inside have found."""
-        return sum(join.counters.results for join in self.joins)
+        """How many combinations the joins inside have found, and how many copies of rows were made."""
+        copies = 0 if self._hop_parts is None else self._hop_parts.hops.made
+        return copies + sum(join.counters.results for join in self.joins)
+
+    def _to_come_before(self, until: int) -> int:
+        copies = 0 if self._hop_parts is None else self._hop_parts.to_come(until)
+        return copies + sum(node.to_come(until) for node in self._paced)
 
     @property
     def to_come(self) -> int:
@@ -195,6 +227,7 @@ class Continuous(Operator):
             delta = delta.where(delta.diffs > 0)
         elif self.kind == "deletes":
             delta = delta.where(delta.diffs < 0)
+        self.counters.results += len(delta)
         if len(delta):
             self.answered_us = max(self.answered_us, int(delta.instants.max()))
         columns = list(delta.data.columns)
@@ -217,13 +250,21 @@ class Continuous(Operator):
         if isinstance(self.root, Snapshots):
             self.root.pass_over(complete_until)
         else:
-            self.root.take(complete_until)
+            self._take_back(complete_until)
         # Counting begins anew here, and goes on below.
         self._expired_before = self._expired_rows
         for join in self.joins:
             join.counters.switches.clear()
         self.counters = Counters()
         self._delays = Delays()
+
+    def _take_back(self, until: int) -> None:
+        """Rows of many instants, whose copies are made together."""
+        if self._hop_parts is not None:
+            self._hop_parts.hops.by = None
+        self.root.take(until)
+        if self._hop_parts is not None:
+            self._hop_parts.hops.by = self._hop_parts.how
 
     def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
         for alias in aliases:  # how long before makes no difference to what comes from then on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import WINDOW_COLUMNS, Each, Hop, Landmark, Session, Stepped, SteppedRows, Window
+from watersmeet.operators.continuous import parts
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
@@ -18,6 +19,8 @@ from watersmeet.operators.partition_key import KeysOf
 from watersmeet.operators.row_windows import Numbering
 from watersmeet.operators.waiting import Waiting
 
+# Of copies: those of one row after the other; or all that are in a window, of one window after the other.
+By = Literal["by rows", "by windows"]
 _DEATH, _SERIAL = pa.field("__death", pa.int64()), pa.field("__serial", pa.int64())
 _CAME = pa.field("__came", pa.int64())
 
@@ -29,9 +32,9 @@ class Entrance:
     STATE = ("by_step",)
 
     def __init__(self, window: Window | None) -> None:
-        self.by_step: tuple[Steps | Hops | Sessions | GrowingSessions | Blocks, ...] = ()
-        if isinstance(window, Hop) and window.repeats and not window.at_once:
-            self.by_step = (Hops(window),)
+        self.by_step: tuple[Steps | Hops | HopsAtOnce | Sessions | GrowingSessions | Blocks, ...] = ()
+        if isinstance(window, Hop) and window.repeats:
+            self.by_step = (HopsAtOnce(window) if window.at_once else Hops(window),)
         elif isinstance(window, Stepped | Hop | Landmark | Each):
             self.by_step = (Steps(window),)
         elif isinstance(window, Session):
@@ -171,6 +174,71 @@ class Hops(Steps):
         data = rows.data.remove_column(rows.data.num_columns - 1).take(pa.array(which[order]))
         ends = births[order] + 1
         return _dying(_in_windows(data, ends - hop.size_us, ends, hop.zone), births[order], ends)
+
+
+class HopsAtOnce(Steps):
+    """HOP whose rows are there from their own time on: all copies of a row, which may be millions, enter at one
+    instant. With `by` set they are made in parts, and `entering` is to be called until it `has_more` no longer."""
+
+    def __init__(self, window: Hop) -> None:
+        super().__init__(window)
+        self.hop = window
+        self.by: By | None = None
+        self.made = 0  # copies, so far
+        self._came: Rows | None = None  # those whose copies are not all made
+        self._done = 0  # how many of them are
+
+    @property
+    def has_more(self) -> bool:
+        return self._came is not None
+
+    @property
+    def left(self) -> int:
+        """How many copies are to be made, or windows to be filled, of the rows that came last."""
+        if self._came is None:
+            return 0
+        copies = int(self.hop.copies(self._came.times).sum()) - self._done
+        return copies // len(self._came) if self.by == "by windows" else copies
+
+    def entering(self, rows: Rows | None, until: int) -> tuple[Rows, Int64s] | None:
+        if rows is not None:
+            self._came, self._done = rows, 0
+        if self._came is None:
+            return None
+        came = self._came
+        copies = self.hop.copies(came.times)
+        stops = np.cumsum(copies)
+        stop = self._stop(came, stops)
+        which, nth = self._places(stops - copies, stops, stop)
+        self.made += stop - self._done
+        self._came, self._done = (came, stop) if stop < int(stops[-1]) else (None, 0)
+        times = came.times[which]
+        ends = self.hop.first_ends(times) + nth * self.hop.slide_us
+        data = _in_windows(came.data.take(pa.array(which)), ends - self.hop.size_us, ends, self.hop.zone)
+        return Rows(data, times), ends
+
+    def _stop(self, came: Rows, stops: Int64s) -> int:
+        """How many copies are made when this part is. Only an instant that has more of them than fit is divided, and
+        always in the same way: the order of rows does not depend on what else is there."""
+        total, most = int(stops[-1]), self._done + parts.MOST_COPIES
+        is_one = bool(came.times[0] == came.times[-1])
+        if self.by is None or total <= most or (self.by == "by windows" and not is_one):
+            return total
+        if self.by == "by windows":
+            return min(total, self._done + max(parts.MOST_COPIES // len(came), 1) * len(came))
+        whole = stops[np.append(came.times[1:] != came.times[:-1], True)]
+        fitting = int(np.searchsorted(whole, most, side="right"))
+        return int(whole[fitting - 1]) if fitting and whole[fitting - 1] > self._done else most
+
+    def _places(self, starts: Int64s, stops: Int64s, stop: int) -> tuple[Int64s, Int64s]:
+        """Of which row each copy of a part is, and in which of its windows."""
+        copies = np.arange(self._done, stop)
+        if self.by == "by windows" and copies.size < int(stops[-1]):
+            return copies % stops.size, copies // stops.size
+        which = np.repeat(
+            np.arange(stops.size), np.maximum(np.minimum(stops, stop) - np.maximum(starts, self._done), 0)
+        )
+        return which, copies - starts[which]
 
 
 def taken_apart(rows: Rows, window: Each) -> tuple[Rows, Int64s]:
