@@ -135,7 +135,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
         "max_ms": round(float(waits.max()), 1),
         "batches": run.progress.number,
         "longest_copy_ms": round(1e3 * run.snapshot_pause_s, 1),
-        "late_rows": run.fed.metrics.late_rows,
+        "late_rows": run.execution.metrics.late_rows,
     }
 
 

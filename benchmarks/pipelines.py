@@ -19,7 +19,8 @@ import pyarrow as pa
 
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
-from watersmeet.hosts.local.run import BATCH_ROWS, LocalRun
+from watersmeet.hosts.local.execution import BATCH_ROWS
+from watersmeet.hosts.local.run import LocalRun
 from watersmeet.lab.papers.h04.throughput import FAST
 from watersmeet.lab.papers.h04.workload import QUERIES, WORKLOAD, shop
 from watersmeet.optimizer.choose_pipeline import choose_pipeline

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from watersmeet.explain.explaining import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
-    from watersmeet.hosts.local.fed_query import OnLate
     from watersmeet.hosts.local.live_run import Run
+    from watersmeet.hosts.local.pushed_execution import OnLate
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
@@ -350,12 +350,17 @@ class Query:
                 hint=f"write start(checkpoint='state', {name}={given!r})",
                 option=name,
             )
-        fed = self.host.fed(self.plan)
-        self._metrics = fed.metrics
+        execution = self.host.execution(self.plan)
+        self._metrics = execution.metrics
         from watersmeet.hosts.local.live_run import Run
 
         run = Run(
-            fed, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout, writes_beside=True
+            execution,
+            on_answer=on_answer,
+            on_late=on_late,
+            max_waiting=max_waiting,
+            timeout=timeout,
+            writes_beside=True,
         )
         self._live = weakref.ref(run)
         return run

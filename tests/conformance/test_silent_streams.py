@@ -21,7 +21,7 @@ import watersmeet as wm
 from tests.conformance.test_window_forms import asked
 from tests.runners import Source, by_reference
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time import BEGINNING_US, times_of
 from watersmeet.operators.answers import as_batch
@@ -112,14 +112,14 @@ def due(whole: Bag, number: int) -> Bag:
 def test_every_push_is_answered_at_once(form: str, name: str) -> None:
     silent = late_rows = 0
     for seed in range(2):
-        fed = FedQuery(plan_of(form, ANY_ORDER[name]), tell=lambda _: None)
+        execution = PushedExecution(plan_of(form, ANY_ORDER[name]), tell=lambda _: None)
         late: set[int] = set()
-        fed.on_late = lambda _, rows, late=late: late.update(rows.column("id").to_pylist())
+        execution.on_late = lambda _, rows, late=late: late.update(rows.column("id").to_pylist())
         told, everything = [], arrivals(seed)
         for one in everything:
-            (rows,) = fed.rows_of(one.stream, table_of([one]))
-            told.append(rows_of(as_batch(answer) for answer in fed.push(one.stream, rows)))
-        assert not fed.finish()
+            (rows,) = execution.rows_of(one.stream, table_of([one]))
+            told.append(rows_of(as_batch(answer) for answer in execution.push(one.stream, rows)))
+        assert not rows_of(as_batch(answer) for answer in execution.finish())
         late_rows += len(late)
         admitted = [one for one in everything if one.number not in late]
         whole = expected_of(form, seed, tuple(one.number for one in admitted))

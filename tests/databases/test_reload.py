@@ -20,7 +20,7 @@ import watersmeet as wm
 from watersmeet.errors import OldTableWarning, OptionError, UnsupportedError
 from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.operators.answers import as_batch
 from watersmeet.runtime.declaring import open_in_process
@@ -63,7 +63,7 @@ def rows_of(first: int, keys: list[int]) -> pa.Table:
 def test_rows_meet_the_load_that_is_there_when_the_last_of_them_comes(seed: int, tmp_path: Path) -> None:
     at = random.Random(seed)
     put(tmp_path / "t.db", (1, "first"))
-    fed = FedQuery(plan_of(tmp_path / "t.db", THREE))
+    execution = PushedExecution(plan_of(tmp_path / "t.db", THREE))
     table, came = [(1, "first")], {"a": [], "b": []}  # type: ignore[var-annotated]
     expected: Counter[tuple[int, int, str]] = Counter()
     found: Counter[tuple[int, int, str]] = Counter()
@@ -71,7 +71,7 @@ def test_rows_meet_the_load_that_is_there_when_the_last_of_them_comes(seed: int,
         if at.random() < 0.3:
             # The same key may have several rows, or none.
             table = [(at.randrange(4), f"{step}.{i}") for i in range(at.choice([0, 1, 5, 2000]))]
-            fed.replace_table("t", load_of(*table))
+            execution.replace_table("t", load_of(*table))
         name = at.choice("ab")
         new = rows_of(len(came[name]), [at.randrange(4) for _ in range(at.choice([1, 2, 90]) if step < 3 else 1)])
         pairs = [(one["id"], one["k"]) for one in new.to_pylist()]
@@ -81,8 +81,8 @@ def test_rows_meet_the_load_that_is_there_when_the_last_of_them_comes(seed: int,
             words = [word for key, word in table if key == k]
             expected.update((i, j, word) if name == "a" else (j, i, word) for j in met for word in words)
         came[name] += pairs
-        for piece in fed.rows_of(name, new):
-            for answer in fed.push(name, piece):
+        for piece in execution.rows_of(name, new):
+            for answer in execution.push(name, piece):
                 found.update((one["x"], one["y"], one["word"]) for one in as_batch(answer).to_pylist())
     assert found == expected
 
@@ -241,7 +241,7 @@ def test_what_reload_does_not_go_with_is_refused(tmp_path: Path) -> None:
     put(path, (1, "x"))
     groups = "SELECT t.word, COUNT(*) AS n FROM a [RANGE 1 HOUR], t WHERE a.k = t.k GROUP BY t.word"
     with pytest.raises(UnsupportedError, match="joined once more when it leaves"):
-        FedQuery(plan_of(path, groups))
+        PushedExecution(plan_of(path, groups))
     with pytest.raises(OptionError, match="too often"):
         plan_of(path, THREE, every="1 millisecond")
     with pytest.raises(OptionError, match="reload"):
@@ -253,10 +253,10 @@ def test_files_of_a_table_are_looked_for_again(tmp_path: Path) -> None:
     (tmp_path / "t" / "1.csv").write_text("k,word\n1,one\n")
     table = f"CREATE TABLE t (k BIGINT, word TEXT) WITH (source = 'csv', path = '{tmp_path / 't'}', reload = '1 hour');"
     plan = read_script(table + STREAMS + THREE, opener=open_in_process, pushed=True)[0].plan
-    fed = FedQuery(plan)
-    assert sum(len(one) for one in fed.table_now("t")) == 1
+    execution = PushedExecution(plan)
+    assert sum(len(one) for one in execution.table_now("t")) == 1
     (tmp_path / "t" / "2.csv").write_text("k,word\n2,two\n")
-    assert sum(len(one) for one in loaded(fed.reloaded["t"])) == 2
+    assert sum(len(one) for one in loaded(execution.reloaded["t"])) == 2
 
 
 def test_whatever_a_load_fails_with_is_told_and_the_next_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def live(one: Round, ends_at: str | None, after: int) -> None:
     for name, run in jobs.runs.items():
         push_rest(one, name, run, rng)
     for run in jobs.runs.values():
-        while any(run.taken(stream) < COUNT for stream in run.fed.streams):
+        while any(run.taken(stream) < COUNT for stream in run.execution.streams):
             if run.wait(0.005):
                 raise AssertionError("a run ended by itself")
         run.flush()
@@ -138,7 +138,7 @@ def live(one: Round, ends_at: str | None, after: int) -> None:
 def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
     """Push what the run does not have yet, the streams in turn, and note what was acknowledged."""
     noted = one.folder / f"acknowledged_{name}"
-    taken = {stream: run.taken(stream) for stream in one.drawn["pushed"] if stream in run.fed.streams}
+    taken = {stream: run.taken(stream) for stream in one.drawn["pushed"] if stream in run.execution.streams}
     for line in noted.read_text().splitlines() if noted.exists() else []:
         stream, so_far = line.split()
         assert taken[stream] >= int(so_far), f"{so_far} rows of {stream} were acknowledged, {taken[stream]} are there"

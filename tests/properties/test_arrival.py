@@ -16,7 +16,7 @@ from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bag_of, bound_plan, by_reference, tables_of
 from watersmeet import Query, Session
 from watersmeet.checking.recompute import rows_of
-from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.operators.answers import as_batch
 from watersmeet.reference.join import answer
 from watersmeet.testing.trial import HandClock
@@ -43,21 +43,21 @@ def pushed(
 ) -> tuple[pa.Table, list[Source]]:
     """What a run gives while the clock on the wall goes on, and the rows with the moments at which they came."""
     wall = HandClock(START_US)
-    fed = FedQuery(query.plan, wall=wall)
+    execution = PushedExecution(query.plan, wall=wall)
     found = []
     came: dict[str, list[pa.Table]] = {one.name: [] for one in sources}
     times = {one.name: one.time for one in sources}
     for name, batch in pieces:
         wall.move(data.draw(waits))
         if data.draw(st.booleans()):
-            found += fed.tick()
+            found += execution.tick()
         brought = batch.drop_columns([times[name]])
-        for rows in fed.rows_of(name, brought):
-            found += fed.push(name, rows)
+        for rows in execution.rows_of(name, brought):
+            found += execution.push(name, rows)
         moments = pa.array([wall.today_us()] * batch.num_rows, pa.timestamp("us"))
         came[name].append(pa.Table.from_batches([brought]).append_column(times[name], moments))
-    found += fed.finish()
-    assert not fed.report().late_rows
+    found += execution.finish()
+    assert not execution.report().late_rows
     kept = [replace(one, table=_with_moments(one, came[one.name]), lateness="0 seconds") for one in sources]
     return pa.Table.from_batches(map(as_batch, found), query.schema), kept
 

@@ -42,7 +42,7 @@ def pushed(query: Query, sources: Sequence[Source], pieces: Arrivals) -> tuple[p
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LateRowsWarning)
         with query.start() as run:
-            for name, clock in run._fed.clock.clocks.items():
+            for name, clock in run._execution.clock.clocks.items():
                 clock.on_late_rows = lambda _, numbers, name=name: late[name].append(numbers)
             for name, batch in pieces:
                 run.push(name, batch)

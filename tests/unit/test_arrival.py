@@ -106,7 +106,7 @@ def test_rows_that_wait_for_room_arrive_when_they_are_let_in() -> None:
     """Meanwhile the run looks at the clock, and no row may lie before what it has said of time."""
     query = pushed("SELECT bidder, arrival FROM bid WHERE bidder >= 0")
     with query.start(max_waiting=1, timeout=60) as run:
-        run._fed.operator.__class__.piece_rows = property(lambda self: 1)  # type: ignore[method-assign]
+        run._execution.operator.__class__.piece_rows = property(lambda self: 1)  # type: ignore[method-assign]
         try:
             thread = threading.Thread(target=run.push, args=("bid", bids(*range(5))))
             thread.start()
@@ -118,7 +118,7 @@ def test_rows_that_wait_for_room_arrive_when_they_are_let_in() -> None:
                 taken += run.take().to_pylist()
             thread.join()
         finally:
-            del run._fed.operator.__class__.piece_rows
+            del run._execution.operator.__class__.piece_rows
         assert [row["bidder"] for row in taken] == [0, 1, 2, 3, 4]
         moments = [row["arrival"] for row in taken]
         assert moments == sorted(moments)

@@ -312,8 +312,8 @@ def test_the_present_answer_stays_small_and_right_over_many_changes(monkeypatch:
         for second in range(200):
             run.push("a", row(second % 7, second / 10))
             run.take()
-            assert run._fed._present is not None
-            assert run._fed._present._changed_rows <= 20
+            assert run._execution._present is not None
+            assert run._execution._present._changed_rows <= 20
         assert sum(one["n"] for one in run.answer().to_pylist()) == 51 - 1  # the newest instant is not certain yet
 
 

@@ -85,7 +85,7 @@ def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings
         lasting.wait(lambda: tell_of_progress(progress, lasting))
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for name, run in lasting.runs.items():
-        voice().ended(name, how, run.fed.metrics, seconds, summary(name, how, run, seconds, settings))
+        voice().ended(name, how, run.execution.metrics, seconds, summary(name, how, run, seconds, settings))
 
 
 def tell_of_progress(progress: Progress, lasting: LastingJobs) -> None:
@@ -104,7 +104,7 @@ def tell_of_restart(name: str, run: DurableRun) -> None:
 
 def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings, *, is_kept: bool = True) -> str:
     """is_kept: whether the checkpoint is there for a next start."""
-    metrics: Metrics = run.fed.metrics
+    metrics: Metrics = run.execution.metrics
     on = f"; the next start goes on from {run.folder}" if is_kept else ""
     after = f" after batch {run.progress.number:,}" if run.progress.number >= 0 else " before its first batch"
     where = f"{after}{on}" if how == "stopped" else ""

@@ -149,7 +149,7 @@ def _tell_of_end(lasting: LastingJobs, seconds: float, settings: Settings, *, is
     for name, run in lasting.runs.items():
         words = summary(name, "stopped", run, seconds, settings, is_kept=is_kept)
         if not run.failed:
-            voice().ended(name, "stopped", run.fed.metrics, seconds, words)
+            voice().ended(name, "stopped", run.execution.metrics, seconds, words)
     failures = _failures(lasting)
     if failures:
         _raise(failures)

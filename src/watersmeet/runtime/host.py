@@ -58,8 +58,8 @@ class Host(Protocol):
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
         ...
 
-    def fed(self, plan: Plan) -> Any:
-        """What answers a plan whose rows are pushed (hosts/local/fed_query)."""
+    def execution(self, plan: Plan) -> Any:
+        """What answers a plan whose rows are pushed (hosts/local/pushed_execution)."""
         ...
 
     def lasting(self, plan: Plan, asked: Lasting) -> Any:

@@ -44,7 +44,7 @@ class Posts:
 
     async def take(self, stream: str, rows: pa.RecordBatch, note: Note | None) -> dict[str, Any]:
         """Take rows that were checked; what to tell whoever posted them."""
-        runs = {name: run for name, run in self._runs.items() if stream in run.fed.streams}
+        runs = {name: run for name, run in self._runs.items() if stream in run.execution.streams}
         entered, is_new = await self._entered(stream, runs, rows, note)
         if entered.futures:
             await asyncio.wait(entered.futures.values())  # which leaves them alone if this request is given up

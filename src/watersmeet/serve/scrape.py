@@ -57,7 +57,7 @@ class Scrape(Collector):
         run = self._served.runs[query]
         pause = _family(families, "snapshot_pause_seconds", "the longest pause for saving the state", False, ["query"])
         pause.add_metric([query], run.snapshot_pause_s)
-        for name in run.fed.streams:
+        for name in run.execution.streams:
             taken = _family(families, "stream_rows_in", "rows that came in, by stream", True, ["query", "stream"])
             taken.add_metric([query, name], run.taken(name))
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError
-from watersmeet.hosts.local.fed_query import FedQuery
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.hosts.local.live_run import Run
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Relation, Stream, Table
@@ -77,17 +77,19 @@ class Trial:
         as for `push`; those that are not given are read as the query says."""
         self._clock = HandClock(instant_us(today))
         self.warnings: list[Warning] = []
-        fed = FedQuery(_to_be_pushed(query.plan, tables or {}), wall=self._clock, tell=self.warnings.append)
-        self._late: dict[str, list[pa.RecordBatch]] = {name: [] for name in fed.streams}
-        self._run = Run(fed, on_late=lambda name, rows: self._late[name].append(rows), watched=False)
-        self._fed = fed
+        execution = PushedExecution(
+            _to_be_pushed(query.plan, tables or {}), wall=self._clock, tell=self.warnings.append
+        )
+        self._late: dict[str, list[pa.RecordBatch]] = {name: [] for name in execution.streams}
+        self._run = Run(execution, on_late=lambda name, rows: self._late[name].append(rows), watched=False)
+        self._execution = execution
 
     # ---- what happens -----------------------------------------------------------------------------------------------
 
     def push(self, stream: str, rows: Any) -> None:
         """Rows of a stream come, in this order; see `Run.push` for the forms they may have."""
-        name = self._fed.named(stream)
-        schema = self._fed.clock.clocks[name].stream.schema
+        name = self._execution.named(stream)
+        schema = self._execution.clock.clocks[name].stream.schema
         times = {field.name for field in schema if pa.types.is_timestamp(field.type)}
         self._run.push(name, dated(rows, times, self._day))
 
@@ -118,7 +120,7 @@ class Trial:
     @property
     def watermark(self) -> datetime | None:
         """The time before which no row is expected any more; None before all streams have had a row, and at the end."""
-        until_us = self._fed.clock.watermark_us
+        until_us = self._execution.clock.watermark_us
         return _datetime(until_us) if BEGINNING_US < until_us < FOREVER_US else None
 
     def answers(self) -> list[Row]:
@@ -131,7 +133,7 @@ class Trial:
 
     def late(self, stream: str) -> list[Row]:
         """The rows of a stream that came too late since they were last looked at."""
-        name = self._fed.named(stream)
+        name = self._execution.named(stream)
         batches, self._late[name] = self._late[name], []
         return [row for batch in batches for row in batch.to_pylist()]
 
@@ -158,9 +160,9 @@ class Trial:
 
     def expect_late(self, stream: str, rows: Any) -> None:
         """The rows of a stream that came too late since they were last looked at are these; or there are so many."""
-        name = self._fed.named(stream)
+        name = self._execution.named(stream)
         batches, self._late[name] = self._late[name], []
-        late = pa.Table.from_batches(batches, self._fed.clock.clocks[name].stream.schema)
+        late = pa.Table.from_batches(batches, self._execution.clock.clocks[name].stream.schema)
         if isinstance(rows, int):
             if late.num_rows != rows:
                 raise AssertionError(f"{rows_told(late.num_rows)} of {name!r} came too late, expected were {rows}")
@@ -174,7 +176,7 @@ class Trial:
         self._run.close()
         if error is not None:
             return
-        for name in self._fed.streams:
+        for name in self._execution.streams:
             late = self.late(name)
             if late:
                 raise AssertionError(

@@ -9,7 +9,6 @@ from time import monotonic
 import pyarrow as pa
 
 from watersmeet.hosts.local.inlets import Events, Inlet
-from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.runtime.clock import StreamClock
 from watersmeet.runtime.wall_clock import WallClock
 
@@ -19,20 +18,15 @@ PATIENCE_S = 0.05
 
 
 class Feed:
-    """One stream being read, for all the aliases the query gives it."""
+    """One stream being read."""
 
-    def __init__(self, clock: StreamClock, inlet: Inlet, aliases: Sequence[str]) -> None:
-        self.clock, self.inlet, self.aliases = clock, inlet, list(aliases)
+    def __init__(self, clock: StreamClock, inlet: Inlet) -> None:
+        self.clock, self.inlet = clock, inlet
         self._rest: pa.RecordBatch | None = None
 
     @property
     def name(self) -> str:
         return self.clock.stream.name
-
-    @property
-    def in_time_order(self) -> bool:
-        """Whether no row comes after a newer one."""
-        return reads_in_time_order(self.clock.stream)
 
     @property
     def is_ready(self) -> bool:

@@ -14,7 +14,7 @@ from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
     from watersmeet.hosts.local.durable.lasting_run import LastingRun
-    from watersmeet.hosts.local.fed_query import FedQuery
+    from watersmeet.hosts.local.pushed_execution import PushedExecution
     from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
@@ -62,18 +62,17 @@ class LocalHost:
     ) -> Iterator[pa.RecordBatch]:
         # Loaded when a query runs, so that making a session does not wait for Numba.
         with undisturbed():
-            from watersmeet.hosts.local.recorded_run import archived_batches
             from watersmeet.hosts.local.run import LocalRun
 
         run = LocalRun(plan, batch_rows=batch_rows)
         run.writes_beside = True
         run.metrics, run.on_late_rows = metrics, on_late_rows
-        return archived_batches(run)
+        return run.archived_batches()
 
-    def fed(self, plan: Plan) -> FedQuery:
-        from watersmeet.hosts.local.fed_query import FedQuery
+    def execution(self, plan: Plan) -> PushedExecution:
+        from watersmeet.hosts.local.pushed_execution import PushedExecution
 
-        return FedQuery(plan)
+        return PushedExecution(plan)
 
     def lasting(self, plan: Plan, asked: Lasting) -> LastingRun:
         from watersmeet.hosts.local.durable.starting import started
@@ -88,7 +87,6 @@ class LocalHost:
             return [self._run_job(job, beside) for job in jobs]
 
     def _run_job(self, job: Job, beside: SideSinks) -> Outcome:
-        from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
         from watersmeet.io.sinks import sink_from_options
         from watersmeet.plan.answer_keys import answer_keys, change_column
@@ -98,13 +96,13 @@ class LocalHost:
         run = LocalRun(job.plan)
         run.writes_beside, run.beside = True, beside
         if job.sink == CONSOLE:
-            answer = pa.Table.from_batches(archived_batches(run), schema=job.plan.output_schema)
+            answer = pa.Table.from_batches(run.archived_batches(), schema=job.plan.output_schema)
             return Outcome(job.name, answer, run.metrics.as_dict())
         sink = sink_from_options(
             job.name, job.sink, job.plan.output_schema, keys=answer_keys(job.plan), changes=change_column(job.plan)
         )
         try:
-            for batch in archived_batches(run):
+            for batch in run.archived_batches():
                 sink.write(batch)
             sink.close()
         except BaseException:
@@ -113,7 +111,6 @@ class LocalHost:
         return Outcome(job.name, None, run.metrics.as_dict())
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
-        from watersmeet.hosts.local.recorded_run import archived_batches
         from watersmeet.hosts.local.run import LocalRun
         from watersmeet.runtime.final import check_final
 
@@ -121,7 +118,7 @@ class LocalHost:
         run = LocalRun(plan)
         run.writes_beside = True
         run.metrics = metrics
-        answer = pa.Table.from_batches(archived_batches(run), schema=plan.output_schema)
+        answer = pa.Table.from_batches(run.archived_batches(), schema=plan.output_schema)
         if plan.kind != "rows":
             answer = run.final_answer(answer)
             metrics.final_rows = answer.num_rows

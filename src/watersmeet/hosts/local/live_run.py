@@ -14,8 +14,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from watersmeet.errors import RunError, UnsupportedError
-from watersmeet.hosts.local.fed_query import FedQuery, OnLate
+from watersmeet.hosts.local.execution import Blocks
 from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.pushed_execution import OnLate, PushedExecution
 from watersmeet.hosts.local.side_files import SideFiles
 from watersmeet.hosts.local.silence_watch import watch_silence
 from watersmeet.operators.answers import Answer, as_batch, as_batches
@@ -52,7 +53,7 @@ class Run:
 
     def __init__(
         self,
-        fed: FedQuery,
+        execution: PushedExecution,
         *,
         on_answer: OnAnswer | None = None,
         on_late: OnLate | None = None,
@@ -63,9 +64,9 @@ class Run:
     ) -> None:
         """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`.
         writes_beside: whether bad records and late rows go to the sinks that streams name, or are only counted."""
-        self._fed = fed
-        self._side = SideFiles(fed.clock.side) if writes_beside else None
-        fed.load_again()
+        self._execution = execution
+        self._side = SideFiles(execution.clock.side) if writes_beside else None
+        execution.load_again()
         self._on_answer, self._on_late = on_answer, on_late
         self._max_waiting, self._timeout = max_waiting, timeout
         self._lock = threading.Lock()
@@ -77,7 +78,6 @@ class Run:
         self._blocked: list[str] = []  # the streams whose rows wait for room: they are not silent
         self._stepping: int | None = None  # the thread that is in the middle of a step, also while others have the lock
         self._breath_s = 0.0  # when others last had it
-        fed.on_block = self._between
         self.on_ready: Callable[[], None] | None = None  # is called whenever there may be something to take
         # What goes to the user's own functions, in order; they are called without the lock, one at a time.
         self._outgoing: deque[Callable[[], Any]] = deque()
@@ -85,8 +85,8 @@ class Run:
         self._deliverer: int | None = None
         if on_late is not None:
             outgoing = self._outgoing
-            fed.on_late = lambda name, rows: outgoing.append(partial(on_late, name, rows))
-        if watched and fed.clock.watches_the_wall:
+            execution.on_late = lambda name, rows: outgoing.append(partial(on_late, name, rows))
+        if watched and execution.clock.watches_the_wall:
             watch_silence(self)
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
@@ -100,11 +100,11 @@ class Run:
         timeout: how many seconds to wait, at most, while `max_waiting` answers wait to be taken; by default what
         `start` was told.
         """
-        name = self._fed.named(stream)
+        name = self._execution.named(stream)
         with self._lock:
             self._check_open()
-            pieces = self._fed.rows_of(name, rows)
-            self._fed.take_loads()
+            pieces = self._execution.rows_of(name, rows)
+            self._execution.take_loads()
             for number, piece in enumerate(pieces):
                 if self._ready_rows >= self._max_waiting:
                     self._blocked.append(name)
@@ -112,7 +112,7 @@ class Run:
                         self._wait_for_room(partial(_taken_of, name, pieces, number), timeout)
                     finally:
                         self._blocked.remove(name)
-                self._do(self._fed.push, name, piece)
+                self._do(self._execution.push(name, piece))
         self._deliver()
 
     def advance(self, stream: str, time: Any) -> None:
@@ -121,21 +121,21 @@ class Run:
         time: a datetime (UTC if it has no zone), or a text such as '2026-01-31 12:00:00'. Rows before it that come
         all the same may be late, whatever the stream's lateness.
         """
-        name, until_us = self._fed.named(stream), instant_us(time)
-        self._fed.check_promise(name)
+        name, until_us = self._execution.named(stream), instant_us(time)
+        self._execution.check_promise(name)
         with self._lock:
             self._check_open()
-            self._do(self._fed.promise, name, until_us)
+            self._do(self._execution.promise(name, until_us))
         self._deliver()
 
     def end(self, stream: str) -> None:
         """No row of this stream will come any more at all; the others go on."""
-        name = self._fed.named(stream)
+        name = self._execution.named(stream)
         with self._lock:
             self._check_open()
-            if self._fed.clock.clocks[name].ended:
+            if self._execution.clock.clocks[name].ended:
                 return
-            self._do(self._fed.end, [name])
+            self._do(self._execution.end([name]))
         self._deliver()
 
     def finish(self) -> None:
@@ -145,7 +145,7 @@ class Run:
                 raise self._error
             self._wait_for_turn()
             if self._ended is None:
-                self._do(self._fed.finish)
+                self._do(self._execution.finish())
                 self._end("finished")
                 self._keep_beside()
         self._deliver()
@@ -154,8 +154,8 @@ class Run:
         """End the run where it is, without answering what waits for time to go on."""
         with self._lock:
             if self._ended is None:
-                self._fed.report()
-                self._fed.close()
+                self._execution.report()
+                self._execution.close()
                 self._end("closed")
                 self._keep_beside()
 
@@ -167,17 +167,17 @@ class Run:
     def due_in_s(self) -> float | None:
         """In how many seconds the clock on the wall is to be looked at if no row comes; None if it need not be."""
         with self._lock:
-            return None if self._ended is not None else self._fed.due_in_s()
+            return None if self._ended is not None else self._execution.due_in_s()
 
     def tick(self) -> None:
         """Look at the clock on the wall, by which streams fall silent. A run with `idle` streams does so by itself."""
         with self._lock:
             if self._ended is not None or self._stepping is not None:
                 return
-            now_s = self._fed.wall.now_s()
+            now_s = self._execution.wall.now_s()
             for name in self._blocked:
-                self._fed.clock.clocks[name].mark_active(now_s)
-            self._do(self._fed.tick)
+                self._execution.clock.clocks[name].mark_active(now_s)
+            self._do(self._execution.tick())
         self._deliver()
 
     # ---- answers come out -------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Run:
             found, self._ready = self._ready, deque()
             self._ready_rows = 0
             self._changed.notify_all()
-        return pa.Table.from_batches(as_batches(found), schema=self._fed.plan.output_schema)
+        return pa.Table.from_batches(as_batches(found), schema=self._execution.plan.output_schema)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The answers as they come, until the run is finished or closed. Waits for them, so somebody else pushes."""
@@ -227,7 +227,7 @@ class Run:
         with self._lock:
             if self._error is not None:
                 raise self._error
-            present = self._fed.answer()
+            present = self._execution.answer()
         if present is None:
             raise UnsupportedError(
                 "this query gives rows that stay, so it has no present answer",
@@ -240,16 +240,16 @@ class Run:
         """The numbers of this run so far; late rows by stream are under `late_by_stream`."""
         with self._lock:
             waiting = self._ready_rows
-            return {**self._fed.report().as_dict(), "waiting_answers": waiting}
+            return {**self._execution.report().as_dict(), "waiting_answers": waiting}
 
     def is_latest_of(self, metrics: object) -> bool:
         """Whether these are the numbers of this run, which are brought up to date when they are asked for."""
-        return self._fed.metrics is metrics
+        return self._execution.metrics is metrics
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the answers."""
-        return self._fed.plan.output_schema
+        return self._execution.plan.output_schema
 
     @property
     def is_open(self) -> bool:
@@ -267,7 +267,7 @@ class Run:
 
     def __repr__(self) -> str:
         state = self._ended or "open"
-        return f"<Run over {', '.join(self._fed.streams)}: {state}, {self._ready_rows:,} answers to take>"
+        return f"<Run over {', '.join(self._execution.streams)}: {state}, {self._ready_rows:,} answers to take>"
 
     def _repr_html_(self) -> str:
         """For notebooks: how far the run is."""
@@ -276,17 +276,23 @@ class Run:
         told = self.metrics()
         shown = ["rows_in", "results", "waiting_answers", "late_rows", "window_rows", "held_back_by"]
         cells = [[name, str(told[name])] for name in shown]
-        return f"<p><b>Run</b> over {escape(', '.join(self._fed.streams))}: {self._ended or 'open'}</p>" + html_table(
-            ["", ""], cells
+        return (
+            f"<p><b>Run</b> over {escape(', '.join(self._execution.streams))}: {self._ended or 'open'}</p>"
+            + html_table(["", ""], cells)
         )
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 
-    def _do(self, step: Callable[..., list[Answer]], *arguments: Any) -> None:
+    def _do(self, blocks: Blocks) -> None:
         """One step of the query. An error inside it leaves the operators half way, so the run ends with it."""
         self._stepping, self._breath_s = threading.get_ident(), monotonic()
+        found: list[Answer] = []
         try:
-            found = step(*arguments)
+            for one in blocks:
+                if one.num_rows:
+                    found.append(one)
+                if monotonic() > self._breath_s + BREATH_S:
+                    self._let_others(found)
             self._write_beside()
         except BaseException as error:
             self._fail(error)
@@ -296,15 +302,13 @@ class Run:
         if found:
             self._hand_on(found)
 
-    def _between(self, found: list[Answer]) -> None:
-        """Between two blocks of the answers of a step: if it takes long, they are handed on, and others have the lock
-        for a moment, who may end the run."""
-        if monotonic() < self._breath_s + BREATH_S:
-            return
+    def _let_others(self, found: list[Answer]) -> None:
+        """Between two blocks of the answers of a step that takes long: they are handed on, and others have the lock for
+        a moment, who may end the run."""
         if found:
             self._hand_on(found)
             found.clear()
-        if self._fed.operator.to_come >= MANY and self._ready_rows >= self._max_waiting:
+        if self._execution.operator.to_come >= MANY and self._ready_rows >= self._max_waiting:
             self._wait_for_room(lambda: "of the last rows not all answers were given", None)
         self._changed.wait(SHORTEST_S)
         self._check_still_open()
@@ -332,7 +336,7 @@ class Run:
         if self._side is not None:
             self._side.write()
         else:
-            self._fed.clock.side.take()  # they are counted
+            self._execution.clock.side.take()  # they are counted
 
     def _keep_beside(self) -> None:
         if self._side is not None:
@@ -402,7 +406,7 @@ class Run:
         if not isinstance(error, Exception):
             error = RunError(f"the run was interrupted ({type(error).__name__}) in the middle of a step")
         self._error = error
-        self._fed.abort(error)
+        self._execution.abort(error)
         if self._side is not None:
             self._side.abort()
         self._end("ended by an error")

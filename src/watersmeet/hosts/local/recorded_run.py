@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.run import LocalRun
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Records
@@ -52,12 +51,6 @@ def archiving(run: Recorded) -> Iterator[None]:
         folder.abort()
         raise
     folder.commit()
-
-
-def archived_batches(run: LocalRun) -> Iterator[pa.RecordBatch]:
-    """The results of a run, archived if the plan asks for it; it counts when the last one was given."""
-    with archiving(run):
-        yield from run.batches()
 
 
 class _Writing:

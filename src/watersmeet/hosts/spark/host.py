@@ -170,7 +170,7 @@ class SparkHost:
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
         return [conform(batch, plan.output_schema) for batch in table.to_batches()]
 
-    def fed(self, plan: Plan) -> Any:
+    def execution(self, plan: Plan) -> Any:
         raise UnsupportedError(
             "rows are pushed into queries of this process only; Spark reads its rows from sources",
             hint="make the session without Spark: Session(); or write the rows to files or a topic that Spark reads",

@@ -14,8 +14,8 @@ from watersmeet.hosts.local.durable.parts import LeftInTheMiddle, cut
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
 from watersmeet.hosts.local.durable.wall import BatchClock
-from watersmeet.hosts.local.fed_query import FedQuery
-from watersmeet.hosts.local.run import BATCH_ROWS
+from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Rows
 
@@ -24,10 +24,16 @@ Give = Callable[[list[Answer]], None]
 
 class Answering:
     def __init__(
-        self, fed: FedQuery, wall: BatchClock, loads: TableLoads, journal: Journal, progress: Progress, give: Give
+        self,
+        execution: PushedExecution,
+        wall: BatchClock,
+        loads: TableLoads,
+        journal: Journal,
+        progress: Progress,
+        give: Give,
     ) -> None:
         """give: takes the answers of the batch that `progress` names."""
-        self.fed, self.wall = fed, wall
+        self.execution, self.wall = execution, wall
         self.lock = Lock()  # of the operators and clocks
         self.stop = Event()
         self.stop_by_s = inf
@@ -37,7 +43,6 @@ class Answering:
         self._in_hand = -1  # the batch that is being answered, or its part
         self._part_rows = 0
         self._found: list[Answer] = []  # its answers that were not handed on yet
-        fed.on_block = self._between
 
     def repeated(self, records: Iterator[BatchRecord]) -> Iterator[BatchRecord]:
         """What is to be repeated, but for the parts of a batch: those are answered with it."""
@@ -48,11 +53,11 @@ class Answering:
     def answer(self, number: int, steps: Sequence[Ready], part_rows: int) -> list[Answer]:
         """The answers of a batch that are to be given under its number, or under that of its last part."""
         self._in_hand, self._found, self._part_rows = number, [], part_rows
-        self.fed.floods.way_out = way_past(number)
+        self.execution.floods.way_out = way_past(number)
         with self.lock:
             for ready in steps:
                 self._take(ready)
-            self._found += self.fed.tick()
+            self._gather(self.execution.tick())
             self._progress.number = self._in_hand
         return self._found
 
@@ -63,37 +68,41 @@ class Answering:
         elif step.kind == "table":
             self._loads.take(step)
         elif step.kind == "flush":
-            self._found += self.fed.flush()
-        elif step.kind == "end":
-            self._found += self.fed.end([step.stream]) if not self.fed.clock.clocks[step.stream].ended else []
+            self._gather(self.execution.flush())
+        elif step.kind == "end" and not self.execution.clock.clocks[step.stream].ended:
+            self._gather(self.execution.end([step.stream]))
         elif step.kind == "promise":
-            self._found += self.fed.promise(step.stream, step.until_us)
+            self._gather(self.execution.promise(step.stream, step.until_us))
 
     def _take_rows(self, ready: Ready, rows: Rows) -> None:
-        step, clock = ready.step, self.fed.clock.clocks[ready.step.stream]
+        step, clock = ready.step, self.execution.clock.clocks[ready.step.stream]
         clock.know_lanes(step.partitions)
         clock.left_out += step.left_out
         clock.skip(ready.skipped)
         if ready.bad is not None:
-            self.fed.leave_out(step.stream, ready.bad)
+            self.execution.leave_out(step.stream, ready.bad)
         # In pieces as large as the operator takes them; that follows from its state, so a repeat has the same.
         at = 0
         while at < len(rows):
-            until = min(at + (self.fed.operator.piece_rows or BATCH_ROWS), len(rows))
+            until = min(at + (self.execution.operator.piece_rows or BATCH_ROWS), len(rows))
             piece = rows if until - at == len(rows) else rows.slice(at, until)
-            self._found += self.fed.push(step.stream, piece, step.partition)
+            self._gather(self.execution.push(step.stream, piece, step.partition))
             at = until
 
-    def _between(self, found: list[Answer]) -> None:
-        """Between two blocks of the answers of a step; `found` are those of this step."""
-        if self.stop.is_set() and monotonic() > self.stop_by_s:
-            left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
-            raise LeftInTheMiddle(f"{left}; {self.fed.floods.way_out}")
-        while (parts := cut(found, self._part_rows)) is not None:
-            if not self._begin_part(self._in_hand + 1):
-                return
-            self._progress.number, answers = self._in_hand, [*self._found, *parts[0]]
-            self._found, found[:] = [], parts[1]
+    def _gather(self, blocks: Blocks) -> None:
+        for one in blocks:
+            if one.num_rows:
+                self._found.append(one)
+                self._give_parts()
+            if self.stop.is_set() and monotonic() > self.stop_by_s:
+                left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
+                raise LeftInTheMiddle(f"{left}; {self.execution.floods.way_out}")
+
+    def _give_parts(self) -> None:
+        """Where more was found than is given at once: all but the last part."""
+        while (parts := cut(self._found, self._part_rows)) is not None and self._begin_part(self._in_hand + 1):
+            self._progress.number = self._in_hand
+            answers, self._found = parts
             self._in_hand += 1
             self.lock.release()
             try:

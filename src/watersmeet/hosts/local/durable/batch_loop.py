@@ -18,7 +18,7 @@ class BatchLoop:
         self.error: BaseException | None = None  # what ended it, if something went wrong
         self.stop = parts.answering.stop
         self._parts, self._intake, self._saver = parts, intake, saver
-        self._fed, self._wall = parts.answering.fed, parts.answering.wall
+        self._execution, self._wall = parts.answering.execution, parts.answering.wall
         self._settings, self._progress, self._unanswered = parts.settings, parts.progress, parts.unanswered
         self._can_write = True
         parts.answering.may_wait = self._may_wait
@@ -83,7 +83,7 @@ class BatchLoop:
 
     def _patience_s(self) -> float | None:
         """How long to wait for rows: until time goes on without them, or the state is to be saved."""
-        waits = [self._fed.due_in_s(), self._saver.due_in_s()]
+        waits = [self._execution.due_in_s(), self._saver.due_in_s()]
         if waits[0] is not None:
             waits[0] = max(waits[0] - (self._wall.real_s - self._wall.now), 0.0)
         if self._settings.available_now:
@@ -91,11 +91,11 @@ class BatchLoop:
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _is_due(self) -> bool:
-        due_s = self._fed.due_in_s()
+        due_s = self._execution.due_in_s()
         return due_s is not None and self._wall.now + due_s <= self._wall.real_s
 
     def _newest_us(self, stream: str) -> int:
-        return self._fed.clock.clocks[stream].newest_us
+        return self._execution.clock.clocks[stream].newest_us
 
     def _batch(self, arrived: Sequence[Arrived]) -> None:
         """Write down what came, answer it, and hand the answers on."""

@@ -190,11 +190,11 @@ class LastingRun:
     @property
     def latest(self) -> Metrics:
         """The numbers of this run as they were when somebody last asked."""
-        return self._run.fed.metrics
+        return self._run.execution.metrics
 
     def is_latest_of(self, metrics: object) -> bool:
         """Whether these are the numbers of this run, which are brought up to date when they are asked for."""
-        return self._run.fed.metrics is metrics
+        return self._run.execution.metrics is metrics
 
     @property
     def schema(self) -> pa.Schema:
@@ -232,7 +232,7 @@ class LastingRun:
 
     @property
     def _streams(self) -> str:
-        return ", ".join(self._run.fed.streams)
+        return ", ".join(self._run.execution.streams)
 
     @property
     def _state(self) -> str:
@@ -262,7 +262,7 @@ class LastingRun:
         return self._kept
 
     def _check_pushed(self, stream: str, what: str) -> None:
-        name = self._run.fed.named(stream)
+        name = self._run.execution.named(stream)
         if self._run.is_read(name):
             raise RunError(
                 f"stream {name!r} is read by the run itself, so it cannot be {what}",

@@ -30,8 +30,8 @@ class Recovery:
         self._skipped = set(noted(checkpoint.path).get("skipped", []))
         snapshot = checkpoint.latest_state(self._tell)
         progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
-        fed, readers = self._answering.fed, self._parts.readers.of
-        arriving = ArrivalNote(checkpoint.path, [one.stream for one in fed.clock.clocks.values()], readers)
+        execution, readers = self._answering.execution, self._parts.readers.of
+        arriving = ArrivalNote(checkpoint.path, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
         begin_readers(checkpoint.path, readers)
         if snapshot is not None:
@@ -44,11 +44,11 @@ class Recovery:
         checkpoint.reached.begin(logged, progress.given_before, progress.saved)
         self._parts.loads.begin()
         self._answering.wall.restarted()
-        progress.first, progress.rows_before = progress.written + 1, fed.report().rows_in
+        progress.first, progress.rows_before = progress.written + 1, execution.report().rows_in
 
     def _load(self, snapshot: Snapshot) -> None:
         progress, notes = self._progress, snapshot.notes
-        load_state(self._answering.fed, snapshot.state)
+        load_state(self._answering.execution, snapshot.state)
         progress.number = progress.given = progress.saved = snapshot.number
         self._parts.readers.resume(notes["positions"])
         progress.answered = progress.answered_before = notes.get("answered", snapshot.number)
@@ -57,8 +57,8 @@ class Recovery:
             self._parts.notes.load(notes["pushed"])
 
     def _repeat_all(self, arriving: ArrivalNote) -> None:
-        progress, fed = self._progress, self._answering.fed
-        schemas = {name: fed.schema_of(name) for name in fed.streams}
+        progress, execution = self._progress, self._answering.execution
+        schemas = {name: execution.schema_of(name) for name in execution.streams}
         progress.written = progress.number
         written = self._parts.checkpoint.journal.records(progress.number)
         records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)

@@ -28,7 +28,7 @@ from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.fed_query import PUSHED
+from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.hosts.local.run import FINISHING_S
 from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.connectors.contract import Reader
@@ -57,10 +57,10 @@ class DurableRun:
         self.settings = settings or Settings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self._parts = open_parts(plan, self.settings, folder, make_sink, readers, tell)
-        self.fed, self.progress, self.notes = self._parts.answering.fed, self._parts.progress, self._parts.notes
+        self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
         self.folder, self.name = self._parts.checkpoint.path, self._parts.checkpoint.run
-        self.outputs, self._answering = self._parts.outputs, self._parts.answering
+        self.outputs, self.notes, self._answering = self._parts.outputs, self._parts.notes, self._parts.answering
         self._saver = Saver(self._parts)
         self._intake = self._make_intake()
         self._loop = BatchLoop(self._parts, self._intake, self._saver)
@@ -68,7 +68,7 @@ class DurableRun:
         self._thread = Thread(target=self._work, name="watersmeet runs", daemon=True)
 
     def _make_intake(self) -> Intake:
-        clocks = {name: clock for name, clock in self.fed.clock.clocks.items() if name in self._parts.readers.of}
+        clocks = {name: clock for name, clock in self.execution.clock.clocks.items() if name in self._parts.readers.of}
         drifts_us = {name: clock.stream.arrival.max_drift_us for name, clock in clocks.items()}
         return Intake(
             self._parts.readers.of,
@@ -161,8 +161,8 @@ class DurableRun:
 
     def checked(self, stream: str, rows: Any) -> list[pa.RecordBatch]:
         """Rows in any form as batches of a stream; what does not fit is refused, and nothing has changed then."""
-        name = self.fed.named(stream)
-        batches, clock = self.fed.incoming(name, rows), self.fed.clock.clocks[name]
+        name = self.execution.named(stream)
+        batches, clock = self.execution.incoming(name, rows), self.execution.clock.clocks[name]
         if not clock.stream.by_arrival:
             for batch in batches:
                 readable, _ = without_bad_rows(clock.stream, batch, clock.came, PUSHED)
@@ -178,19 +178,19 @@ class DurableRun:
     ) -> Future[int]:
         """The same without waiting for the disk: rows that were `checked`. `note` is kept in `notes` from when they are
         logged, in this life and later ones."""
-        name = self.fed.named(stream)
+        name = self.execution.named(stream)
         notes = () if note is None else ((note, rows.num_rows),)
         return self._put(Step("pushed", name, rows, notes=notes), rows.num_rows, timeout_s)
 
     def advance(self, stream: str, until_us: int) -> int:
         """No row of this stream before this time will come."""
-        name = self.fed.named(stream)
-        self.fed.check_promise(name)
+        name = self.execution.named(stream)
+        self.execution.check_promise(name)
         return self._put(Step("promise", name, until_us=until_us)).result()
 
     def end(self, stream: str) -> int:
         """No row of this stream will come any more."""
-        return self._put(Step("end", self.fed.named(stream))).result()
+        return self._put(Step("end", self.execution.named(stream))).result()
 
     def flush(self) -> int:
         """Answer all that waits; what comes later up to there is late."""
@@ -218,27 +218,27 @@ class DurableRun:
             return self._report().as_json()
 
     def _report(self) -> Metrics:
-        self._parts.readers.report(self.fed.metrics)
-        return self.fed.report()
+        self._parts.readers.report(self.execution.metrics)
+        return self.execution.report()
 
     def with_waiting(self) -> Metrics:
         """The same with the rows that wait for time to go on."""
         with self._answering.lock:
-            return self.fed.report_waiting()
+            return self.execution.report_waiting()
 
     def answer(self) -> pa.Table | None:
         """What a changing answer is now."""
         with self._answering.lock:
-            return self.fed.answer()
+            return self.execution.answer()
 
     def present(self) -> tuple[pa.Table | None, int]:
         """What a changing answer is now, and after which batch."""
         with self._answering.lock:
-            return self.fed.answer(), self.progress.number
+            return self.execution.answer(), self.progress.number
 
     def taken(self, stream: str) -> int:
         """How many rows of a stream have come so far, in all lives: whoever pushes goes on behind them."""
-        name = self.fed.named(stream)
+        name = self.execution.named(stream)
         with self._answering.lock:
             return self._parts.unanswered.came(name, failed=self.failed)
 
@@ -275,6 +275,6 @@ class DurableRun:
             self._saver.close()
             self._parts.loads.close()
             self._parts.checkpoint.close()
-            self.fed.report()
-            self.fed.close()
+            self.execution.report()
+            self.execution.close()
             self._parts.checkpoint.release()

@@ -19,7 +19,7 @@ from watersmeet.hosts.local.durable.side_flows import SideFlows
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.unanswered import Unanswered
 from watersmeet.hosts.local.durable.wall import BatchClock
-from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell
@@ -50,11 +50,11 @@ def open_parts(
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
         kept, wall, progress = kept_tables(checkpoint.path, plan), BatchClock(), Progress()
-        fed = FedQuery(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
-        loads = TableLoads(checkpoint.path, checkpoint.run, fed, tell, kept)
+        execution = PushedExecution(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
+        loads = TableLoads(checkpoint.path, checkpoint.run, execution, tell, kept)
         start = starts.begun(checkpoint.path)
         sink = make_sink(checkpoint.run, start)
-        sides = SideFlows(fed.clock.side, checkpoint.run, checkpoint.path, start, tell)
+        sides = SideFlows(execution.clock.side, checkpoint.run, checkpoint.path, start, tell)
         starts.opened(checkpoint.path, start, [sink, *sides.sinks])
         outputs = Outputs(sink, sides, progress)
     except BaseException:
@@ -67,9 +67,9 @@ def open_parts(
         Readers(readers, tell),
         loads,
         Notes(),
-        Admission(fed.clock),
-        Answering(fed, wall, loads, checkpoint.journal, progress, outputs.give),
+        Admission(execution.clock),
+        Answering(execution, wall, loads, checkpoint.journal, progress, outputs.give),
         outputs,
         progress,
-        Unanswered(fed.clock),
+        Unanswered(execution.clock),
     )

@@ -70,7 +70,7 @@ class Saver:
         self._thread.shutdown()
 
     def _state(self) -> Saved:
-        return state_of(self._answering.fed, tables=False)
+        return state_of(self._answering.execution, tables=False)
 
     def _notes_now(self) -> dict[str, object]:
         wall = self._answering.wall

@@ -52,7 +52,7 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
         return _sink(plan, asked, kept, name, start, folder)
 
     run = DurableRun(plan, folder, sink, readers, settings_of(asked))
-    run.fed.on_late = asked.on_late
+    run.execution.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
         run.outputs.on_answers = _behind(run, kept.add)

@@ -19,7 +19,7 @@ from watersmeet.errors import OldTableWarning, WatersmeetError
 from watersmeet.hosts.local.durable.batches import Step
 from watersmeet.hosts.local.durable.files import read_sealed, remove_file, write_sealed
 from watersmeet.hosts.local.durable.noted import note, noted
-from watersmeet.hosts.local.fed_query import FedQuery
+from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell
@@ -27,15 +27,17 @@ from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 
 
 class TableLoads:
-    def __init__(self, folder: Path, run: str, fed: FedQuery, tell: Tell, kept: Mapping[str, Load | None]) -> None:
+    def __init__(
+        self, folder: Path, run: str, execution: PushedExecution, tell: Tell, kept: Mapping[str, Load | None]
+    ) -> None:
         """run: the name of the run. kept: what `kept_tables` has given."""
         self._folder = folder / "tables"
         self._run = run
         self._kept = kept
         self._tell = tell
-        self._tables = {one.name: one for one in relations_below(fed.plan.root) if isinstance(one, Table)}
-        self._fed = fed
-        self._reloads = Reloads(fed.reloaded, tell)
+        self._tables = {one.name: one for one in relations_below(execution.plan.root) if isinstance(one, Table)}
+        self._execution = execution
+        self._reloads = Reloads(execution.reloaded, tell)
         self.numbers: dict[str, int] = {}  # of the loads that are joined now
 
     def recover(self, numbers: Mapping[str, int]) -> None:
@@ -43,18 +45,18 @@ class TableLoads:
         had = _had(self._folder.parent)
         for name, load in self._kept.items():
             if load is None:
-                self._write(name, 0, self._fed.table_now(name))
+                self._write(name, 0, self._execution.table_now(name))
             else:
                 self._tell_if_changed(name, load)
-        for name in self._fed.reloaded:
-            fresh, self.numbers[name] = self._fed.table_now(name), numbers.get(name, 0)
+        for name in self._execution.reloaded:
+            fresh, self.numbers[name] = self._execution.table_now(name), numbers.get(name, 0)
             if name not in had:
                 self._write(name, 0, fresh)
                 continue
             self._use(name, self.numbers[name])
             # As the batches that are repeated now change it, it is offered against the last of them, by `begin`.
             self._reloads.offer(name, fresh)
-        note(self._folder.parent, tables=sorted({*had, *self._kept, *self._fed.reloaded}))
+        note(self._folder.parent, tables=sorted({*had, *self._kept, *self._execution.reloaded}))
 
     def _tell_if_changed(self, name: str, kept: Load) -> None:
         with suppress(WatersmeetError):  # it is not needed, so it need not be there
@@ -69,7 +71,7 @@ class TableLoads:
     def begin(self) -> None:
         """From now on tables are loaded again."""
         waiting = self._reloads.take()
-        self._reloads.start({name: self._fed.table_now(name) for name in self._fed.reloaded})
+        self._reloads.start({name: self._execution.table_now(name) for name in self._execution.reloaded})
         for name, load in waiting.items():
             self._reloads.offer(name, load)
 
@@ -96,7 +98,7 @@ class TableLoads:
         self._reloads.close()
 
     def _use(self, name: str, number: int) -> None:
-        self._fed.replace_table(name, self._read(name, number))
+        self._execution.replace_table(name, self._read(name, number))
         self.numbers[name] = number
 
     def _write(self, name: str, number: int, load: Load) -> None:

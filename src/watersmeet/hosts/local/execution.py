@@ -1,0 +1,212 @@
+"""A query running in this process: its operators, clocks and static tables, without threads and without waiting.
+
+Whoever feeds it, by reading sources (`run.py`), by pushes (`live_run.py`) or from a journal (`durable/`), says what
+comes and how far time is, one call after the other. Each call gives the answers that it made certain, in blocks, as
+they are asked for, some of them without rows: between two of them a feeder may do something else, or stop for good.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from watersmeet.io.time_ordered import batches_of, reads_in_time_order
+from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.answers import Answer, as_batch
+from watersmeet.operators.contract import Operator, Rows
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.build import Built, LoadTable, build_query
+from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.floods import Floods
+from watersmeet.runtime.late_rows import LateReports, Tell
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.present import PresentAnswer
+from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
+from watersmeet.runtime.telling import bring_up_to_date
+from watersmeet.runtime.wall_clock import WallClock
+
+LOGGER = logging.getLogger("watersmeet")
+BATCH_ROWS = 1 << 16
+AT_TIMES_S = 1.0  # how often an operator is asked that joins at moments of its own
+Blocks = Iterator[Answer]
+
+
+class Execution:
+    def __init__(
+        self, plan: Plan, built: Built, streams: Mapping[str, Stream], wall: WallClock, tell: Tell, metrics: Metrics
+    ) -> None:
+        self.plan, self.metrics, self.wall = plan, metrics, wall
+        self.operator = built.operator
+        self.clock = QueryClock(streams.values(), wall)
+        self.floods = Floods(self._told)
+        # What `archiving` asks for.
+        self.on_step: Callable[[], None] | None = None
+        self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        # Whether operators may wait for what the feeder has at hand, and whether rows that are left out are told as
+        # they come, or at the end.
+        self.waits_for_more, self.tells_at_once = False, True
+        self.reloaded = reloaded_tables(plan)
+        self._reloads: Reloads | None = None
+        self._now: dict[str, Load] = {}  # the rows of tables that may be loaded again, as they are joined now
+        self._tables: Sequence[tuple[Table, LoadTable]] = built.tables
+        self._aliases = {name: [a for a, one in built.streams.items() if one.name == name] for name in streams}
+        self._all_aliases = list(built.streams)
+        self._in_order = [name for name, one in streams.items() if one.source is not None and reads_in_time_order(one)]
+        self._ended: list[str] = []
+        self._watermark_us = BEGINNING_US
+        self._present: PresentAnswer | None = None
+        self._tell = tell
+        self._late_reports = LateReports(self._told)
+
+    # ---- static tables ----------------------------------------------------------------------------------------------
+
+    def load_tables(self) -> None:
+        """Those that may be loaded again are held; those that are held already are not loaded."""
+        for table, load in self._tables:
+            if table.name in self.reloaded and table.name not in self._now:
+                self._now[table.name] = loaded(table)
+            for batch in self._now[table.name] if table.name in self._now else batches_of(table, BATCH_ROWS):
+                load(batch)
+                if self.on_table is not None:
+                    self.on_table(table, batch)
+
+    def load_again(self) -> None:
+        """Load tables that say so again from now on; `take_loads` joins what has come."""
+        if self.reloaded:
+            self._reloads = Reloads(self.reloaded, self._told)
+            self._reloads.start(self._now)
+
+    def take_loads(self) -> None:
+        if self._reloads is not None:
+            for name, rows in self._reloads.take().items():
+                self.replace_table(name, rows)
+
+    def table_now(self, name: str) -> Load:
+        """The rows of a table that may be loaded again, or is kept, as they are joined now."""
+        return self._now[name]
+
+    def replace_table(self, name: str, rows: Load) -> None:
+        """Join other rows of a table from now on."""
+        self._now[name] = rows
+        for table, load in self._tables:
+            if table.name == name:
+                load.forget()
+                for batch in rows:
+                    load(batch)
+
+    def anew(self) -> Operator:
+        """The operator as it is before the first row."""
+        built = build_query(self.plan)
+        self._tables = built.tables
+        self.load_tables()
+        return built.operator
+
+    # ---- rows and time ----------------------------------------------------------------------------------------------
+
+    def push(self, name: str, rows: Rows, lane: str = "") -> Blocks:
+        """Rows of a stream whose times were read."""
+        clock = self.clock.clocks[name]
+        in_time = self.clock.let_in(name, rows, lane)
+        if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows):
+            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=False)
+        if len(in_time):
+            for alias in self._aliases[name]:
+                yield from self._blocks(self.operator.answers_to(alias, in_time))
+        yield from self._go_on()
+
+    def leave_out(self, name: str, bad: pa.RecordBatch) -> None:
+        """Records that could not be read are counted, told, and kept beside the answer if the stream says so."""
+        clock = self.clock.clocks[name]
+        clock.leave_out(bad)
+        if self.tells_at_once:
+            self._late_reports.look_bad(clock.bad, at_end=False)
+
+    def end(self, names: Sequence[str]) -> Blocks:
+        """No row of these streams will come any more."""
+        reached_us = max(self.last_event_us, self.clock.watermark_us)
+        for name in names:
+            self.clock.end(name)
+            self._ended.append(name)
+        until_us = FOREVER_US if self.clock.running else reached_us
+        self._watermark_us = self.clock.watermark_us
+        yield from self._blocks(self.operator.advance(self._watermarks()), until_us)
+        self._step()
+
+    def tick(self) -> Blocks:
+        """Look at the clock on the wall: whether time goes on without rows."""
+        if self.clock.tick():
+            yield from self._go_on()
+
+    def settle(self) -> Blocks:
+        """Nothing more is at hand for now."""
+        yield from self._blocks(self.operator.settle())
+
+    def due_in_s(self) -> float | None:
+        """When `tick` will have something to do if no row comes; None if never."""
+        waits = [self.clock.silent_in_s]
+        if self.clock.goes_on_by_itself:
+            if self.operator.wake_us is not None:
+                waits.append(self.clock.reached_in_s(self.operator.wake_us))
+            elif self.operator.lag_us:
+                waits.append(AT_TIMES_S)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _go_on(self) -> Blocks:
+        """Tell the operators how far time has come, if it has."""
+        if self._in_order or self.clock.watermark_us != self._watermark_us:
+            self._watermark_us = self.clock.watermark_us
+            yield from self._blocks(self.operator.advance(self._watermarks()))
+        if not self.waits_for_more:
+            yield from self._blocks(self.operator.settle())
+        self._step()
+
+    def _watermarks(self) -> dict[str, int]:
+        """Before which time nothing comes of each stream any more: the query's watermark, as rows below it are left
+        out, whichever stream they are of. Of one that is read in time order nothing comes before its newest row, and
+        of one that ended nothing at all."""
+        marks = dict.fromkeys(self._all_aliases, self.clock.watermark_us)
+        for name in self._in_order:
+            newest_us = max(self.clock.clocks[name].newest_us, self.clock.watermark_us)
+            marks.update(dict.fromkeys(self._aliases[name], newest_us))
+        for name in self._ended:
+            marks.update(dict.fromkeys(self._aliases[name], FOREVER_US))
+        return marks
+
+    def _blocks(self, answers: Iterable[Answer], until_us: int = FOREVER_US) -> Blocks:
+        """until_us: what a changing answer does after this only tells that nothing more came."""
+        for one in answers:
+            self.floods.look(self.operator, self.clock)
+            if self._present is not None and one.num_rows:
+                self._present.add(as_batch(one), until_us)
+            yield one
+
+    def _step(self) -> None:
+        if self.on_step is not None:
+            self.on_step()
+
+    # ---- how far it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def last_event_us(self) -> int:
+        """The newest event time of all streams so far."""
+        return max((clock.last_us for clock in self.clock.clocks.values()), default=BEGINNING_US)
+
+    def report(self) -> Metrics:
+        bring_up_to_date(self.metrics, self.clock, self.operator)
+        return self.metrics
+
+    def tell_what_was_left_out(self, *, at_end: bool) -> None:
+        for clock in self.clock.clocks.values():
+            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=at_end)
+            self._late_reports.look_bad(clock.bad, at_end=at_end)
+
+    def close(self) -> None:
+        if self._reloads is not None:
+            self._reloads.close()
+
+    def _told(self, what: Warning) -> None:
+        LOGGER.info("%s", what)
+        self._tell(what)

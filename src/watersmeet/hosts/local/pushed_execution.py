@@ -1,0 +1,192 @@
+"""A query that is handed its rows: what may be pushed, and what its answer is at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.errors import CatalogError, RunError, SourceError
+from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
+from watersmeet.hosts.local.pushed_rows import PushedRows
+from watersmeet.hosts.local.recorded_run import archiving
+from watersmeet.io.bad_rows import without_bad_rows
+from watersmeet.io.event_times import without_nulls
+from watersmeet.operators.contract import Results, Rows
+from watersmeet.operators.going_on import answered_all
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.build import build_query
+from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.present import PresentAnswer
+from watersmeet.runtime.reloading import Load, loaded
+from watersmeet.runtime.wall_clock import SystemClock, WallClock
+
+PUSHED = "pushed rows"
+# Takes the name of a stream and those of its rows that came too late.
+OnLate = Callable[[str, pa.RecordBatch], None]
+
+
+class PushedExecution(Execution):
+    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us")
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        wall: WallClock | None = None,
+        tell: Tell = warn,
+        sourced: Collection[str] = (),
+        kept: Mapping[str, Load | None] | None = None,
+    ) -> None:
+        """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
+        whose rows are to be had from `table_now`; those that are given are not loaded."""
+        built = build_query(plan)
+        # Whoever reads them, here they come when they come.
+        streams = {
+            stream.name: replace(stream, source=None) if stream.name in sourced else stream
+            for stream in built.streams.values()
+        }
+        _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
+        super().__init__(plan, built, streams, wall or SystemClock(), tell, Metrics())
+        self.on_late: OnLate | None = None
+        self._incoming = {name: PushedRows(stream) for name, stream in streams.items()}
+        self._names = {name.lower(): name for name in streams}
+        self._present = PresentAnswer(plan) if plan.kind == "changes" else None
+        self._archiving = ExitStack()
+        self._archiving.enter_context(archiving(self))
+        for clock in self.clock.clocks.values():
+            clock.on_late_rows = self._came_late
+        try:
+            for table, _ in built.tables:
+                if kept is not None and table.name in kept:
+                    rows = kept[table.name]
+                    self._now[table.name] = loaded(table) if rows is None else rows
+            self.load_tables()
+        except BaseException as error:
+            self.abort(error)
+            raise
+
+    @property
+    def streams(self) -> list[str]:
+        return list(self._names.values())
+
+    def named(self, stream: object) -> str:
+        """The stream of a name in any case."""
+        name = self._names.get(stream.lower()) if isinstance(stream, str) else None
+        if name is None:
+            near = get_close_matches(str(stream).lower(), self._names, n=1)
+            raise CatalogError(
+                f"this query has no stream {stream!r}",
+                hint=f"did you mean {self._names[near[0]]!r}?" if near else f"it reads {', '.join(self.streams)}",
+            )
+        return name
+
+    def rows_of(self, name: str, given: object) -> list[Rows]:
+        """What was given as rows of a stream, checked, in pieces that are pushed one by one. Nothing has changed yet,
+        so what is refused here leaves no trace."""
+        clock, most = self.clock.clocks[name], self.operator.piece_rows or BATCH_ROWS
+        if clock.ended:
+            raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
+        batches = self.incoming(name, given)
+        if clock.stream.arrival.keeps_going:
+            batches = [self.readable(name, batch) for batch in batches]
+        if clock.stream.arrival.skips_nulls:
+            batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
+        rows = [clock.timed(batch) for batch in batches if batch.num_rows]
+        for piece in rows:
+            if len(piece) > most:
+                break
+        else:
+            return rows
+        return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
+
+    def readable(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a push that have an event time; the others are bad records."""
+        clock = self.clock.clocks[name]
+        batch, bad = without_bad_rows(clock.stream, batch, clock.came, PUSHED)
+        if bad is not None:
+            self.leave_out(name, bad)
+        return batch
+
+    def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
+        """What was given as rows of a stream, with its columns; their times are not looked at."""
+        return self._incoming[name].batches(given)
+
+    def schema_of(self, name: str) -> pa.Schema:
+        """The columns of rows that are pushed."""
+        return self.clock.clocks[name].stream.given_schema
+
+    def push(self, name: str, rows: Rows, lane: str = "") -> Blocks:
+        clock = self.clock.clocks[name]
+        self._pushed, self._pushed_from = clock.in_turn(rows), clock.rows_in
+        return super().push(name, self._pushed, lane)
+
+    def check_promise(self, name: str) -> None:
+        """Refuse to be told how far a stream has come that goes by the clock on the wall."""
+        if self.clock.clocks[name].stream.by_arrival:
+            raise RunError(
+                f"stream {name!r} goes by the clock on the wall (time = 'arrival'), so nobody can say how far it is",
+                hint="leave advance() out: its time goes on by itself; in a test, trial.wait('10 seconds') moves it",
+            )
+
+    def promise(self, name: str, until_us: int) -> Blocks:
+        """No row of this stream before this time will come."""
+        self.clock.promise(name, until_us)
+        yield from self._go_on()
+
+    def finish(self) -> Blocks:
+        """Everything that waits is answered."""
+        yield from self.end([clock.stream.name for clock in self.clock.running])
+        self.tell_what_was_left_out(at_end=True)
+        self.report()
+        self.close()
+
+    def flush(self) -> Blocks:
+        """Everything that waits is answered, and more may come; what is not newer than that is late then."""
+        yield from self._blocks(self._flushed())
+        self._watermark_us = self.clock.watermark_us
+        self._step()
+
+    def _flushed(self) -> Results:
+        answers = answered_all(self.operator, self._all_aliases, self.last_event_us, self.anew)
+        end, self.operator = yield from answers
+        self.clock.answered(end.answered_us)
+
+    def close(self) -> None:
+        """What was archived counts."""
+        super().close()
+        self._archiving.close()
+
+    def abort(self, error: BaseException) -> None:
+        """What was archived is gone."""
+        super().close()
+        self._archiving.__exit__(type(error), error, error.__traceback__)
+
+    def answer(self) -> pa.Table | None:
+        return None if self._present is None else self._present.table()
+
+    def report_waiting(self) -> Metrics:
+        """The numbers, with the rows that wait for time to go on."""
+        waiting = {name: rows for name, rows in self.operator.waiting_rows().items() if rows.rows}
+        self.metrics.waiting_by_stream = {name: one.rows for name, one in waiting.items()}
+        self.metrics.waiting_until_us = max((one.newest_us for one in waiting.values()), default=None)
+        return self.report()
+
+    def _came_late(self, name: str, numbers: npt.NDArray[np.int64]) -> None:
+        if self.on_late is not None:
+            self.on_late(name, self._pushed.data.take(pa.array(numbers - self._pushed_from)))
+
+
+def _check_pushable(with_data: Iterable[str]) -> None:
+    for name in with_data:
+        raise SourceError(
+            f"stream {name!r} has data of its own, so it cannot be pushed",
+            hint=f"declare it by its columns alone: session.stream({name!r}, schema=…, time=…), "
+            "or run the query with to_arrow() or batches(); start(checkpoint=…) reads it and goes on",
+        )
