@@ -254,7 +254,7 @@ def test_files_of_a_table_are_looked_for_again(tmp_path: Path) -> None:
     table = f"CREATE TABLE t (k BIGINT, word TEXT) WITH (source = 'csv', path = '{tmp_path / 't'}', reload = '1 hour');"
     plan = read_script(table + STREAMS + THREE, opener=open_in_process, pushed=True)[0].plan
     execution = PushedExecution(plan)
-    assert sum(len(one) for one in execution.table_now("t")) == 1
+    assert sum(len(one) for one in execution.tables_now["t"]) == 1
     (tmp_path / "t" / "2.csv").write_text("k,word\n2,two\n")
     assert sum(len(one) for one in loaded(execution.reloaded["t"])) == 2
 

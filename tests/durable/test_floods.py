@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
-from watersmeet.errors import FloodWarning, SkippedRowsWarning
+from watersmeet.errors import FloodWarning, RunError, SkippedRowsWarning
 from watersmeet.hosts.local.durable import batch_loop
+from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.parts import cut
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.continuous import parts
@@ -111,6 +114,80 @@ def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> No
     run.push("s", {"k": [3], "ts": [NOON + dt.timedelta(seconds=3)]})
     run.stop()
     assert run.metrics()["late_rows"] == 0
+
+
+NESTED = (
+    "SELECT n, COUNT(*) AS c FROM (SELECT RSTREAM COUNT(*) AS n FROM s [RANGE 10 SECONDS] EVERY 1 SECOND) "
+    "[RANGE 5 SECONDS] AS r GROUP BY n"
+)
+
+
+def present(sink: Numbered) -> Counter[tuple[object, ...]]:
+    """What the changes in a sink add up to."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for row in sink.rows:
+        found[row["n"], row["c"]] += 1 if row["_op"] == "+" else -1
+    assert min(found.values(), default=0) >= 0
+    return +found
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_changes_of_a_batch_that_is_left_out_are_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    monkeypatch.setattr(batch_loop, "PART_ROWS", 1_000)
+    sink = Numbered(0)
+    run = query(NESTED).start(checkpoint=tmp_path, sink=lambda _: sink, commit_every="0 s")
+    run.push("s", {"k": [1, 2], "ts": [NOON, NOON + dt.timedelta(seconds=7)]})
+    until_s = monotonic() + 30
+    while not sink.rows and monotonic() < until_s:
+        time.sleep(0.01)
+    before = present(sink)
+    run.push("s", {"k": [3], "ts": [FAR]})
+    while sink.number < 3 and monotonic() < until_s:
+        time.sleep(0.01)
+    with pytest.warns(FloodWarning, match="--skip-batch 1"):
+        run.stop()
+    assert present(sink) != before
+    asked = [1]
+    if dies:  # before what is taken back is in the journal
+        append = Journal.append
+        monkeypatch.setattr(Journal, "append", refused)
+        with pytest.raises(OSError, match="the disk is full"), pytest.warns(SkippedRowsWarning):
+            query(NESTED).start(checkpoint=tmp_path, sink=lambda _: sink, skip_batches=asked)
+        monkeypatch.setattr(Journal, "append", append)
+        asked = []
+    told = r"batch 1 with its 1 row.* about [\d,]+, were given before, and are taken back"
+    with pytest.warns(SkippedRowsWarning, match=told):
+        query(NESTED).start(checkpoint=tmp_path, sink=lambda _: sink, skip_batches=asked).stop()
+    assert present(sink) == before
+    later = {"k": [4, 5], "ts": [NOON + dt.timedelta(seconds=one) for one in (9, 12)]}
+    run = query(NESTED).start(checkpoint=tmp_path, sink=lambda _: sink)
+    run.push("s", later)
+    run.stop()
+    without = Numbered(0)
+    run = query(NESTED).start(checkpoint=tmp_path / "without", sink=lambda _: without)
+    run.push("s", {"k": [1, 2], "ts": [NOON, NOON + dt.timedelta(seconds=7)]})
+    run.push("s", later)
+    run.stop()
+    assert present(sink) == present(without) != before
+
+
+def refused(*_: object, **__: object) -> None:
+    raise OSError("the disk is full")
+
+
+def test_a_batch_whose_answers_were_given_is_not_left_out(tmp_path: Path) -> None:
+    sink = Numbered(0)
+    run = query().start(checkpoint=tmp_path, sink=lambda _: sink, save_every="1 hour", commit_every="0 s")
+    run.push("s", {"k": [1, 2], "ts": [NOON, NOON + dt.timedelta(seconds=7)]})
+    until_s = monotonic() + 30
+    while not sink.rows and monotonic() < until_s:
+        time.sleep(0.01)
+    shutil.copytree(tmp_path, tmp_path / "killed")
+    run.stop()
+    with pytest.raises(RunError, match="batch 0 cannot be left out: all its answers were given already"):
+        query().start(checkpoint=tmp_path / "killed", sink=lambda _: sink, skip_batches=[0])
 
 
 SCRIPT = """

@@ -84,9 +84,10 @@ class Execution:
             for name, rows in self._reloads.take().items():
                 self.replace_table(name, rows)
 
-    def table_now(self, name: str) -> Load:
-        """The rows of a table that may be loaded again, or is kept, as they are joined now."""
-        return self._now[name]
+    @property
+    def tables_now(self) -> Mapping[str, Load]:
+        """The rows of tables that may be loaded again, or are kept, as they are joined now."""
+        return self._now
 
     def replace_table(self, name: str, rows: Load) -> None:
         """Join other rows of a table from now on."""

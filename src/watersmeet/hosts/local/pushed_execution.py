@@ -45,7 +45,7 @@ class PushedExecution(Execution):
         kept: Mapping[str, Load | None] | None = None,
     ) -> None:
         """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
-        whose rows are to be had from `table_now`; those that are given are not loaded."""
+        whose rows are to be had from `tables_now`; those that are given are not loaded."""
         built = build_query(plan)
         # Whoever reads them, here they come when they come.
         streams = {

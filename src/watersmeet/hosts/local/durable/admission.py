@@ -35,7 +35,7 @@ class Admission:
 
     def ready(self, step: Step) -> Ready:
         """A step with its rows and their times, checked, apart from what could not be read."""
-        if step.rows is None:
+        if step.rows is None or step.kind == "given":
             return Ready(step)
         clock = self._clock.clocks[step.stream]
         if clock.ended:

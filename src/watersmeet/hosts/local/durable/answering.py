@@ -44,11 +44,24 @@ class Answering:
         self._part_rows = 0
         self._found: list[Answer] = []  # its answers that were not handed on yet
 
-    def repeated(self, records: Iterator[BatchRecord]) -> Iterator[BatchRecord]:
-        """What is to be repeated, but for the parts of a batch: those are answered with it."""
+    def expect(self, records: Iterator[BatchRecord]) -> None:
+        """These are to be repeated."""
         self._records = records
-        while (record := next(self._records, None)) is not None:
-            yield record
+
+    def next_record(self) -> BatchRecord | None:
+        """What is to be repeated next, if anything still is; the parts of a batch are answered with it."""
+        return next(self._records, None)
+
+    def parts_behind(self) -> list[BatchRecord]:
+        """The parts of the batch whose record was the last."""
+        found: list[BatchRecord] = []
+        while (record := self.next_record()) is not None:
+            if not record.goes_on:
+                self._records = chain([*found, record], self._records)
+                return found
+            found.append(record)
+        self._records = iter(found)
+        return found
 
     def answer(self, number: int, steps: Sequence[Ready], part_rows: int) -> list[Answer]:
         """The answers of a batch that are to be given under its number, or under that of its last part."""
@@ -65,6 +78,8 @@ class Answering:
         step = ready.step
         if ready.rows is not None:
             self._take_rows(ready, ready.rows)
+        elif step.kind == "given":
+            self._found.append(step.rows)
         elif step.kind == "table":
             self._loads.take(step)
         elif step.kind == "flush":
@@ -112,7 +127,7 @@ class Answering:
 
     def _begin_part(self, number: int) -> bool:
         """Write down that the answers in hand go on under another number; False if they were not divided there."""
-        following = next(self._records, None)
+        following = self.next_record()
         if following is not None and not following.goes_on:
             self._records = chain([following], self._records)
             return False

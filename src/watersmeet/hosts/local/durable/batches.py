@@ -23,9 +23,10 @@ class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
     written down themselves. `partition` is that of the rows, `partitions` are all that the reader knows of; `bad` are
     the records among the rows that could not be read. A table is known by the number of its load. "more" are further
-    answers of the batch before."""
+    answers of the batch before, "given" are rows of the answer itself: they take back what was given of a batch that is
+    left out."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more", "given"]
     stream: str
     rows: pa.RecordBatch | None = None
     range: Range = None
@@ -113,6 +114,10 @@ class BatchRecord:
                     bodies.append(step.rows.serialize())
                     noted = [[*note.as_json(), rows] for note, rows in step.notes]
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
+                case "given":
+                    assert step.rows is not None
+                    bodies.append(step.rows.serialize())
+                    told.append(["given", "", bodies[-1].size, step.range])
                 case "end" | "flush" | "more":
                     told.append([step.kind, step.stream])
                 case "table":
@@ -124,7 +129,7 @@ class BatchRecord:
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
-        """schemas: of the streams that are pushed."""
+        """schemas: of the streams that are pushed, and under no name of the answer."""
         (size,) = _SIZE.unpack_from(data)
         now_s, today_us, part_rows, told = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
@@ -138,6 +143,10 @@ class BatchRecord:
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
                     steps.append(Step("pushed", stream, rows, notes=[_noted(one) for one in more[1:]]))
+                    at += more[0]
+                case "given":
+                    body = pa.py_buffer(data)[at : at + more[0]]
+                    steps.append(Step(kind, "", pa.ipc.read_record_batch(body, schemas[""]), range=more[1]))
                     at += more[0]
                 case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.errors import RunError, SkippedRowsWarning, WatersmeetError
+from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.hosts.local.durable.answering import way_past
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, note_pushes, together
 from watersmeet.hosts.local.durable.beginnings import begin_readers
-from watersmeet.hosts.local.durable.intake import rows_in
-from watersmeet.hosts.local.durable.noted import note, noted
-from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
+from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.run_parts import RunParts
+from watersmeet.hosts.local.durable.skipping import Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.operators.saving import load_state
 
@@ -21,15 +20,18 @@ class Recovery:
     def __init__(self, parts: RunParts) -> None:
         self._parts, self._progress, self._answering = parts, parts.progress, parts.answering
         self._unanswered, self._settings, self._tell = parts.unanswered, parts.settings, parts.tell
-        self._skipped: set[int] = set()  # batches that a life has left out, and so do later ones that repeat them
+        self._given = -1  # the last batch, or part of one, of which somebody has answers
+        self._skips = Skips(
+            parts.checkpoint.path, parts.settings.skipped, parts.answering, parts.answering_apart, parts.tell
+        )
         self.error: BaseException | None = None  # that a batch ended with, where batches are written on
 
     def recover(self, in_sinks: int) -> None:
         """in_sinks: the last batch of which a sink has something."""
         checkpoint, progress = self._parts.checkpoint, self._progress
-        self._skipped = set(noted(checkpoint.path).get("skipped", []))
         snapshot = checkpoint.latest_state(self._tell)
         progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
+        self._given = max(in_sinks, progress.given_before)
         execution, readers = self._answering.execution, self._parts.readers.of
         arriving = ArrivalNote(checkpoint.path, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
@@ -39,6 +41,8 @@ class Recovery:
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         self._repeat_all(arriving)
         checkpoint.check_end(progress.written, in_sinks, self._tell)
+        for step in self._skips.to_take_back():
+            self._take_back(step)
         arriving.write(progress.written + 1)
         logged = progress.written if self._settings.sync else -1
         checkpoint.reached.begin(logged, progress.given_before, progress.saved)
@@ -58,11 +62,12 @@ class Recovery:
 
     def _repeat_all(self, arriving: ArrivalNote) -> None:
         progress, execution = self._progress, self._answering.execution
-        schemas = {name: execution.schema_of(name) for name in execution.streams}
+        schemas = {"": execution.plan.output_schema, **{name: execution.schema_of(name) for name in execution.streams}}
         progress.written = progress.number
         written = self._parts.checkpoint.journal.records(progress.number)
         records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
-        for record in self._answering.repeated(records):
+        self._answering.expect(records)
+        while (record := self._answering.next_record()) is not None:
             arriving.check(record.number)
             progress.written = record.number
             self._repeat_or_fail(record)
@@ -89,11 +94,14 @@ class Recovery:
         self._answering.wall.put(record.now_s, record.today_us)
         steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
         note_pushes(self._parts.notes, steps, record.number)
-        if record.number in self._settings.skipped | self._skipped:
-            self._skip(record.number, steps)
-            steps = ()
+        for step in steps:
+            if step.kind == "given":
+                self._skips.taken_back(step.range)
         try:
             ready = [self._parts.admission.ready(step) for step in together(steps)]
+            if self._skips.holds(record.number):
+                self._skips.skip(record, ready, self._given)
+                ready = [one for one in ready if one.step.kind == "table"]
             answers = self._answering.answer(record.number, ready, record.part_rows)
         except WatersmeetError as error:
             raise RunError(
@@ -104,8 +112,9 @@ class Recovery:
         self._progress.repeated += 1
         self._answering.give(answers)
 
-    def _skip(self, number: int, steps: Sequence[Step]) -> None:
-        self._skipped.add(number)
-        note(self._parts.checkpoint.path, skipped=sorted(self._skipped))
-        rows = sum(rows_in(step.rows) for step in steps)
-        self._tell(SkippedRowsWarning(f"batch {number:,} with its {rows:,} rows was left out, as asked for"))
+    def _take_back(self, step: Step) -> None:
+        number, wall = self._progress.written + 1, self._answering.wall
+        record = BatchRecord(number, wall.now, wall.today, [step], PART_ROWS)
+        self._parts.checkpoint.journal.append(number, record.parts())
+        self._progress.written = number
+        self._answering.give(self._answering.answer(number, [self._parts.admission.ready(step)], PART_ROWS))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from watersmeet.hosts.local.durable import starts
 from watersmeet.hosts.local.durable.admission import Admission
-from watersmeet.hosts.local.durable.answering import Answering
+from watersmeet.hosts.local.durable.answering import Answering, Give
+from watersmeet.hosts.local.durable.batches import BatchRecord
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.notes import Notes
 from watersmeet.hosts.local.durable.outputs import Outputs
@@ -40,6 +41,14 @@ class RunParts:
     outputs: Outputs
     progress: Progress
     unanswered: Unanswered
+
+    def answering_apart(self, record: BatchRecord, progress: Progress, give: Give) -> Answering:
+        """Answers a batch apart from the run, at the moment at which it was answered there."""
+        execution, wall = self.answering.execution, BatchClock()
+        wall.put(record.now_s, record.today_us)
+        sourced, kept = frozenset(self.readers.of), execution.tables_now
+        apart = PushedExecution(execution.plan, wall=wall, tell=lambda what: None, sourced=sourced, kept=kept)
+        return Answering(apart, wall, self.loads, self.checkpoint.journal, progress, give)
 
 
 def open_parts(

@@ -45,11 +45,11 @@ class TableLoads:
         had = _had(self._folder.parent)
         for name, load in self._kept.items():
             if load is None:
-                self._write(name, 0, self._execution.table_now(name))
+                self._write(name, 0, self._execution.tables_now[name])
             else:
                 self._tell_if_changed(name, load)
         for name in self._execution.reloaded:
-            fresh, self.numbers[name] = self._execution.table_now(name), numbers.get(name, 0)
+            fresh, self.numbers[name] = self._execution.tables_now[name], numbers.get(name, 0)
             if name not in had:
                 self._write(name, 0, fresh)
                 continue
@@ -71,7 +71,7 @@ class TableLoads:
     def begin(self) -> None:
         """From now on tables are loaded again."""
         waiting = self._reloads.take()
-        self._reloads.start({name: self._execution.table_now(name) for name in self._execution.reloaded})
+        self._reloads.start({name: self._execution.tables_now[name] for name in self._execution.reloaded})
         for name, load in waiting.items():
             self._reloads.offer(name, load)
 
