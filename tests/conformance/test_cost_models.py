@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 
 from tests.conformance.drive import Drive, Numbers, rows_of
-from watersmeet.optimizer.cost.go03 import eager_cost, local_orders_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate
 from watersmeet.optimizer.join_order import best_local_orders
+from watersmeet.papers.orders.cost_go03 import eager_cost, local_orders_cost
 
 UNIT = 1000  # microseconds
 VALUES = 60

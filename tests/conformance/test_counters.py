@@ -21,8 +21,8 @@ from tests.conformance.costs import (
 from tests.conformance.drive import SECOND, Drive, Numbers, rows_of
 from tests.conformance.methods import INVALIDATIONS
 from tests.conformance.plain_loops import plain_loops
-from watersmeet.optimizer.cost.go03 import lazy_cost as go03_lazy_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
+from watersmeet.papers.orders.cost_go03 import lazy_cost as go03_lazy_cost
 
 TWO = "SELECT a.v FROM a [RANGE {}], b [RANGE {}] WHERE a.v = b.v OPTIONS (boundary = 'half_open', {})"
 

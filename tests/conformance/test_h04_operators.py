@@ -16,12 +16,12 @@ from watersmeet.lab.papers.running import session_of
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
 from watersmeet.papers.pipelines.distinct import WDistinct
+from watersmeet.papers.pipelines.expiry_cases import CASES, expiry_cases
 from watersmeet.papers.pipelines.group_by import Contents
 from watersmeet.papers.pipelines.set_operations import WMinus
 from watersmeet.papers.pipelines.tuples import INVALID, NEGATIVE, POSITIVE, Tuples
 from watersmeet.papers.pipelines.voluntary import sums
-from watersmeet.plan.expiry_cases import CASES, expiry_cases
-from watersmeet.plan.pipelines import PUBLISHED
+from watersmeet.plan.published import PUBLISHED_PIPELINES
 from watersmeet.reference.join import answer
 from watersmeet.runtime.build import build
 from watersmeet.session import Session
@@ -70,7 +70,7 @@ def net(table: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter({row: n for row, n in found.items() if n})
 
 
-@pytest.mark.parametrize("pipeline", PUBLISHED)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 @pytest.mark.parametrize("query", QUERIES)
 def test_answers_are_the_references_at_every_instant(query: str, pipeline: str) -> None:
     for seed in range(3):
@@ -121,7 +121,7 @@ FIGURE_1A = [(-4, 6), (-3, 9), (-2, 1), (-1, 3), (0, 5), (1, 8), (2, 2), (3, 3),
 
 def test_figure_1a_only_input_triggering_tells_sums_late() -> None:
     told = {}
-    for pipeline in PUBLISHED:
+    for pipeline in PUBLISHED_PIPELINES:
         sql = "SELECT SUM(v) AS total FROM s [RANGE 6 SECONDS] WHERE v > 4"
         sql = f"{sql} OPTIONS (boundary = 'half_open', pipeline = '{pipeline}')"
         log, _ = replayed(sql, {"s": FIGURE_1A})
@@ -223,8 +223,8 @@ def test_with_one_window_only_the_front_is_looked_at() -> None:
 
 
 def test_distinct_regulates_its_output_rate_as_equation_1_says() -> None:
-    from watersmeet.optimizer.cost.h04 import distinct_output_rate
     from watersmeet.optimizer.cost.inputs import StreamRate
+    from watersmeet.papers.pipelines.cost import distinct_output_rate
 
     rng = np.random.default_rng(7)
     for rate, most in ((2.0, 1.3), (50.0, 1.3)):
@@ -321,7 +321,7 @@ def test_what_the_paper_does_not_have_is_refused(query: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["round_robin", "memory"])
-@pytest.mark.parametrize("pipeline", PUBLISHED)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 def test_a_network_of_queues_gives_the_same_answers(pipeline: str, schedule: str) -> None:
     for query in QUERIES[2::3]:
         asked = shop(5).sql(f"{query} OPTIONS (pipeline = '{pipeline}')").to_arrow()
@@ -360,7 +360,7 @@ def test_figure_2_expiry_by_an_operators_own_clock_is_wrong() -> None:
     assert not any(20 in told for tick, told in voluntary.items() if tick > 1)
 
 
-@pytest.mark.parametrize("pipeline", PUBLISHED)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 def test_a_state_that_is_handed_on_goes_on_to_the_same_answers(pipeline: str) -> None:
     sources = [Source("a", stream(3), "ts"), Source("b", stream(1003), "ts")]
     for query in QUERIES[1::4]:

@@ -291,7 +291,7 @@ def test_a_module_reaches_what_functions_import_and_tables_name() -> None:
     assert {
         "watersmeet.lab.papers.measuring",
         "watersmeet.papers.orders.cost_k05",
-        "watersmeet.papers.joins.loops",  # named in plan/algorithms.py
+        "watersmeet.papers.joins.loops",  # named in plan/published.py
         "watersmeet.operators.join.window_join",
         "watersmeet.lab.papers",  # the package around it
     } <= k05

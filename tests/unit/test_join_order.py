@@ -17,29 +17,25 @@ from hypothesis import strategies as st
 from tests.unit.paper_streams import TABLE_5, TABLE_6, TABLE_7, order
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.lab.orders import rank_orders
-from watersmeet.optimizer.cost.go03 import (
-    Eager,
-    eager_cost,
-    general_lazy_cost,
-    lazy_cost,
-    lazy_loops,
-    moved_to_front,
-    naive_eager_cost,
-    naive_lazy_cost,
-)
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
-from watersmeet.optimizer.cost.loops import Loops
-from watersmeet.optimizer.join_order import (
-    Order,
+from watersmeet.optimizer.cost.loops import Loops, lazy_loops
+from watersmeet.optimizer.join_order import Order, best_local_order, best_local_orders, moved_to_front
+from watersmeet.papers.orders.advise import advice_text, advise, advise_orders
+from watersmeet.papers.orders.best_orders import (
     best_global_order,
     best_lazy_orders,
-    best_local_order,
-    best_local_orders,
     best_naive_order,
     every_local_order,
     every_order,
 )
-from watersmeet.papers.orders.advise import advice_text, advise, advise_orders
+from watersmeet.papers.orders.cost_go03 import (
+    Eager,
+    eager_cost,
+    general_lazy_cost,
+    lazy_cost,
+    naive_eager_cost,
+    naive_lazy_cost,
+)
 from watersmeet.papers.orders.heuristics import (
     augmented_order,
     expensive_first_or_last,

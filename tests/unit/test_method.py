@@ -9,7 +9,7 @@ import watersmeet
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.plan.method import DEFAULT_BUCKETS, Method
 from watersmeet.plan.options import Options
-from watersmeet.plan.order_rules import ORDER_RULES
+from watersmeet.plan.published import ORDER_RULES
 
 
 def method(streams: str = "abc", tables: tuple[str, ...] = (), **options: str) -> Method:

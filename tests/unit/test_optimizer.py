@@ -18,7 +18,6 @@ from tests.plans import golden_catalog
 from watersmeet.errors import WatersmeetError
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.hints import parse_distinct, parse_rate
-from watersmeet.optimizer.choose_settings import best_expiration, share_buckets
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
 from watersmeet.optimizer.cost.walk import PROBE_NS
 from watersmeet.optimizer.describe import Description
@@ -26,6 +25,7 @@ from watersmeet.optimizer.estimate_join import COMPARED_ROW_NS, busy_ns, estimat
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
+from watersmeet.papers.joins.settings import best_expiration, share_buckets
 from watersmeet.physical.strategy import InputStatistics, JoinStrategy
 from watersmeet.plan.nodes import Join, Plan, Project
 from watersmeet.runtime.script import read_script
@@ -170,8 +170,8 @@ def test_estimates_name_the_orders_considered_and_none_is_cheaper():
 
 
 def test_buckets_are_shared_out_so_that_no_move_of_one_helps():
-    from watersmeet.optimizer.choose_settings import _cost
     from watersmeet.optimizer.join_order import best_local_orders
+    from watersmeet.papers.joins.settings import _cost
 
     graph = JoinGraph.on_one_key(StreamRate(n, r, 100, 50) for n, r in zip("abcd", (1, 1, 1, 50), strict=True))
     shares = share_buckets(graph, 33)

@@ -13,9 +13,9 @@ from tests.plans import golden_catalog
 from watersmeet.errors import OptionError
 from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.physical.pipeline import WORDS
-from watersmeet.plan.algorithms import ALGORITHMS, CLASSIC_JOIN, load
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import OPTIONS, Buckets, Options
+from watersmeet.plan.published import ALGORITHMS, CLASSIC_JOIN, load
 from watersmeet.runtime.build import build_query
 from watersmeet.sql import bind
 

@@ -24,7 +24,6 @@ from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
 from watersmeet.physical.over import top_rows
 from watersmeet.physical.pipeline import WORDS, PipelineChoice
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
-from watersmeet.plan.expiry_cases import expiry_cases
 from watersmeet.plan.expressions import Call, Column, Expression, replaced, to_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
@@ -47,7 +46,7 @@ from watersmeet.plan.nodes import (
 from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import hop_by_steps
-from watersmeet.plan.pipelines import PUBLISHED
+from watersmeet.plan.published import EXPIRY_CASES, PUBLISHED_PIPELINES, load
 from watersmeet.plan.spilling import Spilling
 from watersmeet.plan.window_words import window_text
 
@@ -142,8 +141,8 @@ def explain(
         lines += [Line("in bounded memory"), Line(_spilling(plan.spilling), depth=1)]
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
-    if choice.pipeline in PUBLISHED:
-        named = [f"{name} {', '.join(map(str, cases))}" for name, cases in expiry_cases(plan.root)]
+    if choice.pipeline in PUBLISHED_PIPELINES:
+        named = [f"{name} {', '.join(map(str, cases))}" for name, cases in load(EXPIRY_CASES)(plan.root)]
         lines.append(_entry("H04's cases", named))
     if choice.costs:
         told = [f"{name} {short(cost)} µs, {short(choice.held[name])} rows" for name, cost in choice.costs.items()]

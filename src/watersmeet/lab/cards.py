@@ -40,7 +40,7 @@ CARDS: dict[str, Card] = {
         cost="For each stream its rate times the sum, over the loops, of the rows carried so far times the window (or "
         "bucket) scanned.",
         files=(
-            "papers/joins/loops.py", "papers/joins/loop_plan.py", "optimizer/cost/go03.py",
+            "papers/joins/loops.py", "papers/joins/loop_plan.py", "papers/orders/cost_go03.py",
             "optimizer/join_order.py", "papers/orders/heuristics.py",
         ),
     ),
@@ -68,7 +68,7 @@ CARDS: dict[str, Card] = {
         assumes="One clock, streams in the order of their times, windows over single streams.",
         cost="ITA answers late when input is rare; TPA looks for what expired in every operator; NTA sends every row "
         "through the plan twice.",
-        files=("operators/continuous/pipeline.py", "operators/continuous/negative_join.py", "optimizer/cost/h04.py"),
+        files=("operators/continuous/pipeline.py", "operators/continuous/negative_join.py", "papers/pipelines/cost.py"),
     ),
     "DGR03": Card(
         title="Approximate Join Processing Over Data Streams",

@@ -25,7 +25,7 @@ _seen: set[str] = set()
 @dataclass(frozen=True)
 class Imports:
     """What a module names: imports when it is loaded, imports inside of functions, and texts like `module:name`, for
-    those who load by name, as `plan/algorithms.py` does."""
+    those who load by name, as `plan/published.py` does."""
 
     at_load: frozenset[str]
     later: frozenset[str]

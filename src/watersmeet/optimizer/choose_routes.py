@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.optimizer.cost.go03 import moved_to_front
 from watersmeet.optimizer.cost.walk import Walk
 from watersmeet.optimizer.describe import Description
-from watersmeet.optimizer.join_order import MOST_STREAMS, best_lazy_orders, best_local_orders, cheapest, permitted
+from watersmeet.optimizer.join_order import MOST_STREAMS, cheapest, moved_to_front, permitted
 from watersmeet.optimizer.ranked_order import ranked_order
 from watersmeet.physical.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
-from watersmeet.plan.algorithms import load
-from watersmeet.plan.order_rules import OrderRule
+from watersmeet.plan.published import LOOP_ORDERS, OrderRule, load
 
 ABOVE = ("gt", "ge")
 BELOW = ("lt", "le")
@@ -57,12 +55,8 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
     if method.order_rule is not None:
         return _by_rule(description, method.order_rule, origins)
     if method.kind.loops and len(description.aliases) <= MOST_STREAMS:
-        graph = description.with_buckets(method.buckets)
-        found = best_local_orders(graph, origins=origins)
-        # The model of batches knows no static tables: it would give them new rows too.
-        if method.refresh_us is not None and not any(one.is_table for one in strategy.join.inputs):
-            found = best_lazy_orders(graph, method.refresh_us / 1e6, drops_expired=True)
-        return {origin: found[origin] for origin in origins}
+        found: dict[str, tuple[str, ...]] = load(LOOP_ORDERS)(description, origins)
+        return found
     return {origin: _order(walk_of(description, origin)) for origin in origins}
 
 

@@ -9,12 +9,10 @@ import pyarrow as pa
 
 from watersmeet.operators.join.combinations import payload_columns
 from watersmeet.optimizer.choose_routes import walk_of
-from watersmeet.optimizer.cost.go03 import lazy_loops, moved_to_front
-from watersmeet.optimizer.cost.h02 import merge_comparisons
-from watersmeet.optimizer.cost.loops import Loops
+from watersmeet.optimizer.cost.loops import Loops, lazy_loops
 from watersmeet.optimizer.cost.walk import TESTED_ROW_NS, Walk
 from watersmeet.optimizer.describe import Description
-from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, cheapest, permitted
+from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, cheapest, moved_to_front, permitted
 from watersmeet.physical.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
 from watersmeet.physical.strategy import JoinStrategy
 from watersmeet.plan.expressions import Expression
@@ -223,3 +221,13 @@ def _loop_ns(entered: float, compared: float) -> float:
 def _summed(name: str, routes: Sequence[RouteEstimate]) -> Alternative:
     total: Callable[[str], float] = lambda what: sum(getattr(route, what) for route in routes)  # noqa: E731
     return Alternative(name, total("comparisons"), total("busy_ns"), total("lookups"))
+
+
+def merge_comparisons(rates: Sequence[float], loops: float) -> float:
+    """Comparisons a unit of time: the sweep compares each arrival with the heads of the other streams; rows that can
+    meet are then joined by nested loops.
+
+    >>> merge_comparisons([10, 20, 30], loops=1000)
+    1120
+    """
+    return sum(rates) * (len(rates) - 1) + loops

@@ -9,23 +9,16 @@ streams are bound outside it, not on their order (see `cost.loops`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import permutations
+from collections.abc import Callable, Iterable, Sequence
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.optimizer.cost.go03 import Eager, lazy_loops
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.cost.loops import Loops, Step
 
 Order = tuple[str, ...]
 
-# every_order has n! of them, 40,320 for eight streams; sets alone would allow more.
+# All n! orders of them are 40,320 for eight streams; sets alone would allow more.
 MOST_STREAMS = 8
-
-
-def best_global_order(graph: JoinGraph) -> Order:
-    """The cheapest global order under eager evaluation."""
-    return cheapest(graph, Eager(graph).of_step)
 
 
 def best_local_order(graph: JoinGraph, origin: str, *, cross_products: bool = False) -> Order:
@@ -45,57 +38,20 @@ def best_local_orders(
     return {name: best_local_order(graph, name, cross_products=cross_products) for name in named_ones}
 
 
-def best_lazy_orders(graph: JoinGraph, interval: float, *, drops_expired: bool = False) -> dict[str, Order]:
-    """The cheapest orders for GENERAL LAZY: the batch of new rows may stand anywhere in its own order."""
-    loops = {name: lazy_loops(graph, name, interval, drops_expired=drops_expired) for name in graph.names}
-    return {name: _new_rows_first(one, name, cheapest(graph, one.step)) for name, one in loops.items()}
-
-
-def _new_rows_first(loops: Loops, origin: str, order: Order) -> Order:
-    """The two outermost loops often compare as much either way round; then a whole window need not be read for it."""
-    if order[1:2] != (origin,):
-        return order
-    swapped = (origin, order[0], *order[2:])
-    return swapped if loops.cost(swapped) <= loops.cost(order) else order
-
-
-def best_naive_order(graph: JoinGraph, interval: float | None = None) -> Order:
-    """The cheapest order for NAIVE, in which a new row moves nowhere: eager, or with an interval lazy."""
-    if interval is None:
-        weighted = [(one.rate, Loops(graph, one.name)) for one in graph.streams]
-    else:
-        weighted = [(1.0, lazy_loops(graph, name, interval)) for name in graph.names]
-    # In the naive join all origins share one order, so each step costs what it costs them all.
-    return cheapest(graph, lambda bound, stream: sum(weight * loops.step(bound, stream) for weight, loops in weighted))
-
-
-def every_order(graph: JoinGraph) -> Iterator[Order]:
-    """All n! global orders."""
-    _check_count(graph)
-    return permutations(graph.names)
-
-
-def every_local_order(graph: JoinGraph, origin: str, *, cross_products: bool = False) -> Iterator[Order]:
-    """All orders among which `best_local_order` finds the cheapest."""
-    _check_count(graph)
-    loops = Loops(graph, origin)
-
-    def extended(order: tuple[int, ...], bound: int) -> Iterator[Order]:
-        following = permitted(loops, bound, cross_products)
-        if not following:
-            yield named(graph, order)
-        for stream in following:
-            yield from extended((*order, stream), bound | 1 << stream)
-
-    start = graph.position(origin)
-    return extended((start,), 1 << start)
-
-
 def permitted(loops: Loops, bound: int, cross_products: bool = False) -> list[int]:
     """The streams that may come next: those tied to the bound ones by a predicate, if there are any."""
     unbound = _unbound(loops.graph, bound)
     tied = [] if cross_products else [stream for stream in unbound if loops.connected(bound, stream)]
     return tied or unbound
+
+
+def moved_to_front(order: Sequence[str], origin: str) -> tuple[str, ...]:
+    """GO03, Table 4: a new row is bound first, the other streams keep the global order.
+
+    >>> moved_to_front(("s1", "s2", "s3"), "s3")
+    ('s3', 's1', 's2')
+    """
+    return (origin, *(name for name in order if name != origin))
 
 
 def named(graph: JoinGraph, positions: Iterable[int]) -> Order:
@@ -106,7 +62,7 @@ def cheapest(
     graph: JoinGraph, step: Step, first: int | None = None, following: Callable[[int], list[int]] | None = None
 ) -> Order:
     """The cheapest way to bind all streams, by the cheapest way to bind each set of them."""
-    _check_count(graph)
+    check_count(graph)
     everything = (1 << len(graph.streams)) - 1
     begin = 0 if first is None else 1 << first
     best: dict[int, tuple[float, tuple[int, ...]]] = {begin: (0.0, () if first is None else (first,))}
@@ -125,7 +81,7 @@ def _unbound(graph: JoinGraph, bound: int) -> list[int]:
     return [stream for stream in range(len(graph.streams)) if not bound >> stream & 1]
 
 
-def _check_count(graph: JoinGraph) -> None:
+def check_count(graph: JoinGraph) -> None:
     count = len(graph.streams)
     if not 1 <= count <= MOST_STREAMS:
         raise WatersmeetError(f"an order of {count} streams was asked for; the search takes 1 to {MOST_STREAMS}")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import moves_in_steps
-from watersmeet.optimizer.check_published import check_published
 from watersmeet.optimizer.choose_join import quicker_join
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.optimizer.drop_alone import drop_alone
@@ -17,7 +16,7 @@ from watersmeet.optimizer.read_inputs import joined_leaf
 from watersmeet.physical.nodes import ContinuousNode, leaves_below
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.nodes import Join, Plan, Project, is_monotone
-from watersmeet.plan.pipelines import PUBLISHED
+from watersmeet.plan.published import CHECK_PUBLISHED, PUBLISHED_PIPELINES, load
 
 
 def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> PhysicalPlan:
@@ -41,13 +40,13 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = 
         case Project(child=Join()) as project if is_monotone(project) and runs_alone(project) and has_sides(project):
             return PhysicalPlan(plan_growing(project), growing_leaves(project), choice)
     answer = AnswerPlanner(plan, choice.pipeline).answer()
-    if plan.options.has("schedule") and choice.pipeline not in PUBLISHED:
+    if plan.options.has("schedule") and choice.pipeline not in PUBLISHED_PIPELINES:
         raise plan.options.wrong(
             "schedule",
             "gives turns to operators as H04 prints them; the engine's own take whole batches from each other",
             "write pipeline = 'tpa_scan' or 'nta_scan' too, or leave schedule out",
         )
-    if choice.pipeline in PUBLISHED:
-        check_published(answer, plan.options)
+    if choice.pipeline in PUBLISHED_PIPELINES:
+        load(CHECK_PUBLISHED)(answer, plan.options)
     root = ContinuousNode(answer, plan.kind, plan.output_schema, choice.pipeline, plan.options.schedule)
     return PhysicalPlan(root, leaves_below(root), choice)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from watersmeet.errors import OptionError
 from watersmeet.optimizer.choose_routes import choose_routes
-from watersmeet.optimizer.choose_settings import choose_settings
 from watersmeet.optimizer.classify_predicates import classify_predicates
 from watersmeet.optimizer.close_equalities import close_equalities
 from watersmeet.optimizer.describe import Description
 from watersmeet.physical.strategy import JoinStatistics, JoinStrategy, Route, Step
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import Join
+from watersmeet.plan.published import CHOOSE_SETTINGS, load
 
 
 def check_method(strategy: JoinStrategy) -> JoinStrategy:
@@ -33,6 +33,15 @@ def _no_key(algorithm: str, route: Route, d: int, step: Step) -> OptionError:
         hint="use join = 'hybrid', which scans where there is no equality, or join = 'nested_loop'",
         option="join",
     )
+
+
+def choose_settings(strategy: JoinStrategy) -> JoinStrategy:
+    """What a query leaves open of the papers' hash joins."""
+    method = strategy.method
+    if method.bucket_budget is None and not method.expires_at_best:
+        return strategy
+    chosen: JoinStrategy = load(CHOOSE_SETTINGS)(strategy)
+    return chosen
 
 
 def estimate_rows(strategy: JoinStrategy) -> JoinStrategy:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from watersmeet.model.time import format_interval
-from watersmeet.plan.algorithms import ALGORITHMS, JoinAlgorithm, names_of
 from watersmeet.plan.options import Options, names_for
-from watersmeet.plan.order_rules import OrderRule
+from watersmeet.plan.published import ALGORITHMS, JoinAlgorithm, OrderRule, names_of
 
 T = TypeVar("T")
 

@@ -15,10 +15,8 @@ from watersmeet.errors import OptionError
 from watersmeet.model.time import format_interval, parse_interval
 from watersmeet.model.windows import Boundary
 from watersmeet.model.zones import check_zone
-from watersmeet.plan.algorithms import ALGORITHMS
 from watersmeet.plan.memory import Memory
-from watersmeet.plan.order_rules import ORDER_RULES, OrderRule
-from watersmeet.plan.pipelines import OWN, PUBLISHED, SCHEDULES
+from watersmeet.plan.published import ALGORITHMS, ORDER_RULES, OWN_PIPELINES, PUBLISHED_PIPELINES, SCHEDULES, OrderRule
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -206,7 +204,7 @@ OPTIONS: dict[str, Option] = {
         Option("order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES)),
         _choice("windows", "joining", "closure", "gca", "lca"),
         _choice("turns", "joining", "time", "round_robin"),
-        _choice("pipeline", "expiry", *OWN, *PUBLISHED),
+        _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES),
         _choice("schedule", "expiry", *SCHEDULES),
         Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
         _choice("when_full", "forgetting", "shed", "spill"),

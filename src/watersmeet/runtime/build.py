@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import RowsWindow
-from watersmeet.operators.as_they_come import AsTheyCome, Unordered
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
@@ -33,10 +32,10 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
 )
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.plan.algorithms import CLASSIC_JOIN, STREAM_MANAGER, load
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Input, Join, Plan
+from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER, load
 
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin
@@ -125,8 +124,10 @@ class Builder:
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
             case AsTheyComeNode():
-                manager: type[AsTheyCome] = load(STREAM_MANAGER) if node.in_turns else AsTheyCome
-                return manager(self._classic(node.inner), list(node.aliases))
+                made: Operator = load(STREAM_MANAGER if node.in_turns else AS_THEY_COME)(
+                    self._classic(node.inner), list(node.aliases)
+                )
+                return made
             case OuterJoinNode():
                 return self.outer_join(node)
             case AsofJoinNode():
@@ -188,8 +189,8 @@ class Builder:
             case WindowJoinNode():
                 return self.window_join(node)
 
-    def _classic(self, node: ClassicJoinNode) -> Unordered:
-        classic: Unordered = load(CLASSIC_JOIN)(node.strategy, node.columns)
+    def _classic(self, node: ClassicJoinNode) -> Counting:
+        classic: Counting = load(CLASSIC_JOIN)(node.strategy, node.columns)
         self.tables += _tables(node.strategy.join, classic)
         return classic
 

@@ -62,9 +62,8 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
     leaves_below,
 )
-from watersmeet.plan.algorithms import load
 from watersmeet.plan.nodes import keeps_arrival
-from watersmeet.plan.pipelines import PUBLISHED, PUBLISHED_OPERATORS
+from watersmeet.plan.published import PUBLISHED_OPERATORS, PUBLISHED_PIPELINES, load
 
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin
@@ -96,7 +95,7 @@ class AnswerBuilder:
         self._hops: list[Hop] = []
 
     def operator(self, node: ContinuousNode) -> Operator:
-        if node.pipeline in PUBLISHED:
+        if node.pipeline in PUBLISHED_PIPELINES:
             return self._published(node)
         root = self._node(node.child)
         inside = (node.kind, node.schema, node.pipeline, self._rows.joins)

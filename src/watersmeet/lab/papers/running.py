@@ -30,7 +30,7 @@ from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Algorithm
 from watersmeet.papers.joins.description import JoinDescription, describe
 from watersmeet.papers.pipelines.group_by import Contents
-from watersmeet.plan.pipelines import PUBLISHED
+from watersmeet.plan.published import PUBLISHED_PIPELINES
 from watersmeet.runtime.build import Built, build, build_query
 from watersmeet.session import Query, Session
 
@@ -223,7 +223,7 @@ class _Replay:
         self._read = dict.fromkeys(self.batches, 0)
         self._told: list[int] = []
         # As printed, a scan knows the time by its own tuples; our hosts know it by those of all streams.
-        self._own_clocks = session.sql(sql).plan.options.pipeline in PUBLISHED
+        self._own_clocks = session.sql(sql).plan.options.pipeline in PUBLISHED_PIPELINES
 
     @property
     def replayed(self) -> Replayed:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost.inputs import JoinGraph
 
 Step = Callable[[int, int], float]  # (streams bound, next stream) -> cost of its loop
@@ -192,6 +193,14 @@ class Loops:
         elif other == self.origin:
             before = min(before, 0.0)
         return max(before + after, 0.0)
+
+
+def lazy_loops(graph: JoinGraph, origin: str, interval: float, *, drops_expired: bool = False) -> Loops:
+    """The loops for the new rows of `origin`, run once in `interval` (τ)."""
+    if interval <= 0:
+        raise WatersmeetError(f"the interval of lazy evaluation is {interval:g}; it must be above 0")
+    rate = graph.streams[graph.position(origin)].rate
+    return Loops(graph, origin, new_rows=rate * interval, delay=interval, drops_expired=drops_expired)
 
 
 def _rank(test: tuple[float, float]) -> float:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import RowsWindow
-from watersmeet.operators.as_they_come import Unordered
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Counters, End, Rows
 from watersmeet.operators.join.admission import Admission
@@ -21,12 +20,13 @@ from watersmeet.operators.join.reach import cutoff_us
 from watersmeet.operators.join.unmoved import Unmoved
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.row_windows import Deaths, RowWindow
+from watersmeet.papers.joins.as_they_come import Unordered
 from watersmeet.papers.joins.contract import Algorithm, ArrivedRows, Int64s, Lazy, TakesAnyOrder
 from watersmeet.papers.joins.probe import Probe
 from watersmeet.papers.joins.shelf import Shelf, shelf_codes
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.algorithms import load
 from watersmeet.plan.expressions import Expression
+from watersmeet.plan.published import load
 
 
 class ClassicJoin(Unordered):

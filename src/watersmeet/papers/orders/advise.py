@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from watersmeet.optimizer.cost.go03 import Eager, general_lazy_cost, lazy_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
-from watersmeet.optimizer.join_order import Order, best_lazy_orders, best_local_orders, every_order
+from watersmeet.optimizer.join_order import Order, best_local_orders
+from watersmeet.papers.orders.best_orders import best_lazy_orders, every_order
+from watersmeet.papers.orders.cost_go03 import Eager, general_lazy_cost, lazy_cost
 from watersmeet.papers.orders.heuristics import (
     augmented_order,
     expensive_first_or_last,

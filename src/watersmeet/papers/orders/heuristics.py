@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-from watersmeet.optimizer.cost.go03 import Eager
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
 from watersmeet.optimizer.cost.loops import Loops, members
 from watersmeet.optimizer.join_order import Order, named, permitted
 from watersmeet.optimizer.ranked_order import greedily, ranked_order
+from watersmeet.papers.orders.cost_go03 import Eager
 
 EXPENSIVE = 10.0  # comparisons; a test that costs as much decides where its streams go
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,10 @@ import pyarrow as pa
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.node import Node
 from watersmeet.papers.pipelines.tuples import Tuples
+
+# As time passes; not before the next tuple comes; or only by the negative tuples that windows send.
+Noticing = Literal["in_time", "at_next_input", "negative"]
+NOTICING: dict[str, Noticing] = {"ita_scan": "at_next_input", "tpa_scan": "in_time", "nta_scan": "negative"}
 
 
 class PublishedOperator(Protocol):

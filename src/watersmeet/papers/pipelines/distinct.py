@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.node import Node
-from watersmeet.papers.pipelines.contract import PublishedOperator, grown
+from watersmeet.papers.pipelines.contract import Noticing, PublishedOperator, grown
 from watersmeet.papers.pipelines.kernels.expiry import NONE
 from watersmeet.papers.pipelines.kernels.outputs import distinct, number_outputs
 from watersmeet.papers.pipelines.state import State
 from watersmeet.papers.pipelines.tuples import Tuples
-from watersmeet.plan.pipelines import Noticing
 
 
 class Chains:

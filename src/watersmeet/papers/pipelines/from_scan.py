@@ -19,9 +19,9 @@ from watersmeet.operators.continuous.lives import Lifetimes, death_times
 from watersmeet.operators.continuous.negative_join import NegativeJoin
 from watersmeet.operators.continuous.node import Node, next_event_below
 from watersmeet.operators.continuous.sources import StreamSource
+from watersmeet.papers.pipelines.contract import Noticing
 from watersmeet.papers.pipelines.tuples import NEGATIVE, POSITIVE, Int64Table, Tuples, no_tuples, together
 from watersmeet.physical.hidden import time_column
-from watersmeet.plan.pipelines import Noticing
 
 NO_WINDOWS = np.empty(0, np.int64)
 UNNUMBERED = -1

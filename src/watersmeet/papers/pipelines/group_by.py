@@ -12,11 +12,10 @@ import pyarrow as pa
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.node import Node
-from watersmeet.papers.pipelines.contract import PublishedOperator
+from watersmeet.papers.pipelines.contract import Noticing, PublishedOperator
 from watersmeet.papers.pipelines.kernels.expiry import ENTERED
 from watersmeet.papers.pipelines.state import State
 from watersmeet.papers.pipelines.tuples import INVALID, NEVER, POSITIVE, Tuples
-from watersmeet.plan.pipelines import Noticing
 
 
 class Contents:

@@ -13,7 +13,7 @@ from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.sources import StreamSource
 from watersmeet.operators.waiting import Waiting
-from watersmeet.papers.pipelines.contract import PublishedOperator
+from watersmeet.papers.pipelines.contract import NOTICING, Noticing, PublishedOperator
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.from_scan import FromExpire, FromScan, WExpire, lasting
 from watersmeet.papers.pipelines.group_by import Contents, WGroupBy
@@ -28,7 +28,6 @@ from watersmeet.physical.nodes import (
     NetNode,
     SetOperationNode,
 )
-from watersmeet.plan.pipelines import PUBLISHED, Noticing
 
 
 class Published:
@@ -45,7 +44,7 @@ class Published:
         a turn next; with 'pull' operators ask each other. streams_below: where rows enter, once FROM is made."""
         self.schedule = schedule
         self.queues: list[Fifo] = []
-        self.noticing = PUBLISHED[pipeline]
+        self.noticing = NOTICING[pipeline]
         self.engine = engine
         self.streams_below = streams_below
         self.work: dict[str, int] = {}

@@ -11,13 +11,12 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.row_ids import RowIds
-from watersmeet.papers.pipelines.contract import PublishedOperator, grown
+from watersmeet.papers.pipelines.contract import Noticing, PublishedOperator, grown
 from watersmeet.papers.pipelines.distinct import Chains, given
 from watersmeet.papers.pipelines.kernels.expiry import ENTERED
 from watersmeet.papers.pipelines.kernels.outputs import intersect, minus
 from watersmeet.papers.pipelines.state import Happened, State, side_by_side
 from watersmeet.papers.pipelines.tuples import NEVER, Int64Table, Tuples, no_tuples, together
-from watersmeet.plan.pipelines import Noticing
 
 
 class Both:

@@ -12,9 +12,9 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.papers.pipelines.contract import Noticing
 from watersmeet.papers.pipelines.kernels.expiry import NONE, in_turn
 from watersmeet.papers.pipelines.tuples import Int64Table, Tuples
-from watersmeet.plan.pipelines import Noticing
 
 FIRST_ROOM = 256
 

@@ -11,7 +11,7 @@ from watersmeet.optimizer.choose_bucket_key import bucket_codes
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input, Plan
-from watersmeet.plan.pipelines import PUBLISHED
+from watersmeet.plan.published import PUBLISHED_PIPELINES
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ContinuousJob(SparkJob):
     @cached_property
     def bucket_plan(self) -> Plan:
         """Spark runs a batch when there is input or time has gone on, so an operator has nothing to wait for."""
-        if self.plan.options.pipeline in PUBLISHED:
+        if self.plan.options.pipeline in PUBLISHED_PIPELINES:
             raise self.plan.options.wrong(
                 "pipeline",
                 "runs operators as H04 prints them, which are here to be compared, in one process",

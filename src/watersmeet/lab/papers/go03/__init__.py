@@ -1,6 +1,6 @@
 """GO03: Golab and Özsu, Processing Sliding Window Multi-Joins. Figures 2 to 4, Tables 2, 3 and 5 to 8.
 
-Costs come from the optimizer's model (optimizer/cost/go03.py); beside them stand counts of the engine's own joins, run
+Costs come from the paper's model (papers/orders/cost_go03.py); beside them stand counts of the engine's own joins, run
 on streams of the paper's generator. One unit of the paper's time is Σλ iterations, so that windows hold λT rows.
 `units` of time are counted once the windows are full. Costs do not change with size, so they have no 10x and 100x.
 """

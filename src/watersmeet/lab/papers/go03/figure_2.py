@@ -5,8 +5,8 @@ from __future__ import annotations
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.go03.streams import ALIKE, GENERATED, PAPER, Settings, in_order, rows_for, run
 from watersmeet.lab.papers.shapes import all_below, all_near, is_rising, line_of
-from watersmeet.optimizer.cost.go03 import eager_cost, naive_eager_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph
+from watersmeet.papers.orders.cost_go03 import eager_cost, naive_eager_cost
 
 FIGURE_2: Settings = {
     "small": {"windows": (2, 3, 4, 5, 6), "units": 1000},

@@ -29,9 +29,9 @@ from watersmeet.lab.papers.go03.streams import (
 )
 from watersmeet.lab.papers.measuring import MeasuredStretch, medians
 from watersmeet.lab.papers.shapes import all_below, all_near, is_falling, is_rising, line_of, value_at
-from watersmeet.optimizer.cost.go03 import general_lazy_cost, lazy_cost, naive_lazy_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph
-from watersmeet.optimizer.join_order import best_lazy_orders, best_naive_order
+from watersmeet.papers.orders.best_orders import best_lazy_orders, best_naive_order
+from watersmeet.papers.orders.cost_go03 import general_lazy_cost, lazy_cost, naive_lazy_cost
 
 INTERVALS = (1, 2, 5, 10, 15, 20, 30, 40, 50)
 FIGURE_3A: Settings = {

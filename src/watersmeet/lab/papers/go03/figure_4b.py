@@ -21,7 +21,7 @@ from watersmeet.lab.papers.go03.streams import (
 from watersmeet.lab.papers.measuring import MeasuredStretch, SpreadLines, repeated
 from watersmeet.lab.papers.shapes import is_falling, value_at
 from watersmeet.optimizer.cost.inputs import JoinGraph
-from watersmeet.optimizer.join_order import best_lazy_orders
+from watersmeet.papers.orders.best_orders import best_lazy_orders
 
 # Larger windows make scans dearer and passes not, so other scales would move the best intervals: no 10x and 100x.
 FIGURE_4B: Settings = {

@@ -19,8 +19,8 @@ from watersmeet.lab.papers.h04.workload import (
     values,
 )
 from watersmeet.lab.papers.running import replay, session_of
-from watersmeet.optimizer.cost.h04 import distinct_output_rate
 from watersmeet.optimizer.cost.inputs import StreamRate
+from watersmeet.papers.pipelines.cost import distinct_output_rate
 from watersmeet.papers.pipelines.voluntary import sums
 
 # Figure 1(a): a value for each tick

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
-from watersmeet.optimizer.cost.loops import Loops, along
+from watersmeet.optimizer.cost.loops import Loops, along, lazy_loops
+from watersmeet.optimizer.join_order import moved_to_front
 
 Orders = Mapping[str, Sequence[str]]  # for each origin the order of the loops, outermost first
 
@@ -22,15 +23,6 @@ def join_size(m: StreamRate, n: StreamRate) -> float:
     1500.0
     """
     return m.rows * n.rows / max(m.distinct, n.distinct)
-
-
-def moved_to_front(order: Sequence[str], origin: str) -> tuple[str, ...]:
-    """GO03, Table 4: a new row is bound first, the other streams keep the global order.
-
-    >>> moved_to_front(("s1", "s2", "s3"), "s3")
-    ('s3', 's1', 's2')
-    """
-    return (origin, *(name for name in order if name != origin))
 
 
 class Eager:
@@ -83,14 +75,6 @@ def naive_eager_cost(graph: JoinGraph, order: Sequence[str]) -> float:
     10800.0
     """
     return local_orders_cost(graph, dict.fromkeys(graph.names, order))
-
-
-def lazy_loops(graph: JoinGraph, origin: str, interval: float, *, drops_expired: bool = False) -> Loops:
-    """The loops for the new rows of `origin`, run once in `interval` (τ)."""
-    if interval <= 0:
-        raise WatersmeetError(f"the interval of lazy evaluation is {interval:g}; it must be above 0")
-    rate = graph.streams[graph.position(origin)].rate
-    return Loops(graph, origin, new_rows=rate * interval, delay=interval, drops_expired=drops_expired)
 
 
 def general_lazy_cost(graph: JoinGraph, orders: Orders, interval: float, *, drops_expired: bool = False) -> float:

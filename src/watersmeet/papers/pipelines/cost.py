@@ -70,15 +70,3 @@ def nta_expiry_cost(streams: Sequence[StreamRate], stored: float, buckets: int, 
     """
     leaving = float(sum(one.rate for one in streams))
     return leaving * (stored / buckets + operators)
-
-
-def cheaper_expiry(streams: Sequence[StreamRate], stored: float, buckets: int, operators: int = 1) -> str:
-    """`tpa` or `nta`, in the words of the option `pipeline`.
-
-    >>> sales, shops = StreamRate("s", 20, 60), StreamRate("r", 5, 60)
-    >>> cheaper_expiry([sales], 1200, buckets=100), cheaper_expiry([sales, shops], 1200, buckets=100)
-    ('tpa', 'nta')
-    """
-    probing = tpa_expiry_cost(streams, stored)
-    negative = nta_expiry_cost(streams, stored, buckets, operators)
-    return "tpa" if probing <= negative else "nta"

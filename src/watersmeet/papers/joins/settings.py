@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from watersmeet.optimizer.cost.go03 import Orders, expiration_cost
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import best_local_orders
+from watersmeet.papers.orders.cost_go03 import Orders, expiration_cost
 from watersmeet.physical.strategy import JoinStrategy
 
 ROUNDS = 48  # in which a budget of buckets is given away, the largest part each time where it helps most
@@ -19,8 +19,6 @@ INTERVALS = 40  # tried between passes, at equal ratios
 
 def choose_settings(strategy: JoinStrategy) -> JoinStrategy:
     method = strategy.method
-    if method.bucket_budget is None and not method.expires_at_best:
-        return strategy
     description = Description(strategy)
     if method.bucket_budget is not None:
         method = replace(method, buckets=share_buckets(description.with_buckets({}), method.bucket_budget))

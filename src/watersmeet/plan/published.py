@@ -1,8 +1,7 @@
-"""The algorithms that can run a join, by the names that the option `join` gives them: the one table of them.
+"""The one door to the papers: what a query may ask for by name that is theirs, and where it is made.
 
-The engine's own join is `own`, and `auto` is that one, unless another is quicker. The others are of the papers, here
-for comparison: they live in `papers/`, behind a wall. Nothing imports them; whoever is asked for one finds here
-where it is made, and loads it then.
+Algorithms, rules and operators of the papers are here for comparison. They live in `papers/`, behind a wall: nothing of
+the engine imports them; whoever is asked for one finds here where it is, and loads it then.
 """
 
 from __future__ import annotations
@@ -11,6 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+
+def load(where: str | None) -> Any:
+    """What `module:name` names."""
+    assert where is not None, "the engine's own join is not loaded from anywhere"
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+# ---- joins: the engine's own is `own`, and `auto` is that one, unless another is quicker ----------------------------
 
 # K05 finds this one best: hardly dearer than the minimum, and few expired rows are held.
 DEFAULT_INVALIDATION = "probe_insert"
@@ -128,19 +137,64 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
         ),
     )
 }
-# The operator that any algorithm of the papers runs in.
-CLASSIC_JOIN = "watersmeet.papers.joins.classic_join:ClassicJoin"
-# What gives it the rows of its streams in turn.
-STREAM_MANAGER = "watersmeet.papers.joins.stream_manager:StreamManager"
-
-
-def load(where: str | None) -> Any:
-    """What `module:name` names."""
-    assert where is not None, "the engine's own join is not loaded from anywhere"
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
 
 
 def names_of(can: Callable[[JoinAlgorithm], bool]) -> tuple[str, ...]:
     """Those that can do something."""
     return tuple(filter(lambda name: can(ALGORITHMS[name]), ALGORITHMS))
+
+
+# The operator that any algorithm of the papers runs in.
+CLASSIC_JOIN = "watersmeet.papers.joins.classic_join:ClassicJoin"
+# What gives it the rows of its streams as they come, or a row of each in turn.
+AS_THEY_COME = "watersmeet.papers.joins.as_they_come:AsTheyCome"
+STREAM_MANAGER = "watersmeet.papers.joins.as_they_come:StreamManager"
+# What is left to the optimizer of them: buckets and times of expiry, and in which orders loops run.
+CHOOSE_SETTINGS = "watersmeet.papers.joins.settings:choose_settings"
+LOOP_ORDERS = "watersmeet.papers.orders.best_orders:loop_orders"
+
+
+# ---- rules of thumb for join orders ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OrderRule:
+    """`found_by` takes what the cost models know of the join and gives one order for all streams, in which a new row
+    moves to the front; with `by_origin` it is asked for each stream whose new rows are to be ordered."""
+
+    name: str
+    words: str
+    found_by: str
+    by_origin: bool = False
+
+
+_HEURISTICS = "watersmeet.papers.orders.heuristics:"
+ORDER_RULES: dict[str, OrderRule] = {
+    one.name: one
+    for one in (
+        OrderRule("size", "the smallest window or bucket first", f"{_HEURISTICS}size_order"),
+        OrderRule("selectivity", "the smallest join results first", f"{_HEURISTICS}selectivity_order"),
+        OrderRule(
+            "augmented", "the smallest join results first, fast streams moved outward", f"{_HEURISTICS}augmented_order"
+        ),
+        OrderRule("hybrid", "windows with an index innermost", f"{_HEURISTICS}hybrid_order"),
+        OrderRule(
+            "greedy",
+            "each time the most selective join that the conditions allow",
+            f"{_HEURISTICS}greedy_local_order",
+            by_origin=True,
+        ),
+    )
+}
+
+
+# ---- pipelines: how a continuous query notices that rows have expired -----------------------------------------------
+
+OWN_PIPELINES = ("auto", "ita", "tpa", "nta")
+PUBLISHED_PIPELINES = ("ita_scan", "tpa_scan", "nta_scan")  # H04's operators as printed
+# Who runs next: whoever is asked for tuples, everyone in turn, or who frees most of what waits between operators.
+SCHEDULES = ("pull", "round_robin", "memory")
+# What refuses a plan that the paper does not have, makes the operators of one that it has, and tells its cases.
+CHECK_PUBLISHED = "watersmeet.papers.pipelines.check:check_published"
+PUBLISHED_OPERATORS = "watersmeet.papers.pipelines.make:Published"
+EXPIRY_CASES = "watersmeet.papers.pipelines.expiry_cases:expiry_cases"

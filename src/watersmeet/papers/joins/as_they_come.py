@@ -63,3 +63,34 @@ class AsTheyCome(InTimeOrder):
         for alias, rows in log.items():
             self.waiting[alias].replace(rows)
         self.inner.restore(self._released(FOREVER_US), complete_until)
+
+
+class StreamManager(AsTheyCome):
+    """Whole rounds go on at once, a row of every stream in each; rows that would make a round without some stream wait
+    for its row as long as more is at hand."""
+
+    def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        self._watermark_us = min(watermarks.values())
+        # A stream that has ended and has nothing left is asked no more.
+        asked = [alias for alias, rows in self.waiting.items() if len(rows) or watermarks[alias] < FOREVER_US]
+        yield from self._rounds(min((len(self.waiting[alias]) for alias in asked), default=0))
+        if self._watermark_us >= FOREVER_US:
+            yield from self.settle()
+        yield from self.inner.advance(dict.fromkeys(watermarks, self._oldest_to_come_us))
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        yield from self._rounds(max(map(len, self.waiting.values())))
+
+    @property
+    def _oldest_to_come_us(self) -> int:
+        """Rows that wait for their turn have not come yet, as far as the join knows."""
+        times = [rows.oldest_us for rows in self.waiting.values()]
+        return min([self._watermark_us, *(time for time in times if time is not None)])
+
+    def _rounds(self, count: int) -> Iterator[pa.RecordBatch]:
+        if count:
+            self.inner.expect(self._oldest_to_come_us)
+            yield from self.inner.push_together(self._first(count))
+
+    def _first(self, count: int) -> dict[str, Rows]:
+        return {alias: rows.first(min(count, len(rows))) for alias, rows in self.waiting.items() if len(rows)}
