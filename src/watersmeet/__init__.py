@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.local.live_run import Run
     from watersmeet.hosts.spark.reading.file_stream import ParquetStream
     from watersmeet.io.connectors.registering import register_connector
+    from watersmeet.model.stream_values import EventTime, Hints, RowPolicy
     from watersmeet.runtime.notices import notices
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.session import Query, Session
@@ -67,9 +68,11 @@ __all__ = [
     "DamagedCheckpointWarning",
     "DataError",
     "EmptyTableWarning",
+    "EventTime",
     "FloodWarning",
     "FutureRowsWarning",
     "HandoverWarning",
+    "Hints",
     "LastingRun",
     "LateRowsWarning",
     "MidnightWarning",
@@ -80,6 +83,7 @@ __all__ = [
     "ParseError",
     "Query",
     "Report",
+    "RowPolicy",
     "Run",
     "RunError",
     "Session",
@@ -132,6 +136,10 @@ def __getattr__(name: str) -> Any:
         from watersmeet.runtime.outcome import Outcome
 
         return Outcome
+    if name in ("EventTime", "Hints", "RowPolicy"):
+        from watersmeet.model import stream_values
+
+        return getattr(stream_values, name)
     if name == "complete":
         from watersmeet.archive.complete import complete
 

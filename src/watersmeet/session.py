@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from watersmeet.model.catalog import Catalog, kind_of
 from watersmeet.model.declaration import Declaration
 from watersmeet.model.declaration import Kind as DeclaredKind
 from watersmeet.model.declared import declared_schema
+from watersmeet.model.stream_values import EventTime, Hints, RowPolicy, words_of
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.user_functions import Kind, user_function
 from watersmeet.query import Declared, Explanation, Query, host_for
@@ -63,93 +63,79 @@ class Session:
         name: str,
         data: Any = None,
         *,
-        time: str,
-        time_unit: str | None = None,
-        time_format: str | None = None,
-        time_zone: str | None = None,
+        time: str | EventTime,
         schema: pa.Schema | Mapping[str, Any] | str | None = None,
-        on_null: str | None = None,
-        lateness: str | timedelta | None = None,
-        read: str | None = None,
-        on_late: str | None = None,
-        on_bad: str | None = None,
-        idle: str | timedelta | None = None,
-        max_future: str | timedelta | None = None,
-        max_drift: str | timedelta | None = None,
-        rounding: str | None = None,
-        rate: float | str | None = None,
-        distinct: Mapping[str, float] | None = None,
-        unique: str | Sequence[str] | None = None,
+        policy: RowPolicy | None = None,
+        hints: Hints | None = None,
         key: str | Sequence[str] | None = None,
         op: str | None = None,
-        arrival_column: str | None = None,
-        replace: bool = False,
         source: str | None = None,
+        replace: bool = False,
         **options: Any,
     ) -> None:
         """Declare a stream.
 
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
         frame, or the path of a Parquet, CSV or JSON file (or folder). Without it rows are pushed (`Query.start`).
-        time: the column that holds the event time: a timestamp, or what the next three say. In queries it is a
-        TIMESTAMP. With 'arrival' it is the moment at which rows arrive, in a column `arrival` that is added.
-        time_unit: it is a number since 1970, of 's', 'ms', 'us' or 'ns'; whole, with a fraction, or as text.
-        time_format: it is text, as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'; or 'iso', any form of ISO 8601.
-        time_zone: the zone of such text without an offset of its own (%z), as 'Europe/Paris'; UTC if nothing is said.
+        time: the column that holds the event time, or an `EventTime`, which also says how it is written and how far
+        rows may be from it. In queries it is a TIMESTAMP. With 'arrival' it is the moment at which rows arrive, in a
+        column `arrival` that is added (`arrival_column` names it otherwise).
         schema: the columns to take and their types, a pyarrow schema or a mapping such as {"k": "BIGINT"}; without it
         all columns as the data has them. Without data it is needed.
-        on_null: what becomes of rows without an event time: 'error', or 'skip' to leave them out and count them.
+        policy: what becomes of rows without an event time, of late ones and of records that cannot be read.
+        hints: how many rows come a second, how many values columns have and which of them come once, if that is known.
+        key: the rows are changes of a table that has one row for each value of this column, or of these columns; then
+        `JOIN … FOR SYSTEM_TIME AS OF` joins it as it was at a time.
+        op: the column that tells which rows delete: 'insert', 'update', 'delete', and as others write that. Without it
+        every row is a new version of its key.
+        source: where rows come from instead of `data`, by the name of a connector ('kafka', or one that was registered
+        with `watersmeet.register_connector`) or of a file format. A `schema` that is a text of JSON is the one of its
+        Avro records then.
+        replace: take the place of a stream or table of that name; queries made before keep what they have.
+        options: those of CREATE STREAM … WITH (…), and the fields of `EventTime`, `RowPolicy` and `Hints` one by one:
+
+        time_unit: the event time is a number since 1970, of 's', 'ms', 'us' or 'ns'; whole, with a fraction, or text.
+        time_format: it is text, as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'; or 'iso', any form of ISO 8601.
+        time_zone: the zone of such text without an offset of its own (%z), as 'Europe/Paris'; UTC if nothing is said.
         lateness: how far out of order rows may arrive, as '2 seconds' or a timedelta; 0 if nothing is said. Rows later
         than that are dropped and counted, and a warning tells.
-        read: tables, frames and files are read in the order of their event times, so that none is late;
-        read='arrival' keeps the order they have.
+        idle: after so much silence this stream no longer holds the others back.
+        max_future: a row further ahead of the wall clock than this is kept, but does not move the watermark.
+        max_drift: while streams catch up in a run that goes on, this one is not read further ahead of the one that is
+        furthest behind, nor one of its partitions (such as those of a topic) of another.
+        on_null: what becomes of rows without an event time: 'error', or 'skip' to leave them out and count them.
         on_late: 'count', or 'error' to end the run at the first late row, or 'sink NAME' to keep late rows beside the
         answer: `sql("CREATE SINK NAME WITH (…)")` declares it before.
         on_bad: what becomes of records that cannot be read: 'error', or 'skip' to leave them out and count them, or
         'sink NAME' to keep them beside the answer. Rows without an event time are among them.
-        idle: after so much silence this stream no longer holds the others back.
-        max_future: a row further ahead of the wall clock than this is kept, but does not move the watermark.
-        max_drift: while streams catch up in a run that goes on, this one is not read further ahead of the one that is
-        furthest behind, nor one of its lanes (such as the partitions of a topic) of another.
-        rounding: 'down' cuts times finer than a microsecond; without it they are an error.
         rate: rows per second or '100/s', if known; otherwise measured where that is cheap. It guides the join order
         until rows have been seen.
         distinct: the number of values of some columns, by name, if known; it guides the join order too.
         unique: a column, or several, of which each value comes once in a window, as ids do; so does this. It changes
         no answer, and EXPLAIN ANALYZE tells if it is not so.
-        key: the rows are changes of a table that has one row for each value of this column, or of these columns; then
-        `JOIN … FOR SYSTEM_TIME AS OF` joins it as it was at a time.
-        op: the column that tells which rows delete: 'insert', 'update', 'delete', and as others write that. Without it
-        every row is a new version of its key.
-        arrival_column: another name for the moment of arrival.
-        replace: take the place of a stream or table of that name; queries made before keep what they have.
-        source: where rows come from instead of `data`, by the name of a connector ('kafka', or one that was registered
-        with `watersmeet.register_connector`) or of a file format; `options` are those of CREATE STREAM … WITH (…). A
-        `schema` that is a text of JSON is the one of its Avro records then.
+        read: tables, frames and files are read in the order of their event times, so that none is late;
+        read='arrival' keeps the order they have.
+        rounding: 'down' cuts times finer than a microsecond; without it they are an error.
+
+        >>> session = Session()
+        >>> session.stream("s", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time=EventTime("ts", lateness="2 seconds"))
+        >>> session.stream("t", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", lateness="2 seconds")
         """
-        self._declare("stream", name, data, schema, replace, options | {
-            "time": time, "time_unit": time_unit, "time_format": time_format, "time_zone": time_zone,
-            "on_null": on_null, "lateness": lateness, "read": read, "on_late": on_late, "on_bad": on_bad, "idle": idle,
-            "max_future": max_future, "max_drift": max_drift, "rounding": rounding, "rate": rate,
-            "distinct": distinct, "unique": unique, "key": key, "op": op, "arrival_column": arrival_column,
-            "source": source,
-        })  # fmt: skip
+        words = {"time": time, "policy": policy, "hints": hints, "key": key, "op": op, "source": source}
+        self._declare("stream", name, data, schema, replace, options | words)
 
     def table(
         self,
         name: str,
         data: Any = None,
         *,
-        schema: pa.Schema | Mapping[str, Any] | None = None,
-        rounding: str | None = None,
-        time: str | None = None,
-        unique: str | Sequence[str] | None = None,
+        schema: pa.Schema | Mapping[str, Any] | str | None = None,
+        time: str | EventTime | None = None,
+        hints: Hints | None = None,
         key: str | Sequence[str] | None = None,
         op: str | None = None,
-        lateness: str | timedelta | None = None,
-        idle: str | timedelta | None = None,
-        replace: bool = False,
         source: str | None = None,
+        replace: bool = False,
         **options: Any,
     ) -> None:
         """Declare a static table, read once when a query starts. What is given is given as for `stream`.
@@ -169,10 +155,8 @@ class Session:
         ... ''').to_arrow()["x"].to_pylist()
         [20, 30]
         """
-        self._declare("table", name, data, schema, replace, options | {
-            "rounding": rounding, "time": time, "unique": unique, "key": key, "op": op, "lateness": lateness,
-            "idle": idle, "source": source,
-        })  # fmt: skip
+        words = {"time": time, "hints": hints, "key": key, "op": op, "source": source}
+        self._declare("table", name, data, schema, replace, options | words)
 
     def _declare(
         self,
@@ -188,7 +172,7 @@ class Session:
         if isinstance(schema, str) and schema.lstrip().startswith("{"):  # of records, as WITH (schema = '…') has it
             schema, words = None, {**words, "schema": schema}
         columns = None if schema is None else declared_schema(name, schema)
-        declared = Declaration.in_python(kind, name, words, schema=columns, replace=replace, data=data)
+        declared = Declaration.in_python(kind, name, words_of(name, words), schema=columns, replace=replace, data=data)
         if data is not None and declared.has_source:
             raise CatalogError(f"{name!r} is given data and a source", hint="leave one of them out")
         declare(declared, self.catalog, opener=self.host.opener, pushed=True)

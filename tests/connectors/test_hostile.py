@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from watersmeet.io.connectors.contract import (
     SourceBatch,
     Split,
 )
+from watersmeet.model.stream_options import options_of
 
 COLUMNS = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
 ROWS = pa.record_batch({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}, schema=COLUMNS)
@@ -302,9 +303,24 @@ def test_every_word_of_the_call_says_something_of_a_source(kind: str, monkeypatc
     heard: dict[str, object] = {}
     monkeypatch.setattr("watersmeet.runtime.declaring.declare", lambda said, *_, **__: heard.update(said.said))
     declare = getattr(wm.Session(), kind)
-    words = set(signature(declare).parameters) - {"name", "data", "schema", "replace", "options"}
+    words = {*signature(declare).parameters, *options_of("stream", "connectors")}
+    words -= {"name", "data", "schema", "replace", "options", "policy", "hints"}
     declare("s", **dict.fromkeys(words, "x"))
     assert {word for word, value in heard.items() if value == "x"} == words
+
+
+def test_words_may_be_said_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: dict[str, object] = {}
+    monkeypatch.setattr("watersmeet.runtime.declaring.declare", lambda said, *_, **__: heard.update(said.said))
+    groups = {"time": wm.EventTime, "policy": wm.RowPolicy, "hints": wm.Hints}
+    whole = {word: group(**{one.name: one.name for one in fields(group)}) for word, group in groups.items()}
+    wm.Session().stream("s", **whole)  # type: ignore[arg-type]
+    known = options_of("stream", "connectors")
+    assert set(heard) <= known
+    alone = {"source", "key", "op", "read", "rounding", "arrival_column", "history", "handover", "max_rows_per_batch"}
+    assert known - set(heard) == alone
+    with pytest.raises(wm.CatalogError, match="the lateness of 's' is said twice"):
+        wm.Session().stream("s", time=wm.EventTime("ts", lateness="1 second"), lateness="2 seconds")
 
 
 def test_words_that_nobody_reads() -> None:
