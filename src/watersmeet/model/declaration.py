@@ -62,25 +62,25 @@ class Declaration:
         """The same as text, which is what connectors and readers of formats take."""
         return {name: as_text(value) for name, value in self.said.items()}
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         """Whether it is a table without versions; one with a key is read as the stream of its changes."""
         return self.kind == "table" and "key" not in self.said
 
-    @property
+    @cached_property
     def has_source(self) -> bool:
         return bool(self.said.get("source") or self.said.get("path"))
 
-    @property
+    @cached_property
     def is_given(self) -> bool:
         """Whether its rows are given by Python, now or with every push."""
         return self.sql is None and not self.has_source
 
-    @property
+    @cached_property
     def is_pushed(self) -> bool:
         return not self.is_static and not self.has_source and self.data is None
 
-    @property
+    @cached_property
     def by_arrival(self) -> bool:
         """Whether the event time is the moment at which rows arrive."""
         return not self.is_static and is_arrival(self.said.get("time"))
@@ -112,7 +112,7 @@ class Declaration:
         except ValueError as error:
             raise self.wrong(str(error), "time_unit", "time_format") from None
 
-    @property
+    @cached_property
     def versions(self) -> Versions | None:
         """Of what its rows are changes, if they are."""
         key, op = self.values.get("key"), self.values.get("op")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import CatalogError
-from watersmeet.io.connectors.added_time import known_columns
+from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.declared_source import open_declared
 from watersmeet.io.files import FileSource
 from watersmeet.io.reopened import ReopenedFiles
@@ -18,9 +18,10 @@ from watersmeet.io.source_options import check_source_options
 from watersmeet.io.sources import TableSource
 from watersmeet.io.time_column import check_time_column
 from watersmeet.model.arrival import arrival_of
-from watersmeet.model.arriving import ARRIVAL, Arrivals, named_time, with_moments
+from watersmeet.model.arriving import ARRIVAL, MOMENT, Arrivals, named_time, with_moments
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
 from watersmeet.model.declaration import Declaration
+from watersmeet.model.names import column_named
 from watersmeet.model.side_sink import SideSink
 from watersmeet.model.stream_options import meaningless_by_arrival
 from watersmeet.model.time_reading import in_schema
@@ -85,16 +86,8 @@ def _relation(
     declared: Declaration, catalog: Catalog, opener: Opener, open_sources: bool, pushed: bool
 ) -> Stream | Table:
     _check_values(declared, pushed=pushed)
-    columns = _known_columns(declared)
-    waits = pushed and declared.is_pushed
-    if waits and columns is None and declared.is_given:
-        raise CatalogError(
-            f"stream {declared.name!r} has neither data nor a schema",
-            hint=f"write session.stream({declared.name!r}, data, time='ts'), or say its columns to push rows: "
-            "schema={'k': 'BIGINT', 'ts': 'TIMESTAMP'}",
-        )
-    needed = columns is None or (open_sources and not waits)
-    opened = opener(declared) if needed else (columns, None, None)
+    opened = _opened_later(declared, pushed) if not open_sources or (pushed and declared.is_pushed) else None
+    opened = opener(declared) if opened is None else opened
     return _table(declared, opened) if declared.is_static else _stream(declared, opened, catalog)
 
 
@@ -119,11 +112,32 @@ def _check_values(declared: Declaration, *, pushed: bool) -> None:
         )
 
 
-def _known_columns(declared: Declaration) -> pa.Schema | None:
-    """The columns before the input is opened; None if that is needed to know them."""
-    if declared.schema is None or declared.data is not None or declared.is_static:
-        return declared.schema if declared.data is None else None
-    return known_columns(declared.options, declared.schema)
+def _opened_later(declared: Declaration, pushed: bool) -> Opened | None:
+    """What is known of an input that is not opened now: its columns. None if only opening it tells them."""
+    if declared.schema is not None and declared.data is None:
+        columns = _known_columns(declared, declared.schema)
+        return None if columns is None else (columns, None, None)
+    if pushed and declared.is_pushed and declared.is_given:
+        raise CatalogError(
+            f"stream {declared.name!r} has neither data nor a schema",
+            hint=f"write session.stream({declared.name!r}, data, time='ts'), or say its columns to push rows: "
+            "schema={'k': 'BIGINT', 'ts': 'TIMESTAMP'}",
+        )
+    return None
+
+
+def _known_columns(declared: Declaration, columns: pa.Schema) -> pa.Schema | None:
+    """The declared columns, and the event time if it is one that a connector adds. None if only the source itself can
+    tell: it may have a column of that name that was not declared."""
+    time = declared.values.get("time")
+    if declared.is_static or time is None or declared.by_arrival or column_named(named_time(time), columns.names):
+        return columns
+    connector = connector_of("source", declared.options)
+    if connector is None:
+        return columns
+    if connector.moment is None:
+        return None
+    return columns.append(pa.field(connector.moment, MOMENT)) if time == connector.moment else columns
 
 
 def _table(declared: Declaration, opened: Opened) -> Table:
@@ -181,8 +195,9 @@ def _time_column(declared: Declaration, schema: pa.Schema) -> str:
 
 def _sink_of(declared: Declaration, option: str, catalog: Catalog) -> SideSink | None:
     """The sink that an option speaks of, if it does."""
+    policy = declared.values.get(option)
     try:
-        return catalog.sink_of(declared.values.get(option, ""))
+        return None if policy is None else catalog.sink_of(policy)
     except CatalogError as error:
         raise declared.misnamed(error, option) from None
 
