@@ -43,7 +43,7 @@ class Declaration:
     schema: pa.Schema | None = None
     settings: tuple[Setting, ...] = field(default=(), repr=False)  # a password may be among them
     replace: bool = False
-    data: Any = field(default=None, repr=False)
+    data: Any = field(default=None, repr=False, compare=False)
     sql: str | None = field(default=None, repr=False)
     span: Span | None = None
 
