@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import watersmeet as wm
@@ -346,3 +347,49 @@ def test_a_constant_that_does_not_fit_is_told_when_the_query_is_read(sql: str, w
     with pytest.raises(BindError) as caught:
         evaluated(sql)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("beside", ["1_000", "abc", "", "1e38"])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("9" * 38, "DECIMAL(38, 0)"),
+        ("-" + "9" * 37, "DECIMAL(37, 0)"),
+        ("9" * 28 + "." + "9" * 10, "DECIMAL(38, 10)"),
+        ("0." + "9" * 38, "DECIMAL(38, 38)"),
+    ],
+)
+def test_a_text_with_all_digits_of_its_type_is_read_whatever_else_is_in_the_batch(
+    text: str, kind: str, beside: str
+) -> None:
+    session = wm.Session()
+    session.stream("s", pa.table({"v": [text, beside], "ts": [datetime(2026, 1, 1)] * 2}), time="ts")
+    query = session.sql(f"SELECT TRY_CAST(v AS {kind}) AS v FROM s")
+    assert query.to_arrow()["v"].to_pylist()[0] == Decimal(text)
+    assert wm.check(query).equal
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_of_day_is_written_without_digits_that_say_nothing(unit: str) -> None:
+    kind = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    values = pa.array([0, 61_000_000, 3_661_500_000 if unit != "s" else 1_000_000], pa.int64())
+    size = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}[unit]
+    ticks = pc.multiply(values, 1_000) if unit == "ns" else pc.divide(values, size)
+    column = pc.cast(pc.cast(ticks, pa.int32() if unit in ("s", "ms") else pa.int64()), kind)
+    table = pa.table({"v": column, "ts": [datetime(2026, 1, 1)] * 3})
+    session = wm.Session()
+    session.stream("s", table, time="ts")
+    query = session.sql("SELECT CAST(v AS VARCHAR) AS v FROM s")
+    expected = [text for (text,) in duckdb.from_arrow(table).project("CAST(v AS VARCHAR)").fetchall()]
+    assert query.to_arrow()["v"].to_pylist() == expected
+    assert wm.check(query).equal
+
+
+def test_only_blanks_of_ascii_are_passed_over_around_a_number() -> None:
+    table = pa.table({"v": [" 1\t", "\u00a02", "\u30003"], "ts": [datetime(2026, 1, 1)] * 3})
+    session = wm.Session()
+    session.stream("s", table, time="ts")
+    query = session.sql("SELECT TRY_CAST(v AS INT) AS v FROM s")
+    expected = [one for (one,) in duckdb.from_arrow(table).project("TRY_CAST(v AS INT)").fetchall()]
+    assert query.to_arrow()["v"].to_pylist() == expected == [1, None, None]
+    assert wm.check(query).equal

@@ -29,7 +29,7 @@ def cast(value: Value, source: pa.DataType, target: pa.DataType) -> Value:
         if is_text(target):
             return as_text(value, source)
         if is_text(source):
-            return value.encode() if pa.types.is_binary(target) else _read(value.strip(), target)
+            return value.encode() if pa.types.is_binary(target) else _read(value.strip(" \t\n\r\v\f"), target)
         if is_instant(source) and is_instant(target):
             return _instant(value, source, target)
         if isinstance(value, bytes):
@@ -132,6 +132,9 @@ def as_text(value: Value, source: pa.DataType) -> str:
         zone = zone_of(source)
         text = moment(shown(value, zone)).replace(tzinfo=None).isoformat(sep=" ")
         return (text.rstrip("0") if "." in text else text) + (offset_text(value, zone) if zone else "")
+    if pa.types.is_time(source):
+        text = str(value)
+        return text.rstrip("0") if "." in text else text
     return str(value)
 
 

@@ -106,7 +106,7 @@ def rounded(value: Value, mode: str, digits: int, kind: pa.DataType) -> Value:
         return _rounded_double(value, mode, digits)
     exact = Decimal(value)
     result = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
-    if pa.types.is_decimal(kind) and abs(result) >= 10 ** (kind.precision - kind.scale):
+    if pa.types.is_decimal(kind) and result.copy_abs() >= 10 ** (kind.precision - kind.scale):
         raise DataError(f"{result} does not fit in {sql_type(kind)}")
     return int(result) if isinstance(value, int) else coerce(result, kind)
 

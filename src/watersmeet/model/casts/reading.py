@@ -37,7 +37,7 @@ def read(text: pa.Array, target: pa.DataType) -> Outcome:
     """Blanks around a text do not matter, except in bytes and in text."""
     if is_bytes(target) or is_text(target):
         return Outcome(pc.cast(text, target))
-    text = pc.utf8_trim_whitespace(text)
+    text = pc.ascii_trim_whitespace(text)
     if pa.types.is_timestamp(target):
         return _timestamps(text, target)
     reason = f"is not a {sql_type(target)}"
@@ -122,7 +122,7 @@ def _decimal(word: str, target: pa.DataType) -> Decimal | None:
     if exact is None:
         return None
     made = exact.quantize(Decimal(1).scaleb(-target.scale), ROUND_HALF_UP, _EXACTLY)
-    return made if abs(made) < 10 ** (target.precision - target.scale) else None
+    return made if made.copy_abs() < 10 ** (target.precision - target.scale) else None
 
 
 def _timestamps(text: pa.Array, target: pa.DataType) -> Outcome:

@@ -31,6 +31,8 @@ def written(values: pa.Array) -> Outcome:
         return Outcome(_intervals(values))
     if pa.types.is_timestamp(kind):
         return _timestamps(values)
+    if pa.types.is_time(kind):
+        return Outcome(_without_zeros(pc.cast(values, _TEXT)))
     if is_bytes(kind):
         return _texts(values)
     return Outcome(pc.cast(values, _TEXT))
@@ -95,12 +97,16 @@ def _padded(numbers: pa.Array, digits: int) -> pa.Array:
 
 def _timestamps(values: pa.Array) -> Outcome:
     text = pc.cast(values, _TEXT)
-    # Arrow writes every digit that the unit has, and offsets without a colon.
-    cut = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z|[+-]\d{4})?$", r"\1\2")
-    cut = pc.replace_substring_regex(cut, r"\.(Z|[+-]\d{4})?$", r"\1")
-    offset = pc.replace_substring_regex(cut, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+    # Arrow writes offsets without a colon.
+    offset = pc.replace_substring_regex(_without_zeros(text), r"([+-]\d\d)(\d\d)$", r"\1:\2")
     made = offset if values.type.tz is None else pc.replace_substring_regex(offset, "Z$", "+00:00")
     return Outcome(made, mask_of(pc.starts_with(text, "<value out of range")), "lies in no year that can be written")
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    """Times with their offset, if they have one; Arrow writes every digit that the unit has."""
+    cut = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z|[+-]\d{4})?$", r"\1\2")
+    return pc.replace_substring_regex(cut, r"\.(Z|[+-]\d{4})?$", r"\1")
 
 
 def _texts(values: pa.Array) -> Outcome:
