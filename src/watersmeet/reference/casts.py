@@ -160,6 +160,8 @@ def _read(text: str, target: pa.DataType) -> Value:
         return _time(text, target)
     if text.endswith("_") or "__" in text or "_." in text or "._" in text or text.startswith("_"):
         raise ValueError(text)
+    if not text.isascii():  # Python reads digits of all scripts, and passes over blanks of all
+        raise ValueError(text)
     if pa.types.is_floating(target):
         return _float(text, target)
     if pa.types.is_integer(target) and text[:2].lower() in ("0x", "0b"):
