@@ -98,10 +98,15 @@ KINDS = {
 
 
 def relay_of(kind: str) -> Relay:
+    relay = relay_for(KINDS[kind])
+    return replace(relay, prepare=_prepared) if kind == "bounded" else relay
+
+
+def relay_for(sql: str) -> Relay:
     sources = [*(Source(name, _stream(number)) for number, name in enumerate("abc")), Source("names", _names(), None)]
-    used = [source for source in sources if any(f"{before}{source.name}" in KINDS[kind] for before in " (")]
-    used = [replace(one, versions=Versions(("k",))) if f"{one.name} FOR" in KINDS[kind] else one for one in used]
-    return Relay(bound_plan(KINDS[kind], used), used, prepare=_prepared if kind == "bounded" else lambda operator: None)
+    used = [source for source in sources if any(f"{before}{source.name}" in sql for before in " (")]
+    used = [replace(one, versions=Versions(("k",))) if f"{one.name} FOR" in sql else one for one in used]
+    return Relay(bound_plan(sql, used), used)
 
 
 def _prepared(operator: Operator) -> None:

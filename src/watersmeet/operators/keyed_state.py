@@ -18,6 +18,7 @@ What only follows from other state is not here; who takes over works it out.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -154,3 +155,17 @@ class NumberedAnew:
 
 def _told_apart(origins: Codes, numbers: Codes) -> Codes:
     return (origins << PARTS_ABOVE) | numbers
+
+
+def keys_by_number(known: Codes, keys: Codes) -> Callable[[Codes], Codes]:
+    """The keys of rows that are known by numbers; where a number is not known, the number itself, so that all that is
+    said of it lies together."""
+    order = np.argsort(known)
+
+    def looked_up(numbers: Codes) -> Codes:
+        if known.size == 0:
+            return numbers
+        found = order[np.minimum(np.searchsorted(known, numbers, sorter=order), known.size - 1)]
+        return np.where(known[found] == numbers, keys[found], numbers)
+
+    return looked_up

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, no_changes
 from watersmeet.operators.continuous.expiry import AnnouncedDeaths, Born, Expiry, KnownDeaths
 from watersmeet.operators.continuous.lives import Lives
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.sources import LivesSource
+from watersmeet.operators.contract import Rows
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
-from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.partition_key import KeysOf, PartitionKey, keys_in
 
 NONE = np.empty(0, np.int64)
 
@@ -113,6 +115,23 @@ class Alone:
     @property
     def _held(self) -> pa.Schema:
         return pa.schema([pa.field("serial", pa.int64())])
+
+    def keyed(self, keys_of: KeysOf) -> KeyedRows:
+        """The rows that live, as they would stand in the answer. How many partners they have follows from these."""
+        living = np.flatnonzero(self._lives > 0)
+        data = pa.RecordBatch.from_arrays(self._rows.get(self._slot_of[living]), schema=self.schema)
+        dying = self._dying.keyed(keys_in(None)).numbers
+        deaths = np.full(self._serials.size, FOREVER_US, np.int64)
+        deaths[np.searchsorted(self._serials, dying["order"])] = dying["deaths"]
+        serials = self._serials[living]
+        return KeyedRows.of(keys_of(data), data, serials=serials, deaths=deaths[living], times=np.zeros_like(serials))
+
+    def enter_again(self, rows: KeyedRows, at: int) -> None:
+        """Rows of one or several others, as if they had come at an instant."""
+        rows = rows.sorted_by("serials")
+        times = np.full(len(rows), at, np.int64)
+        self.source.taken = Lives(Rows(rows.data, times), rows.numbers["deaths"], rows.numbers["serials"])
+        self.enter(rows.data, self.source.taken)
 
     def changes(self, until: int, matches: Delta, member: str) -> Delta:
         """What enters and leaves before an instant. `matches` are the combinations that came and went; a column of

@@ -29,9 +29,9 @@ from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
-from watersmeet.operators.partition_key import PartitionKey, keys_in
+from watersmeet.operators.partition_key import KeysOf, PartitionKey, keys_in
 from watersmeet.operators.row_windows import Deaths
-from watersmeet.physical.hidden import SERIAL, SINCE, UNTIL, serial_column, time_column, until_column
+from watersmeet.physical.hidden import SERIAL, SINCE, UNTIL, member_column, serial_column, time_column, until_column
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input
@@ -74,6 +74,7 @@ class FromMany(Divides):
         self._next = 0
         self.complete = BEGINNING_US
         self._again: Delta | None = None  # what it held before another took over
+        self.anew: dict[str, NumberedAnew] = {}  # and what its rows are called since, by input
 
     @property
     def held_rows(self) -> int:
@@ -198,7 +199,8 @@ class FromMany(Divides):
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         return self.join.key_columns(self._key_inside(key)) & {*self.schema.names}
 
-    def divided(self, key: PartitionKey) -> KeyedState:
+    def divided(self, key: PartitionKey, keys_of: KeysOf | None = None) -> KeyedState:
+        """keys_of: of combinations, where those do not tell their key."""
         state = KeyedState(latest={"next": self._next, "complete": self.complete})
         for alias, source in self.sources.items():
             state.put(f"sources.{alias}", source.divided(key))
@@ -208,26 +210,41 @@ class FromMany(Divides):
                 joined.rows.pop(f"window_stores.{alias}", None)
         state.put("join", joined)
         if not self._found_again:
-            state.rows["held"] = self.expiry.keyed(keys_in(min(self.key_columns(key), default=None)))
+            state.rows["held"] = self.expiry.keyed(keys_of or keys_in(min(self.key_columns(key), default=None)))
         return state
 
-    def take_rows_over(self, state: KeyedState) -> None:
+    def take_rows_over(self, state: KeyedState, **beside: KeyedRows) -> None:
+        """beside: rows of inputs that somebody else knows by their serials, by alias."""
         self._next, self.complete = state.latest["next"], state.latest["complete"]
         joined, held = state.inside("join"), state.rows.get("held")
         for alias, source in self.sources.items():
-            stored = joined.rows.get(f"window_stores.{alias}")
-            numbered = [stored] if stored is not None and alias in self.announced else []
+            name = f"window_stores.{alias}"
+            if alias in self.numbered and name in joined.rows:
+                joined.rows[name] = _with_serials(joined.rows[name])
+            known = (joined.rows.get(name), beside.get(alias)) if alias in self.numbered else ()
+            numbered = [rows for rows in known if rows is not None]
             anew = source.take_rows_over(state.inside(f"sources.{alias}"), *numbered)
-            if anew is None or alias not in self.announced:
+            if anew is None or alias not in self.numbered:
                 continue
-            if stored is not None:
-                joined.rows[f"window_stores.{alias}"] = _with_serials(stored, anew)
+            self.anew[alias] = anew
+            if name in joined.rows:
+                joined.rows[name] = _told(anew.of(joined.rows[name]), SERIAL, "serials")
             if held is not None:
-                held = anew.of(held, serials_of(self.announced.index(alias)))
+                held = self._renumbered(held, alias, anew)
         self.join.take_rows_over(joined)
         if held is not None:
             self._again = held_again(held, self.expiry, self.announced, self.complete - 1)
             self._next = max(self._next, len(held))
+
+    def _renumbered(self, held: KeyedRows, alias: str, anew: NumberedAnew) -> KeyedRows:
+        """Combinations with the new serials of their members of one input, where they are known by them."""
+        if alias in self.announced:
+            held = anew.of(held, serials_of(self.announced.index(alias)))
+        if member_column(alias) not in held.data.schema.names:
+            return held
+        old = _int64s(held.data.column(member_column(alias)))
+        numbers = {**held.numbers, "member": anew.numbers(held.origins, old)}
+        return _told(replace(held, numbers=numbers), member_column(alias), "member")
 
     def _ends(self, found: pa.RecordBatch, place: int) -> Int64s:
         """When the members of one input leave their window."""
@@ -237,13 +254,16 @@ class FromMany(Divides):
         return death_times(_int64s(found.column(time_column(one.alias))), one.window, self.extra_us)
 
 
-def _with_serials(rows: KeyedRows, anew: NumberedAnew) -> KeyedRows:
-    """Stored rows under new serials, which results are also told."""
-    rows = anew.of(rows)
-    if SERIAL not in rows.data.schema.names:
-        return rows
-    place = rows.data.schema.get_field_index(SERIAL)
-    return replace(rows, data=rows.data.set_column(place, SERIAL, pa.array(rows.numbers["serials"])))
+def _with_serials(rows: KeyedRows) -> KeyedRows:
+    """Stored rows with the serials that results are told."""
+    return replace(rows, numbers={**rows.numbers, "serials": _int64s(rows.data.column(SERIAL))})
+
+
+def _told(rows: KeyedRows, column: str, name: str) -> KeyedRows:
+    """Rows with some of their numbers in a column."""
+    place = rows.data.schema.get_field_index(column)
+    numbers = pa.array(rows.numbers[name])
+    return replace(rows, data=rows.data.set_column(place, rows.data.schema.field(place), numbers))
 
 
 def _known_deaths(serials: Int64s, lives: Lives) -> Int64s:

@@ -4,13 +4,14 @@ have rows; what is aggregated without GROUP BY is one group, which is there from
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates import make_aggregator
-from watersmeet.operators.continuous.aggregates.contract import Cells
+from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Shares
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, merged, no_changes
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.row_ids import RowIds
@@ -19,7 +20,8 @@ from watersmeet.operators.continuous.same_rows import same_rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import changes as kernel
-from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
@@ -66,6 +68,7 @@ class GroupByOperator(Divides, Unary):
         self._next = 0
         for aggregator in self.aggregators:
             aggregator.grow(self.ids.room)
+        self._again: Delta | None = None  # what it held before another took over
 
     @property
     def held_rows(self) -> int:
@@ -83,6 +86,8 @@ class GroupByOperator(Divides, Unary):
 
     def take(self, until: int) -> Delta:
         delta = self._since_beginning(self.child.take(until))
+        if self._again is not None:
+            delta, self._again = replace(self._again, instants=np.full(len(self._again), until - 1)), None
         if len(delta) == 0:
             return no_changes(self.schema)
         groups = self._groups(delta)
@@ -105,8 +110,51 @@ class GroupByOperator(Divides, Unary):
         self._forget(cell_groups)
         return answer
 
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
     def undivided(self, key: PartitionKey) -> str | None:
         return None if self.keys else "all rows are one group"
+
+    @property
+    def needs_all_again(self) -> bool:
+        """What is made of rows that never leave it holds itself, if that does not name rows."""
+        return not self._holds_groups
+
+    @property
+    def _holds_groups(self) -> bool:
+        lost = isinstance(self.child, Divides) and not self.child.gives_all_again
+        return lost and all(isinstance(one, BySlots) for one in self.aggregators)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        if not self._holds_groups:
+            return KeyedState()
+        groups = np.flatnonzero(self.counts)
+        columns = dict(zip((one.name for one in self.key_fields), self.key_rows.get(groups), strict=True))
+        numbers = {"counts": self.counts[groups]}
+        for place, aggregator in enumerate(self.aggregators):
+            assert isinstance(aggregator, BySlots)
+            shares = aggregator.shares(groups)
+            numbers |= {f"{place}_{name}": values for name, values in shares.numbers.items()}
+            columns |= {f"{place}_{name}": values for name, values in shares.columns.items()}
+        data = pa.RecordBatch.from_pydict(columns)
+        keys_of = keys_in(min(keys_below(self.child, key), default=None))
+        return KeyedState({"groups": KeyedRows.of(keys_of(data), data, **numbers)})
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        rows = state.rows.get("groups")
+        if rows is None:
+            return
+        # A change of nothing shows the row of a group as it is.
+        fields = list(self.child.schema)
+        given = [*rows.data.columns[: self.keys], *(pa.nulls(len(rows), one.type) for one in fields[self.keys :])]
+        nothing = np.zeros(len(rows), np.int64)
+        data = pa.RecordBatch.from_arrays(given, schema=self.child.schema)
+        self._again = Delta(data, nothing, nothing, nothing - 1)
+        groups = self._groups(self._again)
+        self.counts[groups] = rows.numbers["counts"]
+        for place, aggregator in enumerate(self.aggregators):
+            assert isinstance(aggregator, BySlots)
+            aggregator.take_over(groups, _shares_of(rows, f"{place}_"))
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         names = keys_below(self.child, key)
@@ -250,6 +298,13 @@ class GroupByOperator(Divides, Unary):
             empty = np.unique(empty)
             self.key_rows.drop(empty)
             self.ids.forget(empty)
+
+
+def _shares_of(rows: KeyedRows, begins: str) -> Shares:
+    """What is held of one aggregate, whose names begin so."""
+    columns = dict(zip(rows.data.schema.names, rows.data.columns, strict=True))
+    numbers = {name.removeprefix(begins): one for name, one in rows.numbers.items() if name.startswith(begins)}
+    return Shares(numbers, {name.removeprefix(begins): one for name, one in columns.items() if name.startswith(begins)})
 
 
 def _extended(array: Int64s, room: int, filler: int) -> Int64s:

@@ -146,8 +146,10 @@ class Lifetimes:
             self._counting.take_over(counted, anew)
         for waiting in self._entrance.by_step:
             known = waiting.take_rows_over(state.inside("entrance"), *numbered)
-            if known is not None:
-                anew, self._next_serial = known, known.next
+            anew = anew if known is None else known
+        if anew is None and numbered:
+            anew = NumberedAnew(*numbered)
+        self._next_serial = self._next_serial if anew is None else anew.next
         return anew
 
     @property

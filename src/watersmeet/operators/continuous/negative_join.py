@@ -17,8 +17,8 @@ from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
-from watersmeet.operators.keyed_state import KeyedState
-from watersmeet.operators.partition_key import PartitionKey, keys_in
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
+from watersmeet.operators.partition_key import KeysOf, PartitionKey, keys_in
 from watersmeet.plan.nodes import Input
 
 
@@ -57,16 +57,16 @@ class NegativeJoin(FromMany):
     def next_event(self) -> int:
         return min(next_event_below(self), *(held.next_death() for held in self.held.values()))
 
-    def divided(self, key: PartitionKey) -> KeyedState:
-        state = super().divided(key)
+    def divided(self, key: PartitionKey, keys_of: KeysOf | None = None) -> KeyedState:
+        state = super().divided(key, keys_of)
         inside = self._key_inside(key)
         for alias, held in self.held.items():
             state.rows[f"held.{alias}"] = held.keyed(keys_in(inside.column(alias)))
         return state
 
-    def take_rows_over(self, state: KeyedState) -> None:
+    def take_rows_over(self, state: KeyedState, **beside: KeyedRows) -> None:
         """What is in the answer is found by joining the rows of one input once more."""
-        super().take_rows_over(state)
+        super().take_rows_over(state, **beside)
         for alias, held in self.held.items():
             held_again(state.rows[f"held.{alias}"], held, [], self.complete - 1)
         first = self.ranged[0]

@@ -75,6 +75,11 @@ class Divides:
         """Whether what it holds follows from all rows that its inputs have given."""
         return True
 
+    @property
+    def cared_for(self) -> Sequence[Divides]:
+        """The operators below whose state it divides and takes over with its own."""
+        return ()
+
     def undivided(self, key: PartitionKey) -> str | None:
         """Why one part holds all of its state after all."""
         return None
@@ -109,8 +114,9 @@ def undivided_below(root: Node, key: PartitionKey) -> str | None:
 
 def dividing(root: Node) -> dict[str, Divides]:
     """The operators of a tree whose state divides, each with a name of its own."""
-    nodes = enumerate(everything_below(root))
-    return {f"node_{place}": node for place, node in nodes if isinstance(node, Divides)}
+    nodes = [node for node in everything_below(root) if isinstance(node, Divides)]
+    inside = [id(one) for node in nodes for one in node.cared_for]
+    return {f"node_{place}": node for place, node in enumerate(nodes) if id(node) not in inside}
 
 
 def shown_keys(columns: Sequence[tuple[str, Expression]], keys: frozenset[str]) -> frozenset[str]:

@@ -308,11 +308,9 @@ class Continuous(Operator):
     def _not_told(self, key: PartitionKey) -> str | None:
         """Rows that nobody looks at before they leave the answer may lie in any part; others must tell their key."""
         answer = self.root.child if isinstance(self.root, Net) else self.root
-        asked = (node for node in everything_below(answer) if node is not answer)
-        return next(
-            (f"the rows of {type(node).__name__} do not tell their key" for node in asked if not keys_below(node, key)),
-            None,
-        )
+        asked = [node for node in dividing(answer).values() if id(node) != id(answer)]
+        silent = (type(node).__name__ for node in asked if not node.key_columns(key))
+        return next((f"the rows of {name} do not tell their key" for name in silent), None)
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         return keys_below(self.root, key)

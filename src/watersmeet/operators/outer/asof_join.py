@@ -7,6 +7,7 @@ come, and all rows after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +21,10 @@ from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.value_order import sortable, value_order
 from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.outer.changes_of_table import ChangesOfTable
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
+from watersmeet.operators.partition_key import KeysOf, PartitionKey
 from watersmeet.physical.nodes import LookedUp
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Join
@@ -155,6 +158,15 @@ class Latest:
         back = np.empty(position.size, np.int64)
         back[np.concatenate([fresh, old])] = np.arange(position.size)
         return joined([recent, kept], self.schema).take(pa.array(back))
+
+    def keyed(self, keys_of: KeysOf) -> KeyedRows:
+        """The rows that may still be asked for, those first that stand for all before an instant."""
+        kept = np.flatnonzero(self._base_at > BEGINNING_US)
+        base = pa.RecordBatch.from_arrays(self._base.get(kept), schema=self.schema)
+        recent = pa.RecordBatch.from_arrays(self._columns(), schema=self.schema)
+        data = joined([base, recent], self.schema)
+        times = np.concatenate([self._base_at[kept], _int64s(self._recent, AT)])
+        return KeyedRows.of(keys_of(data), data, times=times)
 
     def settle(self, until_us: int, reach_us: int | None) -> None:
         """Nobody asks for what lies before an instant any more, but for the last row of each key, if that is not older
@@ -364,6 +376,38 @@ class AsofJoin(Sided):
             kept &= evaluate_predicate(condition, column, len(rows), times)
         places = np.flatnonzero(kept)
         return (made if places.size == len(rows) else made.take(pa.array(places))), places
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> dict[str, pa.Schema]:
+        return {one.alias: one.schema for one in self.written.inputs}
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        why = self.undivided_sides(key)
+        if why is None and key.column(self.right) not in self.latest.schema.names:
+            why = f"the rows of {self.right} that are looked up do not tell the key"
+        return why
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        inside = self.key_inside(key)
+        return frozenset() if inside is None else inside.shown_in(self.columns, [self.left])
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state, inside = self.divided_sides(key), self.key_inside(key)
+        assert inside is not None
+        state.rows["latest"] = self.latest.keyed(partial(inside.codes_of, self.right))
+        if self._waiting:
+            rows = Rows.together(self._waiting)
+            state.rows["waiting"] = KeyedRows.of(inside.codes_of(self.left, rows.data), rows.data, times=rows.times)
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self.take_sides_over(state)
+        latest, waiting = state.rows["latest"], state.rows.get("waiting")
+        self.latest.add(Rows(latest.data, latest.numbers["times"]))
+        if waiting is not None and len(waiting):
+            self._waiting = [Rows(waiting.data, waiting.numbers["times"])]
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))

@@ -41,6 +41,14 @@ class Marks:
         self._set(numbers, FORGOTTEN)
         self._forgotten += numbers.size
 
+    def take_over(self, count: int, kept: Positions, matched: npt.NDArray[np.bool_]) -> None:
+        """So many rows, of which these still matter."""
+        self.add(count)
+        self.match(kept[matched])
+        gone = np.ones(count, np.bool_)
+        gone[kept] = False
+        self.forget(np.flatnonzero(gone))
+
     @property
     def nbytes(self) -> int:
         return self._marks.nbytes

@@ -6,7 +6,8 @@ which no partner can come any more; then it is forgotten, and given if it was no
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,10 @@ from watersmeet.operators.continuous.expiry import Born, KnownDeaths
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.join.window_join import FEW_FOUND
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew, keys_by_number
 from watersmeet.operators.outer.marks import Marks
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
 from watersmeet.physical.nodes import LookedUp
 from watersmeet.plan.expressions import Column, Expression, uses_event_time
@@ -52,6 +55,12 @@ class Kept:
             instants = found.to_numpy(zero_copy_only=False)
         self.waiting.enter(Born(data, rows.times, instants, serials, {}))
         return Rows(numbered, rows.times)
+
+    def take_over(self, rows: KeyedRows, count: int) -> None:
+        """Rows of one or several others, under serials below a number."""
+        serials = rows.numbers["serials"]
+        self.marks.take_over(count, serials, rows.numbers["matched"])
+        self.waiting.enter(Born(_renumbered(rows).data, serials, rows.numbers["deaths"], serials, {}))
 
     def leave(self, until_us: int) -> tuple[pa.RecordBatch, Positions, Positions]:
         """The rows of which it is certain by now whether they match: their columns, numbers and instants."""
@@ -263,6 +272,57 @@ class OuterJoin(Sided):
         self.counters.kernel_seconds, self.counters.expired_rows = seconds - self._before[0], expired - self._before[1]
         self.counters.switches = [switch for one in inside for switch in one.switches]
 
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> dict[str, pa.Schema]:
+        return {one.alias: one.schema for one in self.written.streams}
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        why, inside = self.undivided_sides(key), self.key_inside(key)
+        return why if inside is None or why is not None else self.join.undivided(inside)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        """Where both sides may be missing, no column has the key of every row."""
+        inside = self.key_inside(key)
+        always = self._inputs[:1] if self.kind != "full" else []
+        return frozenset() if inside is None else inside.shown_in(self.columns, always)
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        state, inside = self.divided_sides(key), self.key_inside(key)
+        assert inside is not None
+        joined = self.join.divided(inside)
+        state.put("join", joined)
+        for alias, kept in self.kept.items():
+            keys = _keys_by_serial(joined.rows.get(f"window_stores.{alias}"))
+            held = kept.waiting.keyed(_anywhere)
+            serials = held.numbers["order"]
+            numbers = {**held.numbers, "matched": kept.marks.are_matched(serials)}
+            state.rows[f"kept.{alias}"] = replace(held, keys=keys(serials), numbers=numbers)
+            if self.ready is not None:
+                ready = self.ready.keyed(_anywhere)
+                state.rows["ready"] = replace(ready, keys=keys(ready.numbers["order"]))
+        state.totals["seconds"], state.totals["expired"] = self._before
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self.take_sides_over(state)
+        joined = state.inside("join")
+        for alias, kept in self.kept.items():
+            rows, stored = state.rows[f"kept.{alias}"], joined.rows.get(f"window_stores.{alias}")
+            rows = replace(rows, numbers={**rows.numbers, "serials": rows.numbers["order"], "times": 0 * rows.keys})
+            stored = None if stored is None else _with_serials(stored)
+            anew = NumberedAnew(*([] if stored is None else [stored]), rows)
+            kept.take_over(anew.of(rows), anew.next)
+            if stored is not None:
+                joined.rows[f"window_stores.{alias}"] = _renumbered(anew.of(stored))
+            if self.ready is not None:
+                ready = anew.of(state.rows["ready"], "order")
+                times = ready.numbers["deaths"]
+                self.ready.enter(Born(ready.data, times, times, ready.numbers["order"], {}))
+        self.join.take_rows_over(joined)
+        self._before = (state.totals.get("seconds", 0.0), state.totals.get("expired", 0))
+
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         """After this it is certain of every row whether it has a partner."""
         yield from self.advance(dict.fromkeys(self._all_streams(), FOREVER_US))
@@ -295,3 +355,22 @@ def _int64s(found: pa.RecordBatch, name: str) -> Positions:
 
 def _where(found: pa.RecordBatch, kept: Mask) -> pa.RecordBatch:
     return found if bool(kept.all()) else found.take(pa.array(np.flatnonzero(kept)))
+
+
+_anywhere = keys_in(None)  # until it is known from their serials
+
+
+def _keys_by_serial(stored: KeyedRows | None) -> Callable[[Positions], Positions]:
+    """Who is not stored any more can meet no new row, and lies where its serial is placed."""
+    return (lambda serials: serials) if stored is None else keys_by_number(_int64s(stored.data, SERIAL), stored.keys)
+
+
+def _with_serials(rows: KeyedRows) -> KeyedRows:
+    return replace(rows, numbers={**rows.numbers, "serials": _int64s(rows.data, SERIAL)})
+
+
+def _renumbered(rows: KeyedRows) -> KeyedRows:
+    """Rows with their serials in the column that carries them."""
+    place = rows.data.schema.get_field_index(SERIAL)
+    field = rows.data.schema.field(place)
+    return replace(rows, data=rows.data.set_column(place, field, pa.array(rows.numbers["serials"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,13 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Counters, Operator, Rows
+from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.outer.last_of_each import last_of_each
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.nodes import LookedUp
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,45 @@ class Sided(Operator):
         """Up to where that was said, here or in a side: rows up to it are late if any come after all."""
         inside = [operator.answered_us for operator in self.side_operators.values() if isinstance(operator, Sided)]
         return max(self._answered_us, *inside, BEGINNING_US)
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def inputs(self) -> dict[str, pa.Schema]:
+        """The columns of its streams and sides."""
+
+    def key_inside(self, key: PartitionKey) -> PartitionKey | None:
+        """By the aliases of the join; None: the rows of a side do not tell the key."""
+        codes: dict[str, Code] = {}
+        for alias, schema in self.inputs.items():
+            if alias not in self.sides:
+                codes[alias] = key.codes[alias]
+                continue
+            column = min(self.sides[alias].operator.key_columns(key), default=None)
+            if column is None:
+                return None
+            codes[alias] = Code(alias, Column(alias, column, schema.field(column).type))
+        return PartitionKey(codes)
+
+    def undivided_sides(self, key: PartitionKey) -> str | None:
+        inside = (side.operator.undivided(key) for side in self.sides.values())
+        untold = None if self.key_inside(key) else "the rows of a join inside do not tell the key"
+        return next((why for why in inside if why), untold)
+
+    def divided_sides(self, key: PartitionKey) -> KeyedState:
+        state = KeyedState(counters={"counters": self.counters}, latest={"answered_us": self._answered_us})
+        for alias, side in self.sides.items():
+            state.put(f"sides.{alias}", side.operator.divided(key))
+        return state
+
+    def take_sides_over(self, state: KeyedState) -> None:
+        for alias, side in self.sides.items():
+            side.operator.take_rows_over(state.inside(f"sides.{alias}"))
+        self.counters = state.counters.get("counters", Counters())
+        self._answered_us = state.latest["answered_us"]
+
+    # ---- what a restart would miss ----------------------------------------------------------------------------------
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         return self._needed(alias, rows, complete_until, deletions=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +34,25 @@ class Cells:
 
     def __len__(self) -> int:
         return int(self.ends.size)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What an aggregate holds of some groups, a row for each: numbers of its own, and columns."""
+
+    numbers: dict[str, npt.NDArray[np.int64]]
+    columns: dict[str, pa.Array]
+
+
+class BySlots(ABC):
+    """An aggregate that holds for each group what does not name rows, so that it can be had without them."""
+
+    @abstractmethod
+    def shares(self, groups: Int64s) -> Shares: ...
+
+    @abstractmethod
+    def take_over(self, groups: Int64s, shares: Shares) -> None:
+        """Groups that others had, there being room for them."""
 
 
 class Aggregator(Protocol):

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.aggregates.columns import grown, live
-from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
+from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares
 from watersmeet.operators.kernels.sums import count_changes
 
 
-class Count:
+class Count(BySlots):
     """How many rows there are, or with an argument how many of its values are not NULL."""
 
     STATE = ("_counts",)
@@ -25,6 +25,12 @@ class Count:
 
     def grow(self, groups: int) -> None:
         self._counts = grown(self._counts, groups)
+
+    def shares(self, groups: Int64s) -> Shares:
+        return Shares({"counts": self._counts[groups]}, {})
+
+    def take_over(self, groups: Int64s, shares: Shares) -> None:
+        self._counts[groups] = shares.numbers["counts"]
 
     @property
     def nbytes(self) -> int:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.aggregates.coding import coding_of
 from watersmeet.operators.continuous.aggregates.columns import grown, live
-from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, frozen
+from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares, frozen
 from watersmeet.operators.continuous.aggregates.ordered_rows import OrderedRows
 from watersmeet.operators.kernels.queues import (
     KEY,
@@ -111,7 +111,7 @@ class Extreme:
         return self._rows.nbytes + self._coding.nbytes
 
 
-class Nothing:
+class Nothing(BySlots):
     """An aggregate of the literal NULL."""
 
     STATE = ()
@@ -123,6 +123,12 @@ class Nothing:
         return pa.nulls(len(changes), self._type)
 
     def grow(self, groups: int) -> None:
+        pass
+
+    def shares(self, groups: Int64s) -> Shares:
+        return Shares({}, {})
+
+    def take_over(self, groups: Int64s, shares: Shares) -> None:
         pass
 
     @property

@@ -67,3 +67,19 @@ class Totals:
         shift = self._times * (self.base - base)
         wider[:, shift : shift + self.rows.shape[1]] = self.rows
         self.base, self.rows = base, wider
+
+    def shares(self, groups: Int64s) -> tuple[Int64s, pa.Array]:
+        """Of groups the place of their first digit, and their digits."""
+        rows = self.rows[groups]
+        ends = pa.array(rows.shape[1] * np.arange(groups.size + 1), pa.int64())
+        return np.full(groups.size, self.base), pa.LargeListArray.from_arrays(ends, pa.array(rows.reshape(-1)))
+
+    def take_over(self, groups: Int64s, bases: Int64s, digits: pa.Array) -> None:
+        """Those of one part begin and end alike, so there are few ways in which they lie."""
+        widths = digits.value_lengths().to_numpy(zero_copy_only=False)
+        for base, width in np.unique(np.stack([bases, widths]), axis=1).T.tolist():
+            mine = np.flatnonzero((bases == base) & (widths == width))
+            self.cover(base, base + width // self._times - 1)
+            start = self._times * (base - self.base)
+            values = digits.take(pa.array(mine)).flatten().to_numpy(zero_copy_only=False)
+            self.rows[groups[mine], start : start + width] = values.reshape(mine.size, width)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.operators.continuous.aggregates.columns import column, grown, live, powers_of_ten
-from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
+from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares
 from watersmeet.operators.continuous.aggregates.numbers import Numbers, Totals
 from watersmeet.operators.kernels.digits import FLOAT, UNSIGNED
 from watersmeet.operators.kernels.sums import (
@@ -24,7 +24,7 @@ from watersmeet.operators.kernels.sums import (
 from watersmeet.plan.expressions import Aggregate, to_text
 
 
-class IntegerSum:
+class IntegerSum(BySlots):
     """SUM of whole numbers, which must fit BIGINT whenever it is read."""
 
     STATE = ("_counts", "_sums")
@@ -49,12 +49,18 @@ class IntegerSum:
     def grow(self, groups: int) -> None:
         self._counts, self._sums = grown(self._counts, groups), grown(self._sums, groups)
 
+    def shares(self, groups: Int64s) -> Shares:
+        return Shares({"counts": self._counts[groups], "sums": self._sums[groups]}, {})
+
+    def take_over(self, groups: Int64s, shares: Shares) -> None:
+        self._counts[groups], self._sums[groups] = shares.numbers["counts"], shares.numbers["sums"]
+
     @property
     def nbytes(self) -> int:
         return self._counts.nbytes + self._sums.nbytes
 
 
-class _Moments:
+class _Moments(BySlots):
     """Counts and exact sums per group; NaN and infinities are counted apart, so that they can leave again."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_counts", "_specials", "_sums")
@@ -74,6 +80,25 @@ class _Moments:
         self._sums.rows = grown(self._sums.rows, groups)
         if self._numbers.kind == FLOAT:
             self._specials = grown(self._specials, groups)
+
+    @property
+    def _totals(self) -> dict[str, Totals]:
+        return {"sums": self._sums}
+
+    def shares(self, groups: Int64s) -> Shares:
+        numbers, columns = {"counts": self._counts[groups]}, {}
+        if self._numbers.kind == FLOAT:
+            numbers["specials"] = self._specials[groups]
+        for name, totals in self._totals.items():
+            numbers[name], columns[name] = totals.shares(groups)
+        return Shares(numbers, columns)
+
+    def take_over(self, groups: Int64s, shares: Shares) -> None:
+        self._counts[groups] = shares.numbers["counts"]
+        if self._numbers.kind == FLOAT:
+            self._specials[groups] = shares.numbers["specials"]
+        for name, totals in self._totals.items():
+            totals.take_over(groups, shares.numbers[name], shares.columns[name])
 
     @property
     def nbytes(self) -> int:
@@ -163,6 +188,10 @@ class Variance(_Moments):
         super()._cover(words, lives)
         if self._numbers.kind == FLOAT and self._sums.rows.shape[1]:
             self._squares.cover(self._sums.base, self._sums.base + self._sums.rows.shape[1] - 1)
+
+    @property
+    def _totals(self) -> dict[str, Totals]:
+        return {"sums": self._sums, "squares": self._squares}
 
     def grow(self, groups: int) -> None:
         super().grow(groups)

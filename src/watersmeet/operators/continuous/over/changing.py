@@ -21,7 +21,8 @@ from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.kernels import frames as kernel
-from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.physical.over import TopRows
 from watersmeet.plan.expressions import Column, Expression
 
@@ -84,6 +85,7 @@ class OverChanging(Divides, Unary):
         self._shown: Int64s = np.full(self.numbers.room, NOWHERE, np.int64)  # the number a row is shown with
         self._sizes: Int64s = np.zeros(self.ids.room, np.int64)
         self._next = 0
+        self._again: KeyedRows | None = None  # what it held before another took over
 
     @property
     def held_rows(self) -> int:
@@ -94,11 +96,37 @@ class OverChanging(Divides, Unary):
         arrays = (self._partition, self._alive, self._shown, self._sizes)
         return self.numbers.nbytes + self.ids.nbytes + self.rows.nbytes + sum(array.nbytes for array in arrays)
 
+    @property
+    def needs_all_again(self) -> bool:
+        """Rows that never leave it holds itself."""
+        return not self.grows
+
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         return shown_keys(self.columns, keys_below(self.child, key))
 
+    def divided(self, key: PartitionKey) -> KeyedState:
+        if not self.grows:
+            return KeyedState()
+        held = np.flatnonzero(self._alive & (self._partition >= 0))
+        data = pa.RecordBatch.from_arrays(self.rows.get(held), schema=self.child.schema)
+        keys_of = keys_in(min(keys_below(self.child, key), default=None))
+        return KeyedState({"rows": KeyedRows.of(keys_of(data), data)})
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        if self.grows:
+            self._again = state.rows["rows"]
+
+    def _given_again(self, at: int) -> Delta:
+        """The rows that were held, under numbers that no new row has."""
+        assert self._again is not None
+        rows, self._again = self._again, None
+        ones = np.ones(len(rows), np.int64)
+        return Delta(rows.data, at * ones, ones, -1 - np.arange(len(rows)))
+
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
+        if self._again is not None:
+            delta = self._given_again(until - 1)
         if len(delta) == 0:
             return no_changes(self.schema)
         members = self._members(delta)
