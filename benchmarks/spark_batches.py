@@ -25,7 +25,7 @@ from benchmarks.spark_joins import FOR_OURS, FOR_SPARK, native, ours, read, writ
 from watersmeet.hosts.spark.dataframe import make_job
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.launching.launch import start_spark
-from watersmeet.hosts.spark.reading.partitions import PACKED
+from watersmeet.hosts.spark.reading.splits import PACKED
 
 WAYS = 2
 WINDOW_ROWS = 200_000

@@ -27,12 +27,12 @@ NAMES = pa.table({"k": list(range(16)), "name": [f"shop {k}" for k in range(16)]
 JOIN = "SELECT a.id AS x, b.id AS y, n.name FROM a, b, names n WHERE a.k = b.k AND a.k = n.k WINDOW = 2 SECONDS"
 # Between the steps of a batch on Spark; '{sink}' is the class of the sink.
 POINTS = (
-    "watersmeet.hosts.spark.writing.sink_writer:NumberedWriter.__call__ before",
+    "watersmeet.hosts.spark.writing.sink_writer:SinkWriter.__call__ before",
     "{sink}.commit before",
     "{sink}.commit amid",
     "{sink}.commit after",
-    "watersmeet.hosts.spark.checkpoints.committed_batches:TakenNote.add after",
-    "watersmeet.hosts.spark.writing.sink_writer:NumberedWriter.__call__ after",
+    "watersmeet.hosts.spark.checkpoints.committed_batches:CommittedBatches.add after",
+    "watersmeet.hosts.spark.writing.sink_writer:SinkWriter.__call__ after",
 )
 Grow = Callable[[str, int, pa.Table], None]
 

@@ -23,7 +23,7 @@ from watersmeet.hosts.spark.bucket.output import PREFIX, PackedOutput
 from watersmeet.hosts.spark.bucket.processor import BucketProcessor
 from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
-from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.exchange.unpack import unpacker
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
@@ -171,7 +171,7 @@ class Simulation:
     def lanes(self, name: str, arrived: Mapping[str, pa.Table], waiting: Sequence[str]) -> None:
         """One micro-batch of the lanes of a stream, of which others wait to be read."""
         inputs = [one for one in self.job.streams if one.relation.name == name]
-        placings = [Placing(self.job, one) for one in inputs]
+        placings = [Placement(self.job, one) for one in inputs]
         made = [waiting_packets(self.job, name, waiting)]
         for part, (lane, table) in enumerate(arrived.items()):
             made.append(packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, lane=lane))

@@ -23,7 +23,7 @@ from watersmeet import Session
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.reading.file_source import PackedReader
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
-from watersmeet.hosts.spark.reading.partitions import FilePartition
+from watersmeet.hosts.spark.reading.splits import FileSplit
 from watersmeet.model.arriving import Arrivals
 from watersmeet.model.catalog import Stream, Table
 
@@ -100,7 +100,7 @@ def test_the_moment_of_files_stands_in_their_offsets(tmp_path: Path) -> None:
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     (first,) = reader.partitions(start, end)
-    assert isinstance(first, FilePartition)
+    assert isinstance(first, FileSplit)
     assert before_us <= first.arrival_us <= time.time_ns() // 1000
     time.sleep(0.01)
     assert reader.partitions(start, end) == [first]  # a repeat is planned from the log

@@ -18,7 +18,7 @@ from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
 from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, from_bytes
 from watersmeet.hosts.spark.exchange.pack import packets
-from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.buckets import balanced_ids, murmur3_of_int
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.join_job import OWN
@@ -71,7 +71,7 @@ def timed_rows(source: Source, one: Input, job: SparkJob) -> Rows:
 def whereabouts(source: Source, one: Input, job: SparkJob) -> dict[int, list[int]]:
     """The buckets in which each row takes part in joins, by its id."""
     found: dict[int, list[int]] = {}
-    placing = Placing(job, one)
+    placing = Placement(job, one)
     for part in placing.parts(placing.placed(timed_rows(source, one, job))):
         own = part.rows.column(OWN).to_pylist() if OWN in part.rows.schema.names else [True] * part.rows.num_rows
         for i, mine in zip(part.rows.column("id").to_pylist(), own, strict=True):
@@ -171,7 +171,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
     assert job.sharing is not None
     for number, (one, source) in enumerate(zip(job.streams, sources, strict=True)):
         at = Counter(bucket for places in whereabouts(source, one, job).values() for bucket in places)
-        batch = packets(job, [one], [Placing(job, one)], source.table.to_batches(), 0).to_pandas()
+        batch = packets(job, [one], [Placement(job, one)], source.table.to_batches(), 0).to_pandas()
         told = batch[batch["input"] == NEEDS]
         assert sorted(told["bucket"]) == sorted(job.bucket_ids)
         for payload in told["payload"]:

@@ -14,7 +14,7 @@ import pytest
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints import checkpoint
 from watersmeet.hosts.spark.checkpoints.checkpoint import NOTE, Checkpoint, Owner
-from watersmeet.hosts.spark.checkpoints.committed_batches import TakenNote
+from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
 from watersmeet.hosts.spark.paths import RUN_NOTE, TAKEN_NOTE
 
@@ -115,7 +115,7 @@ def test_whatever_befalls_a_note_is_named_or_does_no_harm(folder: Checkpoint) ->
         try:
             folder.refuse_others(OWNER)
             assert folder.run_name() == run
-            assert TakenNote(None, folder)._numbers in ({"out": [3, 4]}, {})  # type: ignore[arg-type]
+            assert CommittedBatches(None, folder)._numbers in ({"out": [3, 4]}, {})  # type: ignore[arg-type]
         except SetupError as error:
             return "named" if any(one.name in str(error) for one in notes if one.stem in damaged) else str(error)
         return "harmless"

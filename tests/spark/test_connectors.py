@@ -23,8 +23,8 @@ from tests.spark.toy import ROWS, TOY, ToySource, add, taken
 from watersmeet.errors import DataError, OptionError, SetupError, SinkError, SourceError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.reading.connector_source import LanesReader
-from watersmeet.hosts.spark.reading.connector_stream import LanedStream
+from watersmeet.hosts.spark.reading.connector_source import ConnectorReader
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.run import Choices, SparkRun
 from watersmeet.hosts.spark.writing.sinks import side_options
 from watersmeet.io.connectors.connected_source import ConnectedSource
@@ -47,16 +47,16 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # ---- offsets, without Spark -----------------------------------------------------------------------------------------
 
 
-def reader(folder: Path, *, limit: int | None = None, start: str = "earliest", **options: str) -> LanesReader:
+def reader(folder: Path, *, limit: int | None = None, start: str = "earliest", **options: str) -> ConnectorReader:
     source = ConnectedSource("a", GuardedSource("toy", ToySource(str(folder), ROWS, start)), ROWS)
-    given = LanedStream(source, limit).encoded_options()
-    return LanesReader({"source": "a", "job": "", **given, **options})
+    given = ConnectorStream(source, limit).encoded_options()
+    return ConnectorReader({"source": "a", "job": "", **given, **options})
 
 
-def reader_of_files(folder: Path) -> LanesReader:
+def reader_of_files(folder: Path) -> ConnectorReader:
     files = opened.source("files", ROWS, path=f"file://{folder}", format="csv")
-    given = LanedStream(ConnectedSource("a", GuardedSource("files", files), ROWS), None).encoded_options()
-    return LanesReader({"source": "a", "job": "", **given})
+    given = ConnectorStream(ConnectedSource("a", GuardedSource("files", files), ROWS), None).encoded_options()
+    return ConnectorReader({"source": "a", "job": "", **given})
 
 
 def test_an_object_that_is_written_anew_is_told_once_also_by_a_later_run(
@@ -90,7 +90,7 @@ def rows(first: int, count: int) -> list[tuple[int, int, int | None]]:
     return [(n % 3, n, SECOND * n) for n in range(first, first + count)]
 
 
-def parts(read: LanesReader, start: dict[str, object], end: dict[str, object]) -> list[tuple[object, ...]]:
+def parts(read: ConnectorReader, start: dict[str, object], end: dict[str, object]) -> list[tuple[object, ...]]:
     found = read.partitions(start, end)
     return [(one.partition, one.after, one.upto) if hasattr(one, "partition") else ("end", one.run) for one in found]
 

@@ -127,14 +127,14 @@ def test_the_last_offset_of_a_run_that_ends_names_the_run_once(tmp_path):
     first = reader.latestOffset(reader.initialOffset(), ReadMaxFiles(1))
     last = reader.latestOffset(first, ReadMaxFiles(1))
     assert ("ended" in first, last["files"], last["ended"]) == (False, "b", "run 1")
-    assert [type(p).__name__ for p in reader.partitions(first, last)] == ["FilePartition", "EndPartition"]
+    assert [type(p).__name__ for p in reader.partitions(first, last)] == ["FileSplit", "EndSplit"]
     assert reader.latestOffset(last, ReadMaxFiles(1)) == last
     later = reader_of(tmp_path, 1)  # a run that goes on
     assert later.latestOffset(last, ReadMaxFiles(1)) == last
     again = reader_of(tmp_path, 1, ending="run 2")  # one that ends, with nothing new to read
     again.prepareForTriggerAvailableNow()
     ended = again.latestOffset(last, ReadMaxFiles(1))
-    assert [type(p).__name__ for p in again.partitions(last, ended)] == ["EndPartition"]
+    assert [type(p).__name__ for p in again.partitions(last, ended)] == ["EndSplit"]
     assert again.latestOffset(ended, ReadMaxFiles(1)) == ended
 
 

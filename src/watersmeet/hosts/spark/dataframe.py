@@ -24,25 +24,24 @@ from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.bucket.stateless import packed_answer
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import goes_beside, refuse_bad_frame
-from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
+from watersmeet.hosts.spark.exchange.pack import FUTURE, PACKED_SCHEMA, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
-from watersmeet.hosts.spark.reading.arrival import with_arrival
-from watersmeet.hosts.spark.reading.connector_stream import LanedStream
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.end_source import end_source
+from watersmeet.hosts.spark.reading.event_times import with_arrival
 from watersmeet.hosts.spark.reading.file_stream import FileStream
-from watersmeet.hosts.spark.reading.packed_stream import packed_dataframe
-from watersmeet.hosts.spark.reading.partitions import PACKED
 from watersmeet.hosts.spark.reading.pulse import pulse_source
+from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.stage_joins import Staged
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.reloading import refuse_reload
 
@@ -79,17 +78,17 @@ def dataframe(
         )
     for one in job.streams:
         source = sources[one.relation.name]
-        if not isinstance(source, LanedStream | FileStream):
+        if not isinstance(source, ConnectorStream | FileStream):
             refuse_bad_frame(stream_of(one), is_streaming=source.isStreaming)
     out = spark_schema(job.plan.output_schema)
     if job.is_stateless:
         (source,) = sources.values()
-        leaves_out = isinstance(source, LanedStream) and source.has_history
+        leaves_out = isinstance(source, ConnectorStream) and source.has_history
         if leaves_out or stream_of(job.streams[0]).arrival.keeps_going:
             return _stateless_from_packets(spark, job, source, observed)
         assert not isinstance(source, Following)
         stream = stream_of(job.streams[0])
-        df = source.dataframe(spark, stream) if isinstance(source, FileStream | LanedStream) else source
+        df = source.dataframe(spark, stream) if isinstance(source, FileStream | ConnectorStream) else source
         df = with_arrival(df, stream)
         df = df.select(*_columns(job, df))
         if not (stream.arrival.skips_nulls and df.isStreaming):
@@ -159,7 +158,7 @@ class Following:
         return self.df.isStreaming
 
 
-Source = DataFrame | FileStream | LanedStream | Following
+Source = DataFrame | FileStream | ConnectorStream | Following
 
 
 def make_job(plan: Plan, buckets: int) -> SparkJob:
@@ -180,12 +179,12 @@ def _packet_of(table: Table) -> bytes:
 
 
 def _flows(source: Source) -> bool:
-    return isinstance(source, FileStream | LanedStream) or source.isStreaming
+    return isinstance(source, FileStream | ConnectorStream) or source.isStreaming
 
 
 def _cannot_tell_its_end(source: Source) -> bool:
     """Whether nobody but the caller knows which of a stream's batches is the last."""
-    return not isinstance(source, FileStream | LanedStream | Following) and source.isStreaming
+    return not isinstance(source, FileStream | ConnectorStream | Following) and source.isStreaming
 
 
 def streams_without_end(plan: Plan, buckets: int) -> list[str]:
@@ -200,15 +199,31 @@ def _sources(plan: Plan) -> dict[str, Source]:
 
 def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, ending: Ending | None) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
+    if isinstance(source, FileStream | ConnectorStream):
+        return _packed_at_the_source(spark, job, one, source, ending)
     assert one.time is not None
-    late_ms = watermark_delay_ms(one)
-    if isinstance(source, FileStream | LanedStream):
-        return packed_dataframe(spark, job, name, source, late_ms, None if ending is None else ending.run)
     df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
     if df.isStreaming and not isinstance(source, Following):
-        df = _with_watermark(df, one.time, late_ms, stream_of(one).arrival.max_future_us)
+        df = _with_watermark(df, one.time, watermark_delay_ms(one), stream_of(one).arrival.max_future_us)
     marks = [name for name in (END, REACHED, FUTURE) if name in df.columns]
     return df.select(*_columns(job, df), *marks).mapInArrow(packer(job, name), PACKED)
+
+
+def _packed_at_the_source(
+    spark: SparkSession, job: SparkJob, one: Input, source: FileStream | ConnectorStream, ending: Ending | None
+) -> DataFrame:
+    """The packets of a source that hands them to Spark, with the watermark its rows drive; it knows when it ends."""
+    # Whoever packs rows joins nothing, so the static tables need not travel.
+    reader = source.packed_reader(spark, replace(job, tables={})).option("source", one.relation.name)
+    if ending is not None:
+        reader = reader.option("ending", ending.run)
+    stream = stream_of(one)
+    if stream.arrival.max_future_us is not None:
+        reader = reader.option("maxFuture", str(stream.arrival.max_future_us))
+    if stream.by_arrival:
+        reader = reader.option("arrival", "true")
+    columns = [field.name for field in PACKED_SCHEMA]
+    return reader.load().withWatermark(NEWEST, f"{watermark_delay_ms(one)} milliseconds").select(*columns)
 
 
 def _with_watermark(df: DataFrame, time: str, late_ms: int, max_future_us: int | None) -> DataFrame:

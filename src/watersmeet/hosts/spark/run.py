@@ -24,7 +24,7 @@ from watersmeet.hosts.spark.launching.launch import cores, is_connect
 from watersmeet.hosts.spark.launching.query_start import start_in_turn
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.progress.boards import Watching
+from watersmeet.hosts.spark.progress.boards import Boards
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import ANSWER, Batch
 from watersmeet.hosts.spark.reading.sources import OnSpark
@@ -101,7 +101,7 @@ class SparkRun:
             jobs = zip(self.jobs, checkpoints, strict=True)
             lasting = self.choices.checkpoint is not None
             sinks = [SparkSink(job, folder, over_connect=connect, lasting=lasting) for job, folder in jobs]
-            watching = Watching(sinks, boards or {})
+            watching = Boards(sinks, boards or {})
             check_workers(self.spark)
             owners = self._owners(sinks)
             running: list[RunningQuery] = []

@@ -14,7 +14,7 @@ class Packet(NamedTuple):
     primary: bool
 
 
-class Delivered:
+class Inbox:
     """Looked through once: asking pandas for each kind of packet takes longer than most small batches."""
 
     def __init__(self, frames: Iterable[pd.DataFrame]) -> None:

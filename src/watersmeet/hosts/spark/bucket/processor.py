@@ -18,7 +18,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.archive import write_page
-from watersmeet.hosts.spark.bucket.inbox import Delivered
+from watersmeet.hosts.spark.bucket.inbox import Inbox
 from watersmeet.hosts.spark.bucket.lateness import Late, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output
@@ -64,7 +64,7 @@ class BucketProcessor:
         self.segments = segments
 
     def turn(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues) -> Iterator[pd.DataFrame]:
-        packets = Delivered(rows)
+        packets = Inbox(rows)
         if key[0] == GUARD:
             self._guard()
             bad = BadTold.of(packets.told(BAD))
@@ -87,7 +87,7 @@ class BucketProcessor:
             why, hint = refusal(bytes(held[2]).decode())
             raise DataError(f"this checkpoint {why}", hint=hint)
 
-    def _turn(self, bucket: int, packets: Delivered, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
+    def _turn(self, bucket: int, packets: Inbox, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
         batch. Spark's watermark, `spark_us`, only says before which time no row may lie that goes on to Spark's own
         operators."""
@@ -244,7 +244,7 @@ class BucketProcessor:
         operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
         return operator
 
-    def _arrived(self, stream: int, packets: Delivered, watermark_us: int, log: BucketLog, late: Late) -> Rows:
+    def _arrived(self, stream: int, packets: Inbox, watermark_us: int, log: BucketLog, late: Late) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
         parts: list[Rows] = []
         dropped = counted = 0

@@ -17,7 +17,7 @@ _COMMITS = "commits"
 _RARELY_S = 60.0  # in a store a note is a job of Spark's
 
 
-class TakenNote:
+class CommittedBatches:
     def __init__(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
         self._spark, self._checkpoint = spark, checkpoint
         # The last of each sink, and the one before: Spark may not have committed the last.

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from watersmeet.hosts.spark.exchange.partition_clocks import (
     MS_US,
-    LaneClock,
-    LaneClocks,
+    PartitionClock,
+    PartitionClocks,
     Waiting,
     brought,
     fallen_silent,
@@ -86,11 +86,11 @@ class ToldClock:
     newest_us: int = BEGINNING_US
     active_ms: int = 0
     idle: bool = False
-    lanes: LaneClocks = ()
+    lanes: PartitionClocks = ()
 
     @staticmethod
     def from_json(read: Mapping[str, Any]) -> ToldClock:
-        lanes = tuple(LaneClock(**one) for one in read.get("lanes", ()))
+        lanes = tuple(PartitionClock(**one) for one in read.get("lanes", ()))
         return ToldClock(read["newest_us"], read["active_ms"], read["idle"], lanes)
 
     def watermark_us(self, stream: Stream) -> int:

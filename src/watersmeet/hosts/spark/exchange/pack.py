@@ -17,7 +17,7 @@ from watersmeet.hosts.spark.exchange.clocks import PULSE, SEEN, Seen
 from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, maybe_late_packet
 from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, to_bytes
 from watersmeet.hosts.spark.exchange.partition_clocks import WAITING, Waiting
-from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.exchange.stream_end import END, ENDED, REACHED, end_to_bytes
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import to_packet
@@ -29,7 +29,7 @@ from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
-# The same columns as reading/partitions.py, which says them in Spark's words because it must not import Arrow.
+# The same columns as reading/splits.py, which says them in Spark's words because it must not import Arrow.
 PACKED_SCHEMA = pa.schema(
     [
         ("bucket", pa.int32()),
@@ -52,7 +52,7 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         inputs = [one for one in job.streams if one.relation.name == source]
-        placings = [Placing(job, one) for one in inputs]
+        placings = [Placement(job, one) for one in inputs]
         # Parts order by partition, then by number in it, whatever the order in which the shuffle delivers them.
         first = partition_number() << 32
         marks = Marks()
@@ -142,7 +142,7 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 def packets(
     job: SparkJob,
     inputs: Sequence[Input],
-    placings: Sequence[Placing],
+    placings: Sequence[Placement],
     group: Sequence[pa.RecordBatch],
     part: int,
     limit_us: int | None = None,

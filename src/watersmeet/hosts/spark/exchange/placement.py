@@ -42,7 +42,7 @@ class Placed:
     copies: list[int]
 
 
-class Placing:
+class Placement:
     """The placing of one input in the grid of a job."""
 
     def __init__(self, job: SparkJob, one: Input) -> None:

@@ -11,7 +11,7 @@ from watersmeet.hosts.spark.writing.written_rows import WrittenRows, not_readabl
 from watersmeet.runtime.board import Board
 
 
-class Watching:
+class Boards:
     """Fills the boards of queries by name. Rows that are printed pass by here; those in files are read back."""
 
     def __init__(self, sinks: Sequence[SparkSink], boards: Mapping[str, Board]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.hosts.spark.progress.tally import Batch, Tally
-from watersmeet.hosts.spark.writing.file_claim import ClaimedFiles
+from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
 
@@ -21,7 +21,7 @@ class RunningQuery:
     query: StreamingQuery
     checkpoint: str
     tally: Tally = field(default_factory=Tally)
-    claimed: ClaimedFiles | None = None  # the files that Spark writes, if they are ours to look after
+    claimed: FileClaim | None = None  # the files that Spark writes, if they are ours to look after
 
     def check_owner(self, *, has_written: bool) -> None:
         """Raises if a newer start of the run owns what this one writes."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from watersmeet.hosts.spark.exchange.pack import left_out_packets, waiting_packets
 from watersmeet.hosts.spark.jobs.job import stream_of
-from watersmeet.hosts.spark.reading.partitions import SourceSplit
 from watersmeet.hosts.spark.reading.source_packets import (
     packed_rows,
     packets_of_bad,
@@ -18,6 +17,7 @@ from watersmeet.hosts.spark.reading.source_packets import (
     shipped_stream,
     with_newest,
 )
+from watersmeet.hosts.spark.reading.splits import SourceSplit
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.conform import conform, enter

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.reading.partitions import NEWEST, PACKED, Moments, Offset, SourceSplit
+from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, Moments, Offset, SourceSplit
 from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ROWS_FORMAT = "watersmeet_lane_rows"
 WIDENING, MOST_WIDENINGS = 4, 12
 
 
-class PackedLanes(DataSource):
+class PackedConnector(DataSource):
     """The data source of a connector that hands packets on; its options carry the job and the connector's source."""
 
     @classmethod
@@ -50,13 +50,13 @@ class PackedLanes(DataSource):
         return f"{PACKED}, {NEWEST} timestamp"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return LanesReader(dict(self.options))
+        return ConnectorReader(dict(self.options))
 
 
-class LanesReader(StreamReader):
+class ConnectorReader(StreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self.encoded_lanes = self.given["lanes"]
+        self.encoded_connector = self.given["lanes"]
         limit = self.given.get("maxrows")
         self.max_rows = int(limit) if limit else None
         self.stops_at_what_is_there = False
@@ -68,7 +68,7 @@ class LanesReader(StreamReader):
     @cached_property
     def lanes(self) -> GuardedSource:
         # Opened when it is first used: before that Spark waits for this process, and not for long.
-        return lanes_from(self.encoded_lanes).partitioned
+        return connector_from(self.encoded_connector).partitioned
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.max_rows is None else ReadMaxRows(self.max_rows)
@@ -190,7 +190,7 @@ class LanesReader(StreamReader):
         from watersmeet.hosts.spark.reading.connector_packets import packets_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from packets_of_split(self.encoded_job, lanes_from(self.encoded_lanes), self.source, partition)
+        yield from packets_of_split(self.encoded_job, connector_from(self.encoded_connector), self.source, partition)
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
@@ -206,7 +206,7 @@ class LanesReader(StreamReader):
             self.lanes.close()
 
 
-class LaneRows(PackedLanes):
+class ConnectorRows(PackedConnector):
     """The same lanes as rows, for queries that keep no state; its options carry the stream."""
 
     @classmethod
@@ -214,15 +214,15 @@ class LaneRows(PackedLanes):
         return ROWS_FORMAT
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return LaneRowsReader(dict(self.options))
+        return ConnectorRowsReader(dict(self.options))
 
 
-class LaneRowsReader(LanesReader):
+class ConnectorRowsReader(ConnectorReader):
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.connector_packets import rows_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from rows_of_split(self.encoded_job, lanes_from(self.encoded_lanes), partition)
+        yield from rows_of_split(self.encoded_job, connector_from(self.encoded_connector), partition)
 
 
 def _are_alone(offsets: Offsets) -> bool:
@@ -238,6 +238,6 @@ def to_text(offsets: Offsets) -> str:
     return json.dumps(dict(offsets), sort_keys=True, separators=(",", ":"))
 
 
-def lanes_from(encoded: str) -> ConnectedSource:
+def connector_from(encoded: str) -> ConnectedSource:
     made: ConnectedSource = pickle.loads(base64.b64decode(encoded))
     return made

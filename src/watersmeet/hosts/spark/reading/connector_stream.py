@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.hosts.spark.reading.connector_source import FORMAT, ROWS_FORMAT, LaneRows, PackedLanes
+from watersmeet.hosts.spark.reading.connector_source import FORMAT, ROWS_FORMAT, ConnectorRows, PackedConnector
 from watersmeet.hosts.spark.reading.source_packets import encoded
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
@@ -23,7 +23,7 @@ _pickle: Any = cloudpickle
 
 
 @dataclass(frozen=True)
-class LanedStream:
+class ConnectorStream:
     """What a connector reads, as an unbounded stream; about so many rows in a batch at most."""
 
     source: ConnectedSource
@@ -35,12 +35,12 @@ class LanedStream:
 
     def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
         """Of its packets, for a job."""
-        spark.dataSource.register(PackedLanes)
+        spark.dataSource.register(PackedConnector)
         return spark.readStream.format(FORMAT).options(**self.encoded_options()).option("job", encoded(job))
 
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         """The same stream as ordinary Spark rows, for queries that keep no state."""
-        spark.dataSource.register(LaneRows)
+        spark.dataSource.register(ConnectorRows)
         reader = spark.readStream.schema(spark_schema(stream.given_schema)).format(ROWS_FORMAT)
         reader = reader.options(**self.encoded_options()).option("source", stream.name)
         return reader.option("job", encoded(replace(stream, source=None))).load()

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import OptionError
-from watersmeet.hosts.spark.reading.connector_stream import LanedStream
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Connector
@@ -20,7 +20,7 @@ ALL = 1 << 30
 
 def open_connected(
     spark: SparkSession, declared: Declaration, connector: Connector
-) -> tuple[pa.Schema, DataFrame | LanedStream, int | None]:
+) -> tuple[pa.Schema, DataFrame | ConnectorStream, int | None]:
     """The columns of an input and what Spark reads it from."""
     if declared.is_static:
         return _table(spark, declared)
@@ -29,7 +29,7 @@ def open_connected(
     if "history" in options:
         source = with_history(source, declared)
     _look_at(source)
-    return source.schema, LanedStream(source, _max_rows(declared.name, options.get(MAX_ROWS))), None
+    return source.schema, ConnectorStream(source, _max_rows(declared.name, options.get(MAX_ROWS))), None
 
 
 def _table(spark: SparkSession, declared: Declaration) -> tuple[pa.Schema, DataFrame, int | None]:

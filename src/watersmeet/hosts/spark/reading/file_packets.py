@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.reading.partitions import FilePartition
 from watersmeet.hosts.spark.reading.source_packets import (
     packed_rows,
     packets_of_bad,
     shipped,
     shipped_stream,
 )
+from watersmeet.hosts.spark.reading.splits import FileSplit
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.bad_rows import OnBad
 from watersmeet.io.conform import check_columns, conform, enter
@@ -28,7 +28,7 @@ READ_ROWS = 1 << 18
 PARQUET = Parquet()
 
 
-def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
+def packets_of_file(encoded_job: str, source: str, partition: FileSplit) -> Iterator[pa.RecordBatch]:
     job, format_ = shipped(encoded_job)
     bad: list[pa.RecordBatch] = []
 
@@ -43,7 +43,7 @@ def packets_of_file(encoded_job: str, source: str, partition: FilePartition) -> 
     yield from packets_of_bad(job, source, bad)
 
 
-def rows_of_file(encoded_stream: str, source: str, partition: FilePartition) -> Iterator[pa.RecordBatch]:
+def rows_of_file(encoded_stream: str, source: str, partition: FileSplit) -> Iterator[pa.RecordBatch]:
     """The rows themselves, as Spark has them."""
     stream, format_ = shipped_stream(encoded_stream)
     schema = stream.given_schema

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.reading.partitions import NEWEST, PACKED, FilePartition, Moments, Offset
+from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, FileSplit, Moments, Offset
 from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 from watersmeet.io.connectors.changed_files import Changed, Look, difference, told_of
 
@@ -35,7 +35,7 @@ ROWS_FORMAT = "watersmeet_rows"
 
 
 class PackedFiles(DataSource):
-    """The data source behind `packed_dataframe`; its options carry the job."""
+    """The data source of files that hands packets on; its options carry the job."""
 
     @classmethod
     def name(cls) -> str:
@@ -117,7 +117,7 @@ class PackedReader(StreamReader):
         moments = Moments.of(end)
         # The names of a pattern are whole paths, which the folder before them does not change.
         files: list[InputPartition] = [
-            FilePartition(str(folder / name), number, moments.limit_us, moments.arrival_us)
+            FileSplit(str(folder / name), number, moments.limit_us, moments.arrival_us)
             for number, name in enumerate(_names(end["files"]))
         ]
         return [*files, *self.end_told(start, end)]
@@ -125,7 +125,7 @@ class PackedReader(StreamReader):
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.file_packets import packets_of_file
 
-        assert isinstance(partition, FilePartition)
+        assert isinstance(partition, FileSplit)
         yield from packets_of_file(self.encoded_job, self.source, partition)
 
 
@@ -144,7 +144,7 @@ class RowsReader(PackedReader):
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.file_packets import rows_of_file
 
-        assert isinstance(partition, FilePartition)
+        assert isinstance(partition, FileSplit)
         yield from rows_of_file(self.encoded_job, self.source, partition)
 
 

@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, TimestampNTZType, TimestampType
 
 from watersmeet.errors import CatalogError, DataError, SourceError
+from watersmeet.hosts.spark.reading.event_times import files_frame, timed_frame, with_readings
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame
-from watersmeet.hosts.spark.reading.text_times import with_readings
-from watersmeet.hosts.spark.reading.written_times import files_frame, timed_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema
 from watersmeet.io.conform import check_columns, conform
 from watersmeet.io.files import named_kind, open_files, untold_types

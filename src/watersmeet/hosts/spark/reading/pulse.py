@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from watersmeet.hosts.spark.reading.partitions import PACKED
+from watersmeet.hosts.spark.reading.splits import PACKED
 
 if TYPE_CHECKING:
     import pyarrow as pa

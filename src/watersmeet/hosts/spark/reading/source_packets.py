@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.hosts.spark.exchange.pack import bad_packets, end_packets, gathered, packets, timed
-from watersmeet.hosts.spark.exchange.placement import Placing
+from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.reading.partitions import NEWEST, Moments
+from watersmeet.hosts.spark.reading.splits import NEWEST, Moments
 from watersmeet.io.event_times import without_nulls
 from watersmeet.io.formats import Format
 from watersmeet.model.arriving import stamped
@@ -53,7 +53,7 @@ def packed_rows(
     """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
     only those that the query needs. `lane`: that of the rows, if they have one; `is_alone`: there is no other."""
     inputs = [one for one in job.streams if one.relation.name == source]
-    placings = [Placing(job, one) for one in inputs]
+    placings = [Placement(job, one) for one in inputs]
     needed = {name for one in inputs for name in job.columns_needed(one)}
     stream = stream_of(inputs[0])
     whole = whole or stream.late_to is not None

@@ -19,8 +19,9 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import refuse_bad_files
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.reading.connector_stream import LanedStream
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.connectors import open_connected
+from watersmeet.hosts.spark.reading.event_times import timed_frame, with_readings
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.generated_files import as_files
 from watersmeet.hosts.spark.reading.inputs import (
@@ -30,8 +31,6 @@ from watersmeet.hosts.spark.reading.inputs import (
     with_declared_times,
 )
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
-from watersmeet.hosts.spark.reading.text_times import with_readings
-from watersmeet.hosts.spark.reading.written_times import timed_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.registry import connector_named
@@ -93,7 +92,7 @@ def open_given(
 
 def open_on_spark(
     spark: SparkSession, declared: Declaration
-) -> tuple[pa.Schema, DataFrame | FileStream | LanedStream, int | None]:
+) -> tuple[pa.Schema, DataFrame | FileStream | ConnectorStream, int | None]:
     """The columns of an input and its DataFrame: streaming for a stream, batch for a table.
 
     Files of this machine are read straight into packets, unless WITH (packed = 'false') or options that only Spark's

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from watersmeet.hosts.spark.reading.partitions import EndPartition, Offset
+from watersmeet.hosts.spark.reading.splits import EndSplit, Offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,12 +47,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def end_told(self, start: Offset, end: Offset) -> list[InputPartition]:
         """That the stream has ended, if this batch tells it: the same end stands in `start` if it was told before."""
         run = end.get("ended")
-        return [EndPartition(run)] if run is not None and run != start.get("ended") else []
+        return [EndSplit(run)] if run is not None and run != start.get("ended") else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.source_packets import end_of_stream
 
-        if isinstance(partition, EndPartition):
+        if isinstance(partition, EndSplit):
             yield end_of_stream(self.encoded_job, self.source, partition.run)
             return
         yield from self.rows_of(partition)

@@ -14,7 +14,7 @@ from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.writers import writable
 
 
-class ClaimedFiles:
+class FileClaim:
     def __init__(self, name: str, folder: Path, checkpoint: Checkpoint) -> None:
         start = starts.begun(checkpoint)
         self._folder, self._claim = folder, FolderClaim(name, folder, checkpoint.run_name(), start)

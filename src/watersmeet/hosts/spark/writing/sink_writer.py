@@ -53,7 +53,7 @@ class Sides:
             sink.close()
 
 
-class NumberedWriter:
+class SinkWriter:
     """Takes batches into a sink, and what goes beside them into others: for `foreachBatch`."""
 
     def __init__(

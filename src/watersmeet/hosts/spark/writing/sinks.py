@@ -18,13 +18,13 @@ from watersmeet.errors import SinkError, WatersmeetError
 from watersmeet.hosts.spark.checkpoints import starts
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA as CHECKPOINT_METADATA
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, is_here
-from watersmeet.hosts.spark.checkpoints.committed_batches import TakenNote
+from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import goes_beside, streams_of
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.writing.file_claim import ClaimedFiles
-from watersmeet.hosts.spark.writing.sink_writer import NumberedWriter, Sides, run_beside
+from watersmeet.hosts.spark.writing.file_claim import FileClaim
+from watersmeet.hosts.spark.writing.sink_writer import Sides, SinkWriter, run_beside
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.folder_claim import PREFIX
@@ -66,8 +66,8 @@ class SparkSink:
         self.connector = connector_named(given.get("sink"))
         self.beside = goes_beside(job.plan)
         self._lasting = lasting
-        self._numbered: NumberedWriter | None = None
-        self.claimed: ClaimedFiles | None = None  # what Spark writes there by itself
+        self._numbered: SinkWriter | None = None
+        self.claimed: FileClaim | None = None  # what Spark writes there by itself
         self.mode = given.get("mode", "error").lower()
         self.limit = _limit(job.name, given.get("limit"))
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
@@ -127,7 +127,7 @@ class SparkSink:
     def _claim_files(self, spark: SparkSession) -> None:
         """Where we can see them."""
         if self._lasting and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
-            self.claimed = ClaimedFiles(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
+            self.claimed = FileClaim(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -155,12 +155,12 @@ class SparkSink:
                 "on_late = 'count'",
             )
 
-    def _numbering(self, spark: SparkSession) -> NumberedWriter:
+    def _numbering(self, spark: SparkSession) -> SinkWriter:
         """What takes the batches of this run; opened once, also if the query starts again to end."""
         if self._numbered is None:
             plan = self.job.plan
             checkpoint = Checkpoint(spark, self.checkpoint)
-            run, note = checkpoint.run_name(), TakenNote(spark, checkpoint)
+            run, note = checkpoint.run_name(), CommittedBatches(spark, checkpoint)
             taken = note.known()
             start = starts.begun(checkpoint) if self._lasting else None
             # Going on, what is there may be another query's: what was there before was replaced when this one began.
@@ -183,7 +183,7 @@ class SparkSink:
             sides = self._sides(run, start, taken, goes_on=goes_on) if self.beside else None
             if start is not None:
                 starts.opened(checkpoint, start, [sink, *(() if sides is None else sides.sinks.values())])
-            self._numbered = NumberedWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
+            self._numbered = SinkWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
             for name, number in self._numbered.committed().items():
                 checkpoint.refuse_newer(name, number)
         return self._numbered

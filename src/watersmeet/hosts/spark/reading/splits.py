@@ -33,14 +33,14 @@ class Moments:
 
 
 @dataclass
-class EndPartition(InputPartition):
+class EndSplit(InputPartition):
     """Tells the buckets that the stream has ended in a run."""
 
     run: str
 
 
 @dataclass
-class FilePartition(InputPartition):
+class FileSplit(InputPartition):
     """One file, its place among the files of the batch, and when that was planned."""
 
     path: str
