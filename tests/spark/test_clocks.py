@@ -18,8 +18,9 @@ from tests.spark.simulation import LOSSES, Simulation
 from tests.unit.hand_clock import HandClock
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
-from watersmeet.hosts.spark.exchange.clocks import Clock, Seen
+from watersmeet.hosts.spark.exchange.clock_messages import Seen
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from watersmeet.hosts.spark.bucket import log as log_module
+from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.bucket.log import FANOUT, BucketLog, Manifest
-from watersmeet.hosts.spark.exchange.clocks import Clock
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.operators.contract import Rows
 

@@ -18,8 +18,8 @@ from tests.spark.simulation import LOSSES, Simulation
 from tests.spark.test_clocks import as_batch, clock_told, declared, rows
 from tests.unit.hand_clock import HandClock
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.exchange.clocks import Clock, Seen
-from watersmeet.hosts.spark.exchange.partition_clocks import Waiting
+from watersmeet.hosts.spark.bucket.clocks import Clock
+from watersmeet.hosts.spark.exchange.clock_messages import Seen, Waiting
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.hosts.spark.exchange.clocks import Clock
+from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US

@@ -18,24 +18,22 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.archive import write_page
-from watersmeet.hosts.spark.bucket.inbox import Inbox
-from watersmeet.hosts.spark.bucket.lateness import Late, waiting_in
-from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
-from watersmeet.hosts.spark.bucket.output import Output
-from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
-from watersmeet.hosts.spark.exchange.clocks import (
-    SEEN,
+from watersmeet.hosts.spark.bucket.clocks import (
     Clock,
-    Seen,
     ahead_by_stream,
     newest_by_stream,
     rows_by_stream,
     skipped_by_stream,
 )
+from watersmeet.hosts.spark.bucket.inbox import Inbox
+from watersmeet.hosts.spark.bucket.lateness import Late, waiting_in
+from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
+from watersmeet.hosts.spark.bucket.output import Output
+from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
+from watersmeet.hosts.spark.exchange.clock_messages import SEEN, WAITING, Seen, Waiting
 from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, late_among
 from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
 from watersmeet.hosts.spark.exchange.pack import GUARD, WATERMARK_STEP_MS, in_time_order
-from watersmeet.hosts.spark.exchange.partition_clocks import WAITING, Waiting
 from watersmeet.hosts.spark.exchange.stream_end import ENDED, ends_told
 from watersmeet.hosts.spark.jobs.fingerprint import refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.output import Output
 from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
-from watersmeet.hosts.spark.exchange.clocks import SEEN, Seen
+from watersmeet.hosts.spark.exchange.clock_messages import SEEN, Seen
 from watersmeet.hosts.spark.exchange.pack import GUARD
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet

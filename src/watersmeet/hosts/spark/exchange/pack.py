@@ -13,10 +13,9 @@ from pyspark import TaskContext
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, bad_packet
-from watersmeet.hosts.spark.exchange.clocks import PULSE, SEEN, Seen
+from watersmeet.hosts.spark.exchange.clock_messages import PULSE, SEEN, WAITING, Seen, Waiting
 from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, maybe_late_packet
 from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, to_bytes
-from watersmeet.hosts.spark.exchange.partition_clocks import WAITING, Waiting
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.exchange.stream_end import END, ENDED, REACHED, end_to_bytes
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-# Stands for the number of an input where a packet holds no rows, beside those of clocks.py and memory_needs.py.
+# Stands for the number of an input where a packet holds no rows, beside those of clock_messages.py and memory_needs.py.
 ENDED = -2
 # Columns of a first stage, in rows without results: the run in which a bucket has ended, and the time before which it
 # will give nothing any more.

@@ -7,37 +7,12 @@ silent for as long as the stream says does not count. Values, as they are kept w
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from watersmeet.model.time import BEGINNING_US
 
-# Stands for the number of an input where a packet tells which lanes wait, beside those of clocks.py.
-WAITING = -6
 MS_US = 1_000
-_STREAM = struct.Struct("<i")
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The lanes of a stream that have rows which a batch does not read."""
-
-    stream: int
-    lanes: tuple[str, ...] = ()
-
-    def to_bytes(self) -> bytes:
-        return _STREAM.pack(self.stream) + json.dumps(self.lanes).encode()
-
-    @staticmethod
-    def from_bytes(told: bytes) -> Waiting:
-        """
-        >>> Waiting.from_bytes(Waiting(1, ("0", "7")).to_bytes())
-        Waiting(stream=1, lanes=('0', '7'))
-        """
-        (stream,) = _STREAM.unpack_from(told)
-        return Waiting(stream, tuple(json.loads(told[_STREAM.size :])))
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,14 @@ bring more of it.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from watersmeet.hosts.spark.exchange.partition_clocks import (
+from watersmeet.hosts.spark.bucket.partition_clocks import (
     MS_US,
     PartitionClock,
     PartitionClocks,
-    Waiting,
     brought,
     fallen_silent,
     knowing,
@@ -33,49 +28,11 @@ from watersmeet.hosts.spark.exchange.partition_clocks import (
     silent_at_us,
     slowest,
 )
+from watersmeet.hosts.spark.exchange.clock_messages import Seen, Waiting
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import BEGINNING_US, Times
+from watersmeet.model.time import BEGINNING_US
 
-# These stand for the number of an input where a packet holds no rows, as those of stream_end.py and memory_needs.py do.
-SEEN = -3
-PULSE = -4
 SECOND_MS = 1_000
-_SEEN = struct.Struct("<iqqqqq")  # the fields of Seen in their order; behind them the name of the lane
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a task that packs rows saw of a stream: how many, how many of them too far ahead of the clock to move a
-    watermark, the newest time that may move it, and the newest of all (BEGINNING_US: none); and how many more were
-    skipped, as they have no event time. `lane`: that of the rows, if they have one."""
-
-    stream: int
-    rows: int
-    ahead: int = 0
-    newest_us: int = BEGINNING_US
-    last_us: int = BEGINNING_US
-    skipped: int = 0
-    lane: str = ""
-
-    @staticmethod
-    def of(stream: int, times: Times, ahead: npt.NDArray[np.bool_] | None = None) -> Seen:
-        """At least one row, of which some may lie too far ahead."""
-        last_us = int(times.max())
-        if ahead is None or not bool(ahead.any()):
-            return Seen(stream, times.size, 0, last_us, last_us)
-        return Seen(stream, times.size, int(ahead.sum()), int(times[~ahead].max(initial=BEGINNING_US)), last_us)
-
-    def to_bytes(self) -> bytes:
-        told = _SEEN.pack(self.stream, self.rows, self.ahead, self.newest_us, self.last_us, self.skipped)
-        return told + self.lane.encode()
-
-    @staticmethod
-    def from_bytes(told: bytes) -> Seen:
-        """
-        >>> Seen.from_bytes(Seen(1, 20, 3, 5_000_000, 9_000_000, 2, "7").to_bytes())
-        Seen(stream=1, rows=20, ahead=3, newest_us=5000000, last_us=9000000, skipped=2, lane='7')
-        """
-        return replace(Seen(*_SEEN.unpack_from(told)), lane=told[_SEEN.size :].decode())
 
 
 @dataclass(frozen=True)
