@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise, permutations, product
 
 import pytest
@@ -31,6 +32,15 @@ SECOND = 1_000_000
 
 def limit(closed: ClosedWindows, earlier: str, later: str) -> int:
     return closed.limits[closed.streams.index(earlier)][closed.streams.index(later)]
+
+
+def admits(closed: ClosedWindows, times: Sequence[int]) -> bool:
+    """Whether one combination, a time per stream in order, satisfies the windows."""
+    n = len(closed.streams)
+    return any(
+        all(times[v] - times[u] <= m[u][v] for u in range(n) for v in range(n) if m[u][v] < FOREVER_US)
+        for m in closed.alternatives
+    )
 
 
 # ---- closure --------------------------------------------------------------------------------------------------------
@@ -72,7 +82,7 @@ def test_a_range_window_bounds_how_much_newer_every_other_stream_may_be():
 
 def test_a_directed_window_lets_the_second_stream_follow_but_not_lead():
     closed = close("AB", directed_window("A", "B", 5, "closed"))
-    assert [closed.admits((0, t)) for t in (-1, 0, 5, 6)] == [False, True, True, False]
+    assert [admits(closed, (0, t)) for t in (-1, 0, 5, 6)] == [False, True, True, False]
 
 
 def test_without_bounds_every_pair_is_infinitely_far():
@@ -95,7 +105,7 @@ def test_half_open_windows_exclude_exactly_their_last_microsecond(boundary, last
 
 
 def test_half_open_directed_windows_still_allow_equal_times():
-    assert close("AB", directed_window("A", "B", 5, "half_open")).admits((3, 3))
+    assert admits(close("AB", directed_window("A", "B", 5, "half_open")), (3, 3))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,7 @@ class TestLength:
 
     def test_zero_length_means_equal_times_when_closed(self, make):
         closed = close("AB", [*make(0, "closed"), Bound("B", "A", 0, "")])
-        assert [closed.admits((5, t)) for t in (4, 5, 6)] == [False, True, False]
+        assert [admits(closed, (5, t)) for t in (4, 5, 6)] == [False, True, False]
 
     def test_zero_length_is_refused_when_half_open_because_it_holds_nothing(self, make):
         with pytest.raises(WindowError, match="holds nothing"):
@@ -124,7 +134,7 @@ class TestLength:
 
     def test_one_microsecond_half_open_means_equal_times(self, make):
         closed = close("AB", [*make(1, "half_open"), Bound("B", "A", 0, "")])
-        assert [closed.admits((5, t)) for t in (4, 5, 6)] == [False, True, False]
+        assert [admits(closed, (5, t)) for t in (4, 5, 6)] == [False, True, False]
 
 
 # ---- contradictions -------------------------------------------------------------------------------------------------
@@ -142,13 +152,13 @@ def test_a_contradiction_names_exactly_the_constraints_on_the_cycle():
 
 def test_a_cycle_of_length_zero_is_no_contradiction():
     closed = close("AB", [Bound("A", "B", -3, "x"), Bound("B", "A", 3, "y")])
-    assert [closed.admits((3, t)) for t in (-1, 0, 1)] == [False, True, False]
+    assert [admits(closed, (3, t)) for t in (-1, 0, 1)] == [False, True, False]
 
 
 def test_two_directed_windows_against_each_other_leave_only_equal_times():
     closed = close("AB", [*directed_window("A", "B", 5, "closed"), *directed_window("B", "A", 5, "closed")])
-    assert closed.admits((4, 4))
-    assert not closed.admits((4, 5))
+    assert admits(closed, (4, 4))
+    assert not admits(closed, (4, 5))
 
 
 def test_a_bound_of_a_stream_with_itself_below_zero_is_a_contradiction():
@@ -164,14 +174,14 @@ def test_a_path_admits_both_directions_and_nothing_else():
     assert len(closed.alternatives) == 2
     admitted = {"forward": (0, 5, 8), "backward": (8, 3, 0), "equal": (4, 4, 4)}
     refused = {"zigzag": (0, 5, 4), "too long": (0, 6, 6), "backward too long": (5, 4, 0)}
-    assert {name: closed.admits(times) for name, times in admitted.items()} == dict.fromkeys(admitted, True)
-    assert {name: closed.admits(times) for name, times in refused.items()} == dict.fromkeys(refused, False)
+    assert {name: admits(closed, times) for name, times in admitted.items()} == dict.fromkeys(admitted, True)
+    assert {name: admits(closed, times) for name, times in refused.items()} == dict.fromkeys(refused, False)
 
 
 def test_an_alternative_that_contradicts_the_rest_is_dropped():
     closed = close("AB", [Bound("A", "B", -1, "B.ts < A.ts")], [path_window("AB", [5], "closed")])
     assert len(closed.alternatives) == 1
-    assert [closed.admits((5, t)) for t in (0, 4, 5, 6)] == [True, True, False, False]
+    assert [admits(closed, (5, t)) for t in (0, 4, 5, 6)] == [True, True, False, False]
 
 
 def test_a_contradiction_of_every_alternative_is_an_error():
@@ -263,7 +273,7 @@ def test_closed_windows_admit_exactly_the_times_the_written_constraints_admit(wr
     except WindowError:
         assert not expected
         return
-    assert {(0, b, c) for b, c in TIMES if closed.admits((0, b, c))} == expected
+    assert {(0, b, c) for b, c in TIMES if admits(closed, (0, b, c))} == expected
 
 
 @given(constraints())
@@ -295,9 +305,9 @@ def test_alternatives_inside_another_are_dropped_so_many_paths_over_the_same_str
     paths = [path_window(["a", "b", "c"], [size, 5], "closed") for size in range(1, 65)]
     closed = close(["a", "b", "c"], [], paths)
     assert len(closed.alternatives) == 2
-    assert closed.admits([0, 1, 6])
-    assert closed.admits([6, 5, 0])
-    assert not closed.admits([0, 2, 6])
+    assert admits(closed, [0, 1, 6])
+    assert admits(closed, [6, 5, 0])
+    assert not admits(closed, [0, 2, 6])
 
 
 def test_more_alternatives_than_a_kernel_can_tell_apart_are_refused():

@@ -117,7 +117,7 @@ def memory_estimate(joins: Sequence[ExplainedJoin]) -> MemoryEstimate | None:
     """What a bound on the memory of a join should cost, if there is one."""
     for one in joins:
         if isinstance(one.node, WindowJoinNode) and one.node.shedding is not None:
-            from watersmeet.explain.expect_recall import expect_recall
+            from watersmeet.explain.expected_recall import expect_recall
 
             return expect_recall(one.strategy, one.node.columns, one.node.shedding)
     return None

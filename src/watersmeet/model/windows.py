@@ -311,14 +311,6 @@ class ClosedWindows:
         u = self.streams.index(stream)
         return max((limit for v, limit in enumerate(self.limits[u]) if v != u), default=0)
 
-    def admits(self, times: Sequence[int]) -> bool:
-        """Whether one combination, a time per stream in order, satisfies the windows."""
-        n = len(self.streams)
-        return any(
-            all(times[v] - times[u] <= m[u][v] for u in range(n) for v in range(n) if m[u][v] < FOREVER_US)
-            for m in self.alternatives
-        )
-
 
 def close(streams: Sequence[str], bounds: Sequence[Bound], choices: Sequence[Choice] = ()) -> ClosedWindows:
     """Close the bounds under shortest paths, once per combination of path directions.

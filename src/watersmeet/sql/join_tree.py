@@ -100,9 +100,6 @@ class Outer:
         return self.left.nullable | self.right.nullable | {one.alias for one in lost}
 
 
-Part = Leaf | Group | Outer
-
-
 class TreeBinder:
     """Binds the joins of one FROM; `inputs` are its entries from left to right."""
 

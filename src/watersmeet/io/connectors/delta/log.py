@@ -39,7 +39,6 @@ class Version:
     files: tuple[DataFile, ...]
     removes: bool = False
     columns: tuple[str, ...] | None = None
-    table_id: str | None = None
 
 
 def snapshot(table: DeltaTable) -> Version:
@@ -84,7 +83,6 @@ def read_version(files: pa_fs.FileSystem, number: int, *, changes: bool) -> Vers
         tuple(found),
         removes=bool(removed),
         columns=None if meta is None else _names(meta["schemaString"]),
-        table_id=None if meta is None else meta["id"],
     )
 
 
