@@ -37,6 +37,6 @@ def observed(frames: list[pd.DataFrame]) -> Row:
 def progress(number: int, watermark_ms: int, rows: dict[str, Row]) -> Any:
     at = datetime.fromtimestamp(watermark_ms / 1000, UTC).isoformat()
     return SimpleNamespace(
-        batchId=number, timestamp=str(number), durationMs={"addBatch": 1, "triggerExecution": 1},
+        batchId=number, timestamp=str(number), sources=[], durationMs={"addBatch": 1, "triggerExecution": 1},
         eventTime={"watermark": at}, numInputRows=0, observedMetrics=rows,
     )  # fmt: skip

@@ -157,6 +157,7 @@ def test_the_user_hears_of_it_with_the_batch() -> None:
         name=None,
         batchId=0,
         timestamp="t",
+        sources=[],
         durationMs={"addBatch": 1},
         observedMetrics={OBSERVED: row},
         numInputRows=5,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import sqlite3
@@ -23,6 +22,7 @@ from tests.spark.toy import ROWS, TOY, ToySource, add, taken
 from watersmeet.errors import DataError, OptionError, SetupError, SinkError, SourceError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.reading.changed_files import CHANGED
 from watersmeet.hosts.spark.reading.connector_source import ConnectorReader
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.run import Choices, SparkRun
@@ -59,9 +59,7 @@ def reader_of_files(folder: Path) -> ConnectorReader:
     return ConnectorReader({"source": "a", "job": "", **given})
 
 
-def test_an_object_that_is_written_anew_is_told_once_also_by_a_later_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_object_that_is_written_anew_is_told_once_also_by_a_later_run(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     for number in range(2):
@@ -69,20 +67,18 @@ def test_an_object_that_is_written_anew_is_told_once_also_by_a_later_run(
         os.utime(folder / f"{number}.csv", (100 + number, 100 + number))
     read = reader_of_files(folder)
     first = read.latestOffset(read.initialOffset(), ALL)
-    with caplog.at_level(logging.WARNING, logger="watersmeet"):
-        assert reader_of_files(folder).latestOffset(first, ALL) == first
-        assert not caplog.records
-        os.utime(folder / "0.csv", (200, 200))
-        later = reader_of_files(folder)
-        second = later.latestOffset(first, ALL)
-        (told,) = caplog.records
-        assert "0.csv, which stream 'a' has read, was written anew since, and is read again" in told.getMessage()
-        os.utime(folder / "1.csv", (50, 50))
-        assert later.latestOffset(second, ALL) == second
-        assert "1.csv, which stream 'a' has read, was written anew since, and is not" in caplog.records[-1].getMessage()
-        caplog.clear()
-        assert reader_of_files(folder).latestOffset(second, ALL)["upto"] == second["upto"]
-        assert len(caplog.records) == 1  # as nothing was read since, nothing was noted
+    assert CHANGED not in first
+    assert reader_of_files(folder).latestOffset(first, ALL) == first
+    os.utime(folder / "0.csv", (200, 200))
+    later = reader_of_files(folder)
+    second = later.latestOffset(first, ALL)
+    assert "0.csv, which stream 'a' has read, was written anew since, and is read again" in second[CHANGED]["told"]
+    os.utime(folder / "1.csv", (50, 50))
+    third = later.latestOffset(second, ALL)
+    assert "1.csv, which stream 'a' has read, was written anew since, and is not" in third[CHANGED]["told"]
+    assert parts(later, second, third) == []
+    assert later.latestOffset(third, ALL) == third
+    assert reader_of_files(folder).latestOffset(third, ALL) == third
     assert len(json.loads(second["files"])) == 3
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -179,34 +178,6 @@ def test_a_query_without_state_reads_the_same_folder_as_rows(spark, tmp_path):
     run_streaming(spark, df, tmp_path / "checkpoint", tmp_path / "sink")
     found = read_sink(spark, tmp_path / "sink", df)
     assert found.num_rows == int(np.count_nonzero(rows(1)["k"].to_numpy() == 3))
-
-
-def test_a_file_that_changes_after_it_was_read_is_told_once_also_by_a_later_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = tmp_path / "a"
-    folder.mkdir()
-    for number in range(3):
-        (folder / f"{number}.csv").write_text("k,ts\n1,2026-01-01\n")
-    reader = reader_of(folder)
-    read = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    with caplog.at_level(logging.WARNING, logger="watersmeet"):
-        assert reader_of(folder).latestOffset(read, ReadAllAvailable()) == read
-        assert not caplog.records
-        (folder / "1.csv").write_text("k,ts\n1,2026-01-01\n2,2026-01-02\n")
-        (folder / "2.csv").write_text("k,ts\n")
-        later = reader_of(folder)
-        assert [later.latestOffset(read, ReadAllAvailable()) for _ in range(2)] == [read] * 2
-        told = sorted(one.getMessage() for one in caplog.records)
-        assert len(told) == 2
-        assert "1.csv, which stream 'a' has read, was added to since, and is not read again" in told[0]
-        assert "2.csv, which stream 'a' has read, has become shorter since" in told[1]
-        (folder / "3.csv").write_text("k,ts\n3,2026-01-03\n")
-        noted = later.latestOffset(read, ReadAllAvailable())
-        assert noted["files"] == "3.csv"
-        caplog.clear()
-        assert reader_of(folder).latestOffset(noted, ReadAllAvailable()) == noted
-        assert not caplog.records
 
 
 def test_an_offset_of_an_older_version_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -334,7 +334,14 @@ def test_streams_and_buckets_tell_their_losses():
     for number, batch in enumerate(told_by_batch(run, pieces)):
         row = Row(**{TOLD: [json.dumps(one) for one in batch.values()]}, cache_hits=4)
         tally.add(
-            Row(batchId=number, timestamp="", durationMs={"addBatch": 1}, observedMetrics={OBSERVED: row}, eventTime={})
+            Row(
+                batchId=number,
+                timestamp="",
+                sources=[],
+                durationMs={"addBatch": 1},
+                observedMetrics={OBSERVED: row},
+                eventTime={},
+            )
         )
     total = tally.total.as_dict()
     assert sum(total["shed_by_stream"].values()) == run.counted("shed_rows") > 0

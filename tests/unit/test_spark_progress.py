@@ -16,7 +16,7 @@ from watersmeet.hosts.spark.progress.tally import ANSWER, Tally
 
 def progress(**observed: Row) -> SimpleNamespace:
     return SimpleNamespace(
-        batchId=3, timestamp="2026-01-01T00:00:00Z", durationMs={"addBatch": 1, "triggerExecution": 1500},
+        batchId=3, timestamp="2026-01-01T00:00:00Z", sources=[], durationMs={"addBatch": 1, "triggerExecution": 1500},
         eventTime={}, numInputRows=1, observedMetrics=observed,
     )  # fmt: skip
 
@@ -114,3 +114,23 @@ def test_a_batch_is_counted_once_however_often_it_is_told() -> None:
     assert tally.add(row) is not None
     assert tally.add(row) is None
     assert (tally.total.rows_in, tally.batches) == (3, 1)
+
+
+def test_rows_of_a_batch_that_is_left_out_are_counted_apart() -> None:
+    tally = Tally(skipped=frozenset({3}))
+    batch = tally.add(progress(watersmeet=Row(rows_in=20, told=[])))
+    assert batch is not None
+    assert "(20 left out as asked for)" in batch.line()
+    assert (tally.total.rows_in, tally.total.skipped_batch_rows) == (0, 20)
+
+
+def test_files_that_have_changed_are_counted_with_the_batch_whose_offset_tells_so() -> None:
+    changed = json.dumps({"files": "", "changed": {"stream": "a", "files": "2", "told": "one\ntwo"}})
+    tally = Tally()
+    for number, start in ((1, "{}"), (2, changed), (3, "{}")):
+        told = progress(watersmeet=Row(rows_in=1, told=[]))
+        told.batchId, told.sources = number, [SimpleNamespace(startOffset=start, endOffset=changed)]
+        batch = tally.add(told)
+        assert batch is not None
+        assert [one.sentences for one in batch.changed] == ([] if start == changed else [("one", "two")])
+    assert tally.total.changed_files == {"a": 4}

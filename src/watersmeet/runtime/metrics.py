@@ -69,6 +69,9 @@ class Metrics(Counted, Recall):
     late_by_stream: dict[str, int] = metric("`late_rows` by stream", BY_NAME, if_any=True)
     skipped_rows: int = metric("rows without an event time that were left out, as `on_null = 'skip'` says")
     skipped_by_stream: dict[str, int] = metric("`skipped_rows` by stream", BY_NAME, if_any=True)
+    skipped_batch_rows: int = metric(
+        "rows of batches that were left out, as `skip_batches` says; they are not among `rows_in`", if_any=True
+    )
     bad_rows: int = metric("records that could not be read and were left out, as `on_bad` says", if_any=True)
     bad_by_stream: dict[str, int] = metric("`bad_rows` by stream", BY_NAME, if_any=True)
     bad_by_reason: dict[str, int] = metric(
@@ -89,7 +92,6 @@ class Metrics(Counted, Recall):
         "files by stream that were read and have changed since, as was told",
         BY_NAME_NOW,
         if_any=True,
-        where="in-process",
     )
     late_by_us: dict[str, int] = metric(
         "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"

@@ -17,8 +17,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from watersmeet.errors import SourceChangedWarning
 from watersmeet.hosts.spark.errors import ours_in
-from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling, warn_of_waiting
+from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling, tell_both, warn_of_waiting
 from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.runtime.metrics import Metrics
 
@@ -47,10 +48,12 @@ class MetricsListener(StreamingQueryListener):
         self.runs: dict[str, tuple[str, str]] = {}
         self.told: dict[tuple[Telling, str], int] = {}
 
-    def follow(self, observed: str, metrics: Metrics, *, goes_on: bool = False) -> None:
+    def follow(
+        self, observed: str, metrics: Metrics, *, goes_on: bool = False, skipped: frozenset[int] = frozenset()
+    ) -> None:
         """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
-        follow, so nothing is lost with what waits at the end of this one."""
-        self.tallies[observed] = Tally(total=metrics, observed=observed)
+        follow, so nothing is lost with what waits at the end of this one. `skipped`: batches that are left out."""
+        self.tallies[observed] = Tally(total=metrics, observed=observed, skipped=skipped)
         if goes_on:
             self.goes_on.add(observed)
 
@@ -78,7 +81,10 @@ class MetricsListener(StreamingQueryListener):
 
     def _add(self, tally: Tally, progress: Any) -> None:
         known = tally.total.cold_because
-        tally.add(progress)
+        batch = tally.add(progress)
+        for one in () if batch is None else batch.changed:
+            for sentence in one.sentences:
+                tell_both(SourceChangedWarning(sentence))
         if tally.total.cold_because != known:
             warnings.warn(f"state is not kept warm between batches: {tally.total.cold_because}", stacklevel=1)
 

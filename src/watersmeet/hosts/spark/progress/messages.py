@@ -16,11 +16,18 @@ from watersmeet.errors import (
 )
 from watersmeet.model.telling import warn
 from watersmeet.model.time import format_interval
+from watersmeet.model.wording import counted
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import waiting
 
 log = logging.getLogger("watersmeet")
 MILLISECOND_US = 1_000
+
+
+def tell_both(what: Warning) -> None:
+    """A warning reaches a notebook or a test, the log a service."""
+    log.warning("%s", what)
+    warn(what)
 
 
 def late_text(metrics: Metrics) -> str:
@@ -75,6 +82,15 @@ def left_out_text(metrics: Metrics) -> str:
     return f"{of} lie on the other side of the handover and were left out: there they come once"
 
 
+def skipped_batches_text(metrics: Metrics) -> str:
+    """How many rows came in batches that somebody wanted to be left out.
+
+    >>> skipped_batches_text(Metrics(skipped_batch_rows=1200))
+    '1,200 rows came in batches that were left out, as skip_batches says'
+    """
+    return f"{counted(metrics.skipped_batch_rows, 'row')} came in batches that were left out, as skip_batches says"
+
+
 @dataclass(frozen=True)
 class Telling:
     """Something that is left out of answers: how many rows, how that is said, and which warning it is."""
@@ -84,10 +100,7 @@ class Telling:
     kind: type[UserWarning]
 
     def warn(self, name: str, metrics: Metrics) -> None:
-        """Both: a warning reaches a notebook or a test, the log a service."""
-        text = f"{name}: {self.text(metrics)}"
-        log.warning(text)
-        warn(self.kind(text))
+        tell_both(self.kind(f"{name}: {self.text(metrics)}"))
 
 
 TELLINGS = (
@@ -95,6 +108,7 @@ TELLINGS = (
     Telling(lambda metrics: metrics.skipped_rows, skipped_text, SkippedRowsWarning),
     Telling(lambda metrics: metrics.bad_rows, bad_text, BadRecordsWarning),
     Telling(lambda metrics: sum(metrics.left_out_by_stream.values()), left_out_text, HandoverWarning),
+    Telling(lambda metrics: metrics.skipped_batch_rows, skipped_batches_text, SkippedRowsWarning),
 )
 
 

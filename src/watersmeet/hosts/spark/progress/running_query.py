@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from watersmeet.hosts.spark.progress.tally import Batch, Tally
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
+
+logger = logging.getLogger("watersmeet")
 
 
 @dataclass
@@ -43,4 +46,6 @@ class RunningQuery:
         for progress in self.query.recentProgress if missed else [latest]:
             batch = self.tally.add(progress)
             if batch is not None:
+                for sentence in (sentence for one in batch.changed for sentence in one.sentences):
+                    logger.warning("%s: %s", self.job.name, sentence)
                 yield batch

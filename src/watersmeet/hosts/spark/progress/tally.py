@@ -11,6 +11,7 @@ from typing import Any
 from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.bucket.lateness import most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, TOLD
+from watersmeet.hosts.spark.reading.changed_files import ChangedFiles, changed_in
 from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
 from watersmeet.runtime.progress import clock_time, losses, short
@@ -28,6 +29,7 @@ class Batch:
     seconds: float
     told: Mapping[str, Any]
     reports: Mapping[tuple[str, int], Report] = field(default_factory=dict)
+    changed: Sequence[ChangedFiles] = ()  # files that were read before
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -45,6 +47,7 @@ class Batch:
         odd = [f"{short(m.late_rows)} late"] if m.late_rows else []
         odd += [f"{short(m.skipped_rows)} without a time"] if m.skipped_rows else []
         odd += [f"{short(m.bad_rows)} bad"] if m.bad_rows else []
+        odd += [f"{short(m.skipped_batch_rows)} left out as asked for"] if m.skipped_batch_rows else []
         odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
         late = f" ({', '.join(odd)})" if odd else ""
         kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
@@ -65,6 +68,7 @@ class Tally:
     peak_bytes: int = 0
     last: Batch | None = None
     observed: str = OBSERVED
+    skipped: frozenset[int] = frozenset()  # batches that are left out
     _latest: dict[tuple[str, int], Report] = field(default_factory=dict)  # of every bucket, also if it took no part
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
@@ -78,6 +82,11 @@ class Tally:
         if "addBatch" not in (progress.durationMs or {}):
             return None
         batch = batch_of(progress, self.total.watermark_us, self.observed)
+        if batch.number in self.skipped:
+            batch = replace(batch, told={**batch.told, "rows_in": 0, "skipped_batch_rows": batch.metrics.rows_in})
+        if batch.changed:
+            found = reduce(sum_by_name, ({one.stream: one.files} for one in batch.changed), self.total.changed_files)
+            batch = replace(batch, told={**batch.told, "changed_files": found})
         self._latest |= batch.reports
         # A bucket without input tells nothing in a batch, yet what it holds still counts.
         batch = replace(batch, told={**batch.told, **_standing(list(self._latest.values()))})
@@ -122,7 +131,8 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     if ANSWER in rows:
         told["results"] = _counts(rows[ANSWER])["results"]
     seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
-    return Batch(int(progress.batchId), seconds, told, {(one["stage"], one["bucket"]): one for one in reports})
+    by_bucket = {(one["stage"], one["bucket"]): one for one in reports}
+    return Batch(int(progress.batchId), seconds, told, by_bucket, changed_in(progress.sources or ()))
 
 
 def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -23,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from watersmeet.errors import SourceError
+from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_told
 from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, Moments, Offset, SourceSplit
 from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from watersmeet.io.connectors.contract import Offsets
     from watersmeet.io.connectors.guarded import GuardedSource
 
-LOGGER = logging.getLogger("watersmeet")
 FORMAT = "watersmeet_lanes"
 ROWS_FORMAT = "watersmeet_lane_rows"
 WIDENING, MOST_WIDENINGS = 4, 12
@@ -106,8 +105,8 @@ class ConnectorReader(StreamReader):
         place = {"after": start["upto"], "upto": to_text(upto)} | {
             name: start[name] for name in ("of",) if name in start
         }
-        moved = place["after"] != place["upto"]
         place |= self._files_noted(start, after, upto)
+        moved = place["after"] != place["upto"] or CHANGED in place
         if moved and most is not None:
             place["waiting"] = json.dumps(self._waiting(upto))
         ends = is_last and self.ending is not None
@@ -119,18 +118,17 @@ class ConnectorReader(StreamReader):
         self.remembers = True
 
     def _files_noted(self, start: Offset, after: Offsets, upto: Offsets) -> Offset:
-        """The last files that were read, of a source of files; and those that have changed since go to the log of this
-        process, as there is no other way from here to whoever runs the query."""
-        from watersmeet.io.connectors.changed_files import MOST_NOTED, told_of
+        """The last files that were read, of a source of files; and those that have changed since."""
+        from watersmeet.io.connectors.changed_files import MOST_NOTED
 
         files = self.lanes.watched()
         if files is None:
             return {}
-        for sentence in told_of(self.source, files.changed_files()):
-            LOGGER.warning("%s", sentence)
+        changed = files.changed_files()
         read = json.loads(start.get("files", "[]"))
         read += [files.file_of(split) for split in self.lanes.splits(after, upto)] if after != upto else []
-        return {"files": json.dumps(files.noted(read[-MOST_NOTED:]))}
+        told = {CHANGED: changed_told(self.source, changed)} if changed else {}
+        return {"files": json.dumps(files.noted(read[-MOST_NOTED:])), **told}
 
     def _waiting(self, upto: Offsets) -> list[str]:
         """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a

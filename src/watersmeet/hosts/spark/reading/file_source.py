@@ -2,8 +2,8 @@
 
 Offsets name the files of each batch, so a batch that is repeated after a failure reads the same files. They also
 carry the names of all files read that are still in the folder, so no file is missed however old its time is, and how
-those looked, so that it is told when one has changed since. The last offset of a run that ends for good names that
-run: with it every bucket is told that the stream has ended.
+those looked: when one has changed since, the next offset says so. The last offset of a run that ends for good names
+that run: with it every bucket is told that the stream has ended.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in
 file_packets.py.
@@ -12,7 +12,6 @@ file_packets.py.
 from __future__ import annotations
 
 import glob
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,14 +21,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 
 from watersmeet.errors import SourceError
+from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_told
 from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, FileSplit, Moments, Offset
 from watersmeet.hosts.spark.reading.stream_reader import StreamReader
-from watersmeet.io.connectors.changed_files import Changed, Look, difference, told_of
+from watersmeet.io.connectors.changed_files import Changed, Look, difference
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LOGGER = logging.getLogger("watersmeet")
 FORMAT = "watersmeet_parquet"
 ROWS_FORMAT = "watersmeet_rows"
 
@@ -55,7 +54,7 @@ class PackedReader(StreamReader):
         limit = self.given.get("maxfilespertrigger")
         self.max_files = int(limit) if limit else None
         self.available: frozenset[str] | None = None
-        self.told: set[str] = set()  # files that were read and have changed since
+        self.told: dict[str, Look] = {}  # files that have changed since they were read, as they had looked
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.max_files is None else ReadMaxFiles(self.max_files)
@@ -77,7 +76,7 @@ class PackedReader(StreamReader):
             )
         read = _read_before(start)
         there = self._files()
-        self._tell_of_changed(read, there)
+        changed = self._changed(read, there)
         fresh = [name for name in there if name not in read]
         if self.available is not None:
             fresh = [name for name in fresh if name in self.available]
@@ -86,28 +85,29 @@ class PackedReader(StreamReader):
         # Names of files that are gone are forgotten, so an offset does not grow with all that ever was.
         now = sorted({*(name for name in read if name in there), *taken})
         looks = [there[name] for name in now]
-        place = {
+        place: Offset = {
             "files": "\n".join(taken),
             "read": "\n".join(now),
             "looks": "\n".join(f"{one.size} {one.changed_us}" for one in looks),
         }
-        return self.reached(start, place, moved=bool(taken), ends=ends)
+        if changed:
+            place[CHANGED] = changed_told(self.source, changed)
+        return self.reached(start, place, moved=bool(taken or changed), ends=ends)
 
     def _files(self) -> dict[str, Look]:
         """The files that are there, in their order; those of a folder by their names alone."""
         found = looked_at(self.path, self.source)
         return dict(found) if is_pattern(self.path) else {os.path.basename(path): look for path, look in found}
 
-    def _tell_of_changed(self, read: Mapping[str, Look | None], there: Mapping[str, Look]) -> None:
-        """In the log of this process: there is no other way from here to whoever runs the query."""
-        changed = [
-            Changed(name, how)
-            for name, before in read.items()
-            if before is not None and name in there and (how := difference(before, there[name])) is not None
-        ]
-        for sentence in told_of(self.source, [one for one in changed if one.path not in self.told]):
-            LOGGER.warning("%s", sentence)
-        self.told.update(one.path for one in changed)
+    def _changed(self, read: Mapping[str, Look | None], there: Mapping[str, Look]) -> list[Changed]:
+        """Those of which nobody was told. A file is told of once in a life, however often it changes: each time costs a
+        batch, as the driver hears of nothing but offsets."""
+        looks = {name: (before, there[name]) for name, before in read.items() if before is not None and name in there}
+        # Where the same start is asked about again, no batch has come of what was told.
+        fresh = {name: both for name, both in looks.items() if self.told.get(name, both[0]) == both[0]}
+        found = [Changed(name, how) for name, both in fresh.items() if (how := difference(*both)) is not None]
+        self.told |= {one.path: looks[one.path][0] for one in found}
+        return found
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if start == end:
