@@ -115,7 +115,7 @@ def test_whatever_befalls_a_note_is_named_or_does_no_harm(folder: Checkpoint) ->
         try:
             folder.refuse_others(OWNER)
             assert folder.run_name() == run
-            assert CommittedBatches(None, folder)._numbers in ({"out": [3, 4]}, {})  # type: ignore[arg-type]
+            assert CommittedBatches(folder)._numbers in ({"out": [3, 4]}, {})
         except SetupError as error:
             return "named" if any(one.name in str(error) for one in notes if one.stem in damaged) else str(error)
         return "harmless"

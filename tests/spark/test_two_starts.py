@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import SinkError
+from tests.spark.checkpoints import Kept
+from watersmeet.errors import SetupError, SinkError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.paths import STARTS_NOTE
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch
 from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.folder_claim import FolderClaim
@@ -93,3 +95,35 @@ def test_files_that_spark_writes_by_itself_are_looked_after_between_batches(
         spark, script("sink = 'parquet', path = 'out'"), Choices(available_now=True, buckets=2, checkpoint="ck")
     ).run()
     assert sorted(row.k for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [0, 1]
+
+
+def write_batch(number: str) -> None:
+    Path("out/_spark_metadata").mkdir(parents=True, exist_ok=True)
+    Path(f"out/_spark_metadata/{number}").touch()
+
+
+def test_a_batch_that_an_older_start_had_in_hand_is_not_taken_for_one_of_the_newer(tmp_path: Path) -> None:
+    write_batch("0")
+    checkpoint = Kept(tmp_path / "copy", begun=1)
+    claimed = FileClaim("out", tmp_path / "out", checkpoint)
+    assert not claimed.has_more()
+    write_batch("1")
+    assert claimed.has_more()
+    assert "that an older start of this run had in hand" in str(claimed.written_by_another())
+    # Under that number the next start of this checkpoint has a batch of its own, which Spark would pass over.
+    with pytest.raises(SinkError, match=r"has batches of run .* that this checkpoint does not know"):
+        FileClaim("out", tmp_path / "out", checkpoint)
+
+
+def test_a_batch_of_ones_own_is_no_others(tmp_path: Path) -> None:
+    claimed = FileClaim("out", tmp_path / "out", Kept(tmp_path / "ck", begun=9))
+    write_batch("9.compact")
+    claimed.look(has_written=True)
+    assert not claimed.has_more()
+
+
+def test_files_with_batches_that_a_checkpoint_never_began_are_refused(tmp_path: Path) -> None:
+    write_batch("0")
+    write_batch("1")
+    with pytest.raises(SetupError, match="sink 'out' has batches up to 1, but it ends with batch 0"):
+        FileClaim("out", tmp_path / "out", Kept(tmp_path / "copy", begun=0))

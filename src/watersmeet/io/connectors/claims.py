@@ -19,6 +19,7 @@ from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import Claimed, SinkOpening, Start
 
 TRIES = 20  # to claim a sink while others do
+STRANGER = "unknown"  # in the place of a token: no start has it
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.claims import Claim, Owner, owner_in
+from watersmeet.io.connectors.claims import STRANGER, Claim, Owner, owner_in
 from watersmeet.io.connectors.contract import Start
 
 PREFIX = ".start-"
@@ -54,6 +55,13 @@ class FolderClaim:
             owner = None if file is None else self._owner(file)
             if owner is not None:
                 self._claim.check(owner)
+
+    def note_stranger(self) -> None:
+        """That somebody has written there whom no checkpoint knows, so that no start goes on from one."""
+        with self._locked() as file:
+            owner = None if file is None else self._owner(file)
+            if file is not None and owner is not None:
+                _write(file, replace(owner, written_by=STRANGER))
 
     @contextmanager
     def _locked(self) -> Iterator[int | None]:

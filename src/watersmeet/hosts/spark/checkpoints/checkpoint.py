@@ -33,6 +33,7 @@ from watersmeet.version import VERSION
 logger = logging.getLogger("watersmeet")
 METADATA = "metadata"  # of Spark's own, there once a query has started
 OFFSETS = "offsets"  # a file for each batch, written before it runs
+COMMITS = "commits"  # the same, written when it is done
 IN_PROCESS = "query.json"  # what a run in-process has in its checkpoint
 
 
@@ -196,7 +197,7 @@ class Checkpoint:
 
     def refuse_newer(self, sink: str, taken: int) -> None:
         """Spark notes a batch before it runs; new ones under numbers that a sink has would be passed over there."""
-        newest = self._newest_batch()
+        newest = self.newest(OFFSETS)
         if taken > newest:
             ends = "no batch has begun by it" if newest < 0 else f"it ends with batch {newest:,}"
             raise SetupError(
@@ -205,16 +206,19 @@ class Checkpoint:
                 hint="restore the checkpoint from a copy that is as new as the sink, or start anew with a new one",
             )
 
-    def _newest_batch(self) -> int:
-        """The last batch that was begun; -1 if none was."""
+    def repeated_batch(self) -> int | None:
+        """The one that a start repeats, if some batch was begun and not committed."""
+        begun = self.newest(OFFSETS)
+        return begun if begun > self.newest(COMMITS) else None
+
+    def newest(self, log: str) -> int:
+        """The last batch of one of Spark's logs, OFFSETS of those that were begun, or COMMITS; -1 if it has none."""
         if self.is_here:
-            folder = Path(self.folder) / OFFSETS
+            folder = Path(self.folder) / log
             names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
         else:
             try:
-                found = (
-                    self.spark.read.text(f"{self.folder}/{OFFSETS}").select("_metadata.file_name").distinct().collect()
-                )
+                found = self.spark.read.text(f"{self.folder}/{log}").select("_metadata.file_name").distinct().collect()
             except Exception as error:
                 if "PATH_NOT_FOUND" in str(error):
                     return -1

@@ -8,18 +8,15 @@ from __future__ import annotations
 import json
 from time import monotonic
 
-from pyspark.sql import SparkSession
-
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, Checkpoint
 from watersmeet.hosts.spark.paths import TAKEN_NOTE
 
-_COMMITS = "commits"
 _RARELY_S = 60.0  # in a store a note is a job of Spark's
 
 
 class CommittedBatches:
-    def __init__(self, spark: SparkSession, checkpoint: Checkpoint) -> None:
-        self._spark, self._checkpoint = spark, checkpoint
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
         # The last of each sink, and the one before: Spark may not have committed the last.
         self._numbers: dict[str, list[int]] = self._read()
         self._write_at_s = 0.0
@@ -28,7 +25,7 @@ class CommittedBatches:
         """The last number that a sink has for good, by its name."""
         if not self._numbers:
             return {}
-        committed = self._last_commit()
+        committed = self._checkpoint.newest(COMMITS)
         found = {name: [one for one in some if one <= committed] for name, some in self._numbers.items()}
         return {name: max(some) for name, some in found.items() if some}
 
@@ -44,13 +41,3 @@ class CommittedBatches:
     def _read(self) -> dict[str, list[int]]:
         text = self._checkpoint.read_sealed(TAKEN_NOTE)
         return {} if text is None else dict(json.loads(text))
-
-    def _last_commit(self) -> int:
-        java = self._spark._jvm
-        assert java is not None
-        path = java.org.apache.hadoop.fs.Path(f"{self._checkpoint.folder}/{_COMMITS}")
-        files = path.getFileSystem(self._spark._jsc.hadoopConfiguration())
-        if not files.exists(path):
-            return -1
-        names = [one.getPath().getName() for one in files.listStatus(path)]
-        return max((int(name) for name in names if name.isdecimal()), default=-1)

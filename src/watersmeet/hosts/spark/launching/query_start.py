@@ -25,34 +25,41 @@ _log = logging.getLogger(__name__)
 
 
 def start_in_turn(
-    spark: SparkSession, name: str, start: Callable[[], StreamingQuery], stopping: Callable[[], bool]
+    spark: SparkSession,
+    name: str,
+    start: Callable[[], StreamingQuery],
+    stopping: Callable[[], bool],
+    look: Callable[[StreamingQuery], None] = lambda query: None,
 ) -> StreamingQuery:
-    """A query that is under way, has ended, or has failed for a reason of its own."""
+    """A query that is under way, has ended, or has failed for a reason of its own. `look` is called while it is not."""
     for attempt in range(1, TRIES + 1):
         query = start()
-        _wait(spark, query, stopping)
+        _wait(spark, query, stopping, look)
         if attempt == TRIES or not _was_too_slow(query) or stopping():
             break
         _log.warning("%s: its Python took more than the 10 s that Spark allows to start; trying again", name)
     return query
 
 
-def _wait(spark: SparkSession, query: StreamingQuery, stopping: Callable[[], bool]) -> None:
+def _wait(
+    spark: SparkSession, query: StreamingQuery, stopping: Callable[[], bool], look: Callable[[StreamingQuery], None]
+) -> None:
     until = time.monotonic() + LONGEST_S
     while time.monotonic() < until and not stopping() and not _is_under_way(spark, query):
+        look(query)
         time.sleep(POLL_S)
 
 
 def _is_under_way(spark: SparkSession, query: StreamingQuery) -> bool:
     """Whether it runs jobs, waits for data, or has ended."""
-    if not query.isActive or query.lastProgress is not None or _has_jobs(spark, query):
+    if not query.isActive or query.lastProgress is not None or has_jobs(spark, query):
         return True
     status: Any = query.status
     return "Waiting" in status["message"] and not status["isTriggerActive"]
 
 
-def _has_jobs(spark: SparkSession, query: StreamingQuery) -> bool:
-    """Spark Connect does not tell; there the first progress does."""
+def has_jobs(spark: SparkSession, query: StreamingQuery) -> bool:
+    """Whether it has begun to run a batch. Spark Connect does not tell; there the first progress does."""
     context = getattr(spark, "_sc", None)
     return context is not None and len(context.statusTracker().getJobIdsForGroup(str(query.runId))) > 0
 

@@ -1,23 +1,32 @@
 """A folder of files that Spark itself writes, claimed for this start of the run.
 
 No step of Spark's writer asks us whether a batch may count, and one under a number that its log has it passes over. So
-it is looked between batches who owns the folder: whoever does not is ended, with a sentence.
+it is looked between batches who owns the folder: whoever does not is ended, with a sentence. A batch that an older
+start had in hand meanwhile may still come in before that one looks. It is looked for until the first batch of this
+start runs, as it would be taken for this start's own of that number; later ones Spark itself refuses (`RACE`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from watersmeet.errors import SinkError
 from watersmeet.hosts.spark.checkpoints import starts
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.writers import writable
 
+METADATA = "_spark_metadata"  # Spark's log of the files of every batch, in the folder itself
+RACE = "Race while writing batch"  # what Spark says of a batch that its log has by the time it is done
+
 
 class FileClaim:
     def __init__(self, name: str, folder: Path, checkpoint: Checkpoint) -> None:
         start = starts.begun(checkpoint)
-        self._folder, self._claim = folder, FolderClaim(name, folder, checkpoint.run_name(), start)
+        self._name, self._folder = name, folder
+        self._claim = FolderClaim(name, folder, checkpoint.run_name(), start)
+        self._written = _newest(folder)
+        checkpoint.refuse_newer(name, self._written)
         with writable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with self._claim.taking_over():
@@ -31,4 +40,25 @@ class FileClaim:
                 self._claim.check()
                 return
             with self._claim.committing():
-                pass
+                self._written = _newest(self._folder)
+
+    def has_more(self) -> bool:
+        """Whether there are batches that were not there at the last look."""
+        return _newest(self._folder) > self._written
+
+    def written_by_another(self) -> SinkError:
+        """Noted first: the next start of this checkpoint would pass over its own batch of that number as well."""
+        with writable(self._folder):
+            self._claim.note_stranger()
+        return SinkError(
+            f"sink {self._name!r} has a batch that an older start of this run had in hand when this one claimed it; "
+            "its answers are not those of this checkpoint",
+            hint="end the older start and go on with its checkpoint, or start anew with a new checkpoint and sink",
+        )
+
+
+def _newest(folder: Path) -> int:
+    """The last batch that Spark's writer has put there; -1 if none is."""
+    log = folder / METADATA
+    names = [one.name.removesuffix(".compact") for one in log.iterdir()] if log.is_dir() else []
+    return max((int(name) for name in names if name.isdecimal()), default=-1)

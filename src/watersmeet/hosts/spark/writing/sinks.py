@@ -23,7 +23,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import goes_beside, streams_of
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.writing.file_claim import FileClaim
+from watersmeet.hosts.spark.writing.file_claim import METADATA, FileClaim
 from watersmeet.hosts.spark.writing.sink_writer import Sides, SinkWriter, run_beside
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import Start
@@ -46,7 +46,6 @@ from watersmeet.runtime.watched import OnAnswers
 log = logging.getLogger("watersmeet")
 OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
 FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
-METADATA = "_spark_metadata"
 # With XX and xxx behind them zones are shown as Arrow does in CSV and isoformat in JSON: +0530, and +05:30.
 _CSV_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 _JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
@@ -129,6 +128,11 @@ class SparkSink:
         if self._lasting and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
             self.claimed = FileClaim(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
 
+    @property
+    def by_driver(self) -> bool:
+        """Whether all answers of a batch come to the driver, which writes them."""
+        return self.connector is not None or self.beside or self.kind == "console"
+
     def close(self) -> None:
         """Let go of what was opened."""
         if self._numbered is not None:
@@ -160,7 +164,7 @@ class SparkSink:
         if self._numbered is None:
             plan = self.job.plan
             checkpoint = Checkpoint(spark, self.checkpoint)
-            run, note = checkpoint.run_name(), CommittedBatches(spark, checkpoint)
+            run, note = checkpoint.run_name(), CommittedBatches(checkpoint)
             taken = note.known()
             start = starts.begun(checkpoint) if self._lasting else None
             # Going on, what is there may be another query's: what was there before was replaced when this one began.

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.writing.sinks import METADATA, SparkSink
+from watersmeet.hosts.spark.writing.file_claim import METADATA
+from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.conform import conform
 
 MOST_ROWS = 200  # of a batch
