@@ -53,7 +53,14 @@ def arrow_type(kind: spark.DataType, where: str) -> pa.DataType:
 
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
-    return spark.StructType([spark.StructField(f.name, spark_type(f.type)) for f in schema])
+    return spark.StructType([spark.StructField(f.name, _type_of(f)) for f in schema])
+
+
+def _type_of(column: pa.Field) -> spark.DataType:
+    try:
+        return spark_type(column.type)
+    except CatalogError as error:
+        raise CatalogError(f"column {column.name!r}: {error.message}", hint=error.hint) from None
 
 
 def spark_type(kind: pa.DataType) -> spark.DataType:
