@@ -19,7 +19,7 @@ from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.plan.user_functions import brought_in
-from watersmeet.runtime.lasting import Interval, Lasting, Sink, lasting
+from watersmeet.runtime.lasting import Interval, Lasting, Sink, batch_numbers, lasting
 
 if TYPE_CHECKING:
     import duckdb
@@ -388,12 +388,16 @@ class Query:
         _check_waiting(max_waiting, timeout)
         return AsyncRun(lambda: self.start(on_late=on_late, max_waiting=max_waiting, timeout=timeout), on_answer)
 
-    def dataframe(self) -> Any:
-        """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT."""
+    def dataframe(self, *, skip_batches: Collection[int] = ()) -> Any:
+        """The answer as a Spark DataFrame: streaming if the inputs are, with the columns of the SELECT.
+
+        skip_batches: Spark's numbers of batches that are left out with all their rows, as the query fails with them or
+        their answers do not end. Say the same again until a later batch has ended.
+        """
         from watersmeet.runtime.metrics import Metrics
 
         self._metrics = Metrics()
-        return self.host.dataframe(self.plan, self._metrics)
+        return self.host.dataframe(self.plan, self._metrics, batch_numbers("skip_batches", skip_batches))
 
     def finish(self, write: Callable[[Any], Any], *, checkpoint: str) -> None:
         """On Spark: answer what a query that has stopped left waiting for the watermark.
@@ -513,7 +517,8 @@ class Explanation(Query):
     def final(self) -> pa.Table:
         return self._lines()
 
-    def dataframe(self) -> Any:
+    def dataframe(self, *, skip_batches: Collection[int] = ()) -> Any:
+        _check_no_batches(skip_batches)
         return self.host.framed(self._lines())
 
     def _lines(self) -> pa.Table:
@@ -552,7 +557,8 @@ class Declared(Query):
     def final(self) -> pa.Table:
         return self._rows
 
-    def dataframe(self) -> Any:
+    def dataframe(self, *, skip_batches: Collection[int] = ()) -> Any:
+        _check_no_batches(skip_batches)
         return self.host.framed(self._rows)
 
     def __repr__(self) -> str:
@@ -572,6 +578,11 @@ def host_for(spark: Any, buckets: int | None) -> Host:
     from watersmeet.hosts.spark.host import SparkHost
 
     return SparkHost(spark, buckets)
+
+
+def _check_no_batches(skip_batches: Collection[int]) -> None:
+    if skip_batches:
+        raise OptionError("skip_batches is for queries that run, in batches", option="skip_batches")
 
 
 def _check_batch_rows(batch_rows: object) -> None:

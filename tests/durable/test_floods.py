@@ -114,6 +114,14 @@ def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> No
     run.push("s", {"k": [3], "ts": [NOON + dt.timedelta(seconds=3)]})
     run.stop()
     assert run.metrics()["late_rows"] == 0
+    assert run.metrics()["skipped_batch_rows"] == 1
+
+
+def test_a_batch_that_is_not_repeated_cannot_be_left_out(tmp_path: Path) -> None:
+    with query().start(checkpoint=tmp_path) as run:
+        run.push("s", {"k": [1], "ts": [NOON]})
+    with pytest.warns(SkippedRowsWarning, match="batch 7 is not one that this start repeats"):
+        query().start(checkpoint=tmp_path, skip_batches=[7]).stop()
 
 
 NESTED = (

@@ -21,8 +21,9 @@ from watersmeet.archive.folder import Archive, follow_checkpoint
 from watersmeet.archive.targets import FolderTarget
 from watersmeet.errors import SourceError, UnsupportedError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.archive import BATCH_RUN, CompleteOnSpark, follow, with_archive
+from watersmeet.hosts.spark.bucket.archive import CompleteOnSpark, follow, with_archive
 from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.task import BATCH_RUN
 
 
 @pytest.fixture(autouse=True)

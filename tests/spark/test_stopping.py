@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.run import QueryError, _raise_failure
+from watersmeet.hosts.spark.run import Choices, QueryError, SparkRun, _raise_failure
 
 OURS = "[STREAM_FAILED] watersmeet.errors.DataError: the table of sink 'pairs' is gone\n\tat org.apache.spark"
 SPARKS = "[STREAM_FAILED] Query terminated: java.lang.InterruptedException\n\tat org.apache.spark"
@@ -29,3 +29,21 @@ def test_words_of_sparks_own_are_an_error_unless_they_are_about_the_stop() -> No
     _raise_failure(failed(SPARKS), True)
     with pytest.raises(QueryError, match="InterruptedException"):
         _raise_failure(failed(SPARKS), False)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (OURS, "--skip-batch 3 at a start, or dataframe(skip_batches=[3]), leaves out batch 3, with all its rows"),
+        (OURS.replace("is gone", "is gone\nhint: make it"), "make it; --skip-batch 3 at a start"),
+        (OURS.replace("the table of sink 'pairs'", "this checkpoint"), None),
+    ],
+)
+def test_where_rows_of_a_batch_fail_it_is_told_how_the_batch_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, words: str, hint: str | None
+) -> None:
+    run = SparkRun(None, [], Choices(checkpoint="ck", buckets=1))  # type: ignore[arg-type]
+    monkeypatch.setattr(run, "_repeated", lambda one: 3)
+    with pytest.raises(DataError) as told:
+        run._raise_failure(failed(words))
+    assert told.value.hint == hint if hint is None else str(told.value.hint).startswith(hint)

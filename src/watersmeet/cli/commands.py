@@ -117,7 +117,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME:N",
-            help="In-process with --checkpoint: leave out a batch with which a query fails or floods again and again.",
+            help="With --checkpoint: leave out a batch with which a query fails or floods again and again.",
         ),
     ] = None,
     final: Annotated[
@@ -155,7 +155,7 @@ def run(
             else:
                 settings = _settings(conf or [])
                 # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
-                choices = (available_now, _interval(trigger), checkpoint, buckets, flush)
+                choices = (available_now, _interval(trigger), checkpoint, buckets, flush, tuple(skip_batch or ()))
                 _run_on_spark(text, choices, (master, settings, remote), view)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
@@ -355,7 +355,7 @@ def _seconds(option: str, written: str | None) -> float | None:
 
 def _run_on_spark(
     text: str,
-    choices: tuple[bool, str | None, str | None, int | None, bool],
+    choices: tuple[bool, str | None, str | None, int | None, bool, tuple[str, ...]],
     spark_choices: tuple[str, dict[str, str], str | None],
     view: str | None,
 ) -> None:

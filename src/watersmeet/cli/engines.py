@@ -18,7 +18,6 @@ ON_SPARK = {
     "gather": "on Spark --trigger says how often a batch starts",
     "commit_every": "on Spark every batch is committed",
     "save_every": "on Spark the state is saved with every batch",
-    "skip_batch": "on Spark a batch is what Spark has written down, and it is repeated whole",
 }
 NOT_TOGETHER = {
     ("master", "remote"): "a run has a Spark of its own or that of a Connect server",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
-from watersmeet.errors import SetupError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
@@ -23,6 +22,7 @@ from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import Progress, describe, waiting
 from watersmeet.runtime.script import CONSOLE, Job, read_script
+from watersmeet.runtime.skipped_batches import skipped_batches
 
 if TYPE_CHECKING:
     from watersmeet.cli.view import Page
@@ -115,19 +115,3 @@ def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Sett
         what = "it" if sum(held.waiting_by_stream.values()) == 1 else "them"
         told += f"\n  {waits}" + (f"; --flush answers {what}" if settings.available_now else "")
     return told
-
-
-def skipped_batches(written: Sequence[str], jobs: Sequence[Job]) -> dict[str, frozenset[int]]:
-    """--skip-batch N, or NAME:N where there are several queries."""
-    found: dict[str, frozenset[int]] = {}
-    for one in written:
-        name, colon, number = one.rpartition(":")
-        job = next((job for job in jobs if job.name.lower() == name.strip().lower()), None)
-        job = jobs[0] if not colon and len(jobs) == 1 else job
-        if job is None or not number.strip().isdecimal():
-            raise SetupError(
-                f"--skip-batch {one} names no batch of a query",
-                hint=f"write --skip-batch '{jobs[0].name}:17', for the batch that the error named",
-            )
-        found[job.name] = found.get(job.name, frozenset()) | {int(number)}
-    return found

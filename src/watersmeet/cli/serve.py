@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from watersmeet.cli.own_process import preferring_latency
-from watersmeet.cli.run_lasting import skipped_batches, summary, tell_of_progress, tell_of_restart
+from watersmeet.cli.run_lasting import summary, tell_of_progress, tell_of_restart
 from watersmeet.cli.voice import voice
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained
@@ -26,6 +26,7 @@ from watersmeet.private_folders import temporary_root
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.script import Job, read_script
+from watersmeet.runtime.skipped_batches import skipped_batches
 from watersmeet.runtime.watched import Failure
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.served import Served

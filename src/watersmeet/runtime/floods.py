@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,7 +13,6 @@ from watersmeet.operators.contract import Operator
 from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.late_rows import FAR_AHEAD_US, Tell
 
-LOGGER = logging.getLogger("watersmeet")
 MANY = 10_000_000
 
 
@@ -35,16 +33,20 @@ class Floods:
             self.tell(FloodWarning(f"{told}; {self.way_out}" if self.way_out else told))
 
 
-def logged(
-    answers: Iterator[pa.RecordBatch], operator: Operator, newest: Callable[[], tuple[str, int]]
+def looked_after(
+    answers: Iterator[pa.RecordBatch],
+    operator: Operator,
+    newest: Callable[[], tuple[str, int]],
+    tell: Callable[[str, int], None],
 ) -> Iterator[pa.RecordBatch]:
-    """The same where nobody hears of anything before all are there, as on Spark: in the log of whoever answers. newest:
-    the stream with the newest row, and the time of that."""
+    """The same where whoever answers has no clock of the query at hand. newest: the stream with the newest row, and the
+    time of that. tell: hears also about how many bytes the answers are."""
     is_told = False
     for one in answers:
         if not is_told and operator.to_come >= MANY:
             is_told = True
-            LOGGER.warning("%s", flood_told(operator.to_come, *newest(), time.time_ns() // 1_000))
+            size = operator.to_come * one.nbytes // max(one.num_rows, 1)
+            tell(flood_told(operator.to_come, *newest(), time.time_ns() // 1_000), size)
         yield one
 
 

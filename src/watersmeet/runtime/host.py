@@ -74,7 +74,7 @@ class Host(Protocol):
         """The answer at the end of bounded input."""
         ...
 
-    def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
+    def dataframe(self, plan: Plan, metrics: Metrics, skipped: frozenset[int] = frozenset()) -> Any:
         """The answer as a DataFrame; `metrics` follows the queries that are started from it."""
         ...
 

@@ -77,7 +77,7 @@ def lasting(
         on_late,
         max_waiting,
         timeout,
-        _numbers("skip_batches", skip_batches),
+        batch_numbers("skip_batches", skip_batches),
     )
 
 
@@ -127,7 +127,7 @@ def _seconds(name: str, given: Interval | None, otherwise: float, *, above_zero:
     return seconds
 
 
-def _numbers(name: str, given: Collection[int]) -> frozenset[int]:
+def batch_numbers(name: str, given: Collection[int]) -> frozenset[int]:
     if isinstance(given, Collection) and all(isinstance(one, int) and one >= 0 for one in given):
         return frozenset(given)
     raise OptionError(f"{name} must be a list of the numbers of batches, not {given!r}", option=name)

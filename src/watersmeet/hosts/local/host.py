@@ -124,7 +124,7 @@ class LocalHost:
             metrics.final_rows = answer.num_rows
         return answer
 
-    def dataframe(self, plan: Plan, metrics: Metrics) -> Any:
+    def dataframe(self, plan: Plan, metrics: Metrics, skipped: frozenset[int] = frozenset()) -> Any:
         raise _no_dataframes()
 
     def framed(self, rows: pa.Table) -> Any:

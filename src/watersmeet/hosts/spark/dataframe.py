@@ -8,6 +8,7 @@ Streaming inputs give a streaming DataFrame. If all inputs are batch, the same b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -26,7 +27,7 @@ from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import goes_beside, refuse_bad_frame
 from watersmeet.hosts.spark.exchange.pack import FUTURE, PACKED_SCHEMA, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending
-from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
+from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
@@ -57,16 +58,17 @@ def dataframe(
     ending: Ending | None = None,
     *,
     is_first: bool = False,
+    start: AtStart = NO_WISHES,
 ) -> DataFrame:
     """The answer of a plan whose relations hold DataFrames; its numbers are observed under the given name. What a
     bounded input makes the buckets archive goes to a run, which whoever reads the answer commits. `ending` is a run
     (see stream_end.py) that answers at its end what then still waits. `is_first`: a second stage follows, which hears
-    of the end from this one."""
+    of the end from this one. `start`: what is said of this start alone."""
     staged = in_stages(plan)
     if staged is not None:
         _refuse_kept_in_stages(plan)
-        return _second_stage(spark, staged, buckets, observed, ending)
-    job = make_job(plan, buckets)
+        return _second_stage(spark, staged, buckets, observed, ending, start)
+    job = make_job(plan, buckets, start)
     sources = _sources(plan)
     streaming = [_flows(source) for source in sources.values()]
     if any(streaming) and not all(streaming):
@@ -91,7 +93,7 @@ def dataframe(
         df = source.dataframe(spark, stream) if isinstance(source, FileStream | ConnectorStream) else source
         df = with_arrival(df, stream)
         df = df.select(*_columns(job, df))
-        if not (stream.arrival.skips_nulls and df.isStreaming):
+        if not (df.isStreaming and (stream.arrival.skips_nulls or start.skipped)):
             return df.mapInArrow(stateless_answer(job), out)
         answer = counting_skipped(df, stream, f"{observed}{FIRST}input").mapInArrow(stateless_answer(job), out)
         return answer.observe(observed, F.count(F.lit(1)).alias("results"))
@@ -108,6 +110,8 @@ def dataframe(
     if not any(streaming):
         return grouped.applyInArrow(bucket_answer(job, run), out)
     output = output_of(job, marks_end=is_first)
+    if start.skipped and output.event_time:
+        _refuse_skipping(sources)
     joined = grouped.transformWithStateInPandas(
         BucketStage(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
@@ -124,6 +128,18 @@ def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: Source, 
     return output.rows(packets.mapInArrow(packed_answer(job, output), output.schema), observed)
 
 
+def _refuse_skipping(sources: Mapping[str, Source]) -> None:
+    """Rows of such a query go on to Spark's own operators by Spark's watermark, which only rows of ours can be kept
+    from moving."""
+    silent = ", ".join(name for name, source in sources.items() if _cannot_tell_its_end(source))
+    if silent:
+        raise UnsupportedError(
+            f"skip_batches cannot leave out rows of {silent}: a DataFrame has moved Spark's own watermark by then, and "
+            "answers of this query would come too late for it",
+            hint="start anew with another checkpoint, or declare the stream in a script, whose files we read ourselves",
+        )
+
+
 def _refuse_kept_in_stages(plan: Plan) -> None:
     if goes_beside(plan):
         raise UnsupportedError(
@@ -133,18 +149,22 @@ def _refuse_kept_in_stages(plan: Plan) -> None:
         )
 
 
-def _second_stage(spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: Ending | None) -> DataFrame:
+def _second_stage(
+    spark: SparkSession, staged: Staged, buckets: int, observed: str, ending: Ending | None, start: AtStart
+) -> DataFrame:
     """Every join as a DataFrame of its own, and those as the streams of the rest."""
-    frames = {
-        name: Following(dataframe(spark, join, buckets, f"{observed}{FIRST}{name}", ending=ending, is_first=True))
-        for name, join in staged.joins.items()
-    }
+
+    def first(name: str, join: Plan) -> DataFrame:
+        seen_as = f"{observed}{FIRST}{name}"
+        return dataframe(spark, join, buckets, seen_as, ending=ending, is_first=True, start=start)
+
+    frames = {name: Following(first(name, join)) for name, join in staged.joins.items()}
 
     def fed(relation: Stream | Table) -> Stream | Table:
         return replace(relation, source=frames[relation.name]) if relation.name in frames else relation
 
     rest = replace(staged.plan, root=with_relations(staged.plan.root, fed))
-    return dataframe(spark, rest, buckets, observed, ending=ending)
+    return dataframe(spark, rest, buckets, observed, ending=ending, start=start)
 
 
 @dataclass(frozen=True)
@@ -161,12 +181,12 @@ class Following:
 Source = DataFrame | FileStream | ConnectorStream | Following
 
 
-def make_job(plan: Plan, buckets: int) -> SparkJob:
+def make_job(plan: Plan, buckets: int, start: AtStart = NO_WISHES) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
     refuse_reload(plan, "on Spark")
     plan = with_archive(plan)
     tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
-    job = job_of(plan, tables, buckets)
+    job = job_of(plan, tables, buckets, start)
     with plan.pointing_at_options():
         job.check()
     return job

@@ -19,12 +19,13 @@ from watersmeet.hosts.spark.dataframe import dataframe, make_job, streams_withou
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import goes_beside
 from watersmeet.hosts.spark.exchange.stream_end import Ending
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import cores, ensure_settings
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.listener import listener_of
+from watersmeet.hosts.spark.progress.post_office import mailbox, warn_of
 from watersmeet.hosts.spark.progress.skipped_rows import tell_of_skipped
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.sample import sampled
@@ -92,10 +93,12 @@ class SparkHost:
         job.check()
         return partitioning_text(job)
 
-    def dataframe(self, plan: Plan, metrics: Metrics) -> DataFrame:
-        df = self._dataframe(plan, metrics, None)
+    def dataframe(self, plan: Plan, metrics: Metrics, skipped: frozenset[int] = frozenset()) -> DataFrame:
+        df = self._dataframe(plan, metrics, None, skipped=skipped)
         if not df.isStreaming:
             refuse_archive(plan)
+        if skipped and not df.isStreaming:
+            raise UnsupportedError("skip_batches is for streaming DataFrames: others come in no batches")
         return df
 
     def framed(self, rows: pa.Table) -> DataFrame:
@@ -129,6 +132,8 @@ class SparkHost:
         ending: Ending | None = None,
         *,
         goes_on: bool = False,
+        skipped: frozenset[int] = frozenset(),
+        by_driver: bool = False,
     ) -> DataFrame:
         check_workers(self.spark)
         if goes_beside(plan):
@@ -138,10 +143,11 @@ class SparkHost:
                 "on_late = 'count', which count",
             )
         observed = f"{OBSERVED}_{next(_serial)}"
-        df = dataframe(self.spark, plan, self.buckets, observed, run, ending)
+        start = AtStart(skipped, mailbox(self.spark, warn_of), by_driver)
+        df = dataframe(self.spark, plan, self.buckets, observed, run, ending, start=start)
         if df.isStreaming:
             ensure_settings(self.spark)
-            listener_of(self.spark).follow(observed, metrics, goes_on=goes_on)
+            listener_of(self.spark).follow(observed, metrics, goes_on=goes_on, skipped=skipped)
             return df
         tell_of_skipped(plan, metrics)
         if plan.shedding is not None:
@@ -154,7 +160,7 @@ class SparkHost:
             return iter(self._answer(plan, metrics, run))
 
     def _answer(self, plan: Plan, metrics: Metrics, run: OpenRun | None) -> list[pa.RecordBatch]:
-        df = self._dataframe(plan, metrics, run)
+        df = self._dataframe(plan, metrics, run, by_driver=True)
         if df.isStreaming:
             raise UnsupportedError(
                 "the inputs are streaming DataFrames, whose answer never ends",

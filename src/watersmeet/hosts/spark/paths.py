@@ -7,6 +7,7 @@ import re
 NOTE = "watersmeet.json"  # in a checkpoint: whose it is
 RUN_NOTE = "watersmeet-run.txt"  # and the name of its run
 STARTS_NOTE = "watersmeet-starts.json"  # and the starts of it that may have written to its sinks
+SKIPPED_NOTE = "watersmeet-skipped.json"  # and the batches that are left out when they are repeated
 TAKEN_NOTE = "watersmeet-taken.json"  # and the last batches whose rows its sinks have
 
 

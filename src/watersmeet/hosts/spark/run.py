@@ -7,36 +7,46 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
-from watersmeet.errors import SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
+from watersmeet.errors import DataError, SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.archive import follow
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
+from watersmeet.hosts.spark.checkpoints.left_out import left_out
 from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
 from watersmeet.hosts.spark.exchange.stream_end import Ending
+from watersmeet.hosts.spark.jobs.fingerprint import GUARDED
+from watersmeet.hosts.spark.jobs.job import AtStart
 from watersmeet.hosts.spark.launching.launch import cores, is_connect
-from watersmeet.hosts.spark.launching.query_start import start_in_turn
+from watersmeet.hosts.spark.launching.query_start import has_jobs, start_in_turn
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.boards import Boards
+from watersmeet.hosts.spark.progress.post_office import Flood, mailbox
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.progress.tally import ANSWER, Batch
+from watersmeet.hosts.spark.progress.tally import ANSWER, Batch, Tally
 from watersmeet.hosts.spark.reading.sources import OnSpark
+from watersmeet.hosts.spark.writing.file_claim import RACE, FileClaim
 from watersmeet.hosts.spark.writing.sinks import SparkSink, is_checkpoint
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.query_folders import query_folders
 from watersmeet.runtime.script import Job, read_script
+from watersmeet.runtime.skipped_batches import skipped_batches, way_past
 
 logger = logging.getLogger("watersmeet")
 POLL_SECONDS = 0.1
+FINISHING_S = 10.0  # that a batch in hand may take when a stop was asked for
 OnBatch = Callable[[RunningQuery, Batch], None]
 
 
@@ -47,15 +57,18 @@ class QueryError(WatersmeetError):
 @dataclass(frozen=True)
 class Choices:
     """How a script is run. `trigger` is an interval, or None for one batch after the other. `flush`: answer at the end
-    also what waits in the checkpoint."""
+    also what waits in the checkpoint. `skip_batches`: N, or NAME:N where there are several queries."""
 
     available_now: bool = False
     trigger: str | None = None
     checkpoint: str | None = None
     buckets: int | None = None
     flush: bool = False
+    skip_batches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.skip_batches and self.checkpoint is None:
+            raise SetupError("--skip-batch goes with --checkpoint DIR", hint="leave it out, or add one")
         missing = [] if self.available_now else ["--available-now"]
         missing += [] if self.checkpoint is not None else ["--checkpoint DIR"]
         if self.flush and missing:
@@ -83,10 +96,15 @@ class SparkRun:
         self.jobs = [job for job in jobs if job.told is None]
         self.explained = [job for job in jobs if job.told is not None]
         self.buckets = self.choices.buckets or cores(spark)
+        self._asked = skipped_batches(self.choices.skip_batches, self.jobs)
+        self._skipped: dict[str, frozenset[int]] = {}  # the batches that are left out, by the checkpoint of their query
+        self._flooding: dict[str, int] = {}  # by the id of a query, a batch that brings about very many answers
         self._stop = False
+        self._stop_by_s = inf
 
     def request_stop(self) -> None:
-        """Let every query end the batch in hand and then stop."""
+        """Let every query end the batch in hand and then stop; one that takes longer is left to the next start."""
+        self._stop_by_s = time.monotonic() + FINISHING_S
         self._stop = True
 
     def run(self, on_batch: OnBatch | None = None, boards: Mapping[str, Board] | None = None) -> list[RunningQuery]:
@@ -104,6 +122,7 @@ class SparkRun:
             watching = Boards(sinks, boards or {})
             check_workers(self.spark)
             owners = self._owners(sinks)
+            self._skipped = self._left_out(sinks)
             running: list[RunningQuery] = []
             try:
                 for sink in sinks:
@@ -131,6 +150,13 @@ class SparkRun:
             folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
         }
 
+    def _left_out(self, sinks: list[SparkSink]) -> dict[str, frozenset[int]]:
+        if self.choices.checkpoint is None:
+            return {}
+        asked = {sink.checkpoint: self._asked.get(sink.job.name, frozenset()) for sink in sinks}
+        names = {sink.checkpoint: sink.job.name for sink in sinks}
+        return {folder: left_out(Checkpoint(self.spark, folder), asked[folder], names[folder]) for folder in asked}
+
     def _refuse_in_process(self, checkpoints: Sequence[str]) -> None:
         """Before sinks look at what they hold: that would be told first, and is not what is wrong."""
         for folder in () if self.choices.checkpoint is None else checkpoints:
@@ -151,14 +177,33 @@ class SparkRun:
     def _start(self, sink: SparkSink, ending: Ending | None = None) -> RunningQuery:
         if ending is None and self.choices.ends and not self._cannot_end(sink.job):
             ending = Ending()
-        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending)
+        skipped = self._skipped.get(sink.checkpoint, frozenset())
+        start = AtStart(skipped, mailbox(self.spark, partial(self._flooded, sink.job.name)), sink.by_driver)
+        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending, start=start)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         if not sink.beside:  # where packets are given, rows cannot be counted by Spark
             df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
-        query = start_in_turn(self.spark, sink.job.name, lambda: sink.start(df, self._trigger()), lambda: self._stop)
+        query = start_in_turn(
+            self.spark,
+            sink.job.name,
+            lambda: sink.start(df, self._trigger()),
+            lambda: self._stop,
+            lambda query: self._look_for_others(query, sink.claimed),
+        )
         follow(sink.job.plan, str(query.id), sink.checkpoint, ended=False)
-        return RunningQuery(sink.job, query, sink.checkpoint, claimed=sink.claimed)
+        return RunningQuery(sink.job, query, sink.checkpoint, Tally(skipped=skipped), sink.claimed)
+
+    def _look_for_others(self, query: StreamingQuery, claimed: FileClaim | None) -> None:
+        """Before the first batch of a query runs: what comes into its files until then is another start's."""
+        # In this order: a batch of this one's may begin and end between the two.
+        if claimed is not None and claimed.has_more() and query.isActive and not has_jobs(self.spark, query):
+            query.stop()
+            raise claimed.written_by_another()
+
+    def _flooded(self, name: str, flood: Flood) -> None:
+        self._flooding[flood.query] = flood.batch or 0
+        logger.warning("%s: %s", name, flood)
 
     def _trigger(self) -> dict[str, Any]:
         if self.choices.available_now:
@@ -169,6 +214,8 @@ class SparkRun:
         ending: dict[int, int] = {}
         while any(one.query.isActive for one in running):
             for number, one in enumerate(running):
+                if one.tally.batches == 0:
+                    self._look_for_others(one.query, one.claimed)
                 batches = list(one.new_batches())
                 for batch in batches:
                     tell(one, batch)
@@ -177,14 +224,43 @@ class SparkRun:
                     ending.setdefault(number, one.tally.batches)
                     if one.tally.batches > ending[number] or not one.query.status["isTriggerActive"]:
                         one.query.stop()
-                _raise_failure(one, self._stop)
+                    elif self._is_flooding(one) or time.monotonic() > self._stop_by_s:
+                        self._leave_in_the_middle(one)
+                self._raise_failure(one)
             time.sleep(POLL_SECONDS)
         for one in running:
             batches = list(one.new_batches())
             for batch in batches:
                 tell(one, batch)
             one.check_owner(has_written=bool(batches))
+            self._raise_failure(one)
+
+    def _raise_failure(self, one: RunningQuery) -> None:
+        """What ended a query; where it was the rows of a batch, which comes again, also how that is left out."""
+        try:
             _raise_failure(one, self._stop)
+        except DataError as error:
+            repeated = self._repeated(one)
+            if repeated is None or error.message.startswith(GUARDED):
+                raise
+            hints = [error.hint, f"{way_past(repeated, 'dataframe')}, with all its rows"]
+            error.hint = "; ".join(hint for hint in hints if hint)
+            raise
+
+    def _is_flooding(self, one: RunningQuery) -> bool:
+        ended = -1 if one.tally.last is None else one.tally.last.number
+        return self._flooding.get(str(one.query.id), -1) > ended
+
+    def _leave_in_the_middle(self, one: RunningQuery) -> None:
+        one.query.stop()
+        repeated = self._repeated(one)
+        if repeated is not None:
+            left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
+            logger.warning("%s: %s; %s", one.job.name, left, way_past(repeated, "dataframe"))
+
+    def _repeated(self, one: RunningQuery) -> int | None:
+        """The batch that the next start repeats, if there is one."""
+        return None if self.choices.checkpoint is None else Checkpoint(self.spark, one.checkpoint).repeated_batch()
 
     @contextmanager
     def _checkpoints(self) -> Iterator[list[str]]:
@@ -235,6 +311,8 @@ def _raise_failure(one: RunningQuery, stopping: bool) -> None:
     found = ours_in(text)
     if found is not None:
         raise found from None
+    if RACE in text and one.claimed is not None:
+        raise one.claimed.written_by_another()
     if stopping:  # Spark's own words are then about the stop
         return
     hint = _kept(one.job.name, text)

@@ -18,6 +18,7 @@ from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Rows
+from watersmeet.runtime.skipped_batches import way_past
 
 Give = Callable[[list[Answer]], None]
 
@@ -136,7 +137,3 @@ class Answering:
             self._journal.append(number, record.parts(), soon=self.may_wait(()))
         self._progress.written = number
         return True
-
-
-def way_past(number: int) -> str:
-    return f"--skip-batch {number} at a start, or start(skip_batches=[{number}]), leaves out batch {number:,}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.hosts.local.durable.answering import way_past
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, note_pushes, together
 from watersmeet.hosts.local.durable.beginnings import begin_readers
@@ -14,6 +13,7 @@ from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.skipping import Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.operators.saving import load_state
+from watersmeet.runtime.skipped_batches import way_past
 
 
 class Recovery:
@@ -40,6 +40,7 @@ class Recovery:
             self._load(snapshot)
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         self._repeat_all(arriving)
+        self._skips.tell_of_others()
         checkpoint.check_end(progress.written, in_sinks, self._tell)
         for step in self._skips.to_take_back():
             self._take_back(step)

@@ -27,6 +27,7 @@ from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.nodes import AT, OP
 from watersmeet.runtime.late_rows import Tell
+from watersmeet.runtime.skipped_batches import not_repeated
 
 _NONE_GIVEN = -1
 # Makes what answers a batch apart from the run: how far it is, and who takes the answers, are its own.
@@ -75,6 +76,7 @@ class Skips:
         parts = max(self._left_out[number] - number + 1, 0)
         said = f"batch {number:,} with its {rows:,} rows was left out, as asked for"
         self._tell(SkippedRowsWarning(said + self._said(parts, record)))
+        self._answering.execution.metrics.skipped_batch_rows += rows
         if parts and self._takes_back:
             before = Saved.from_bytes(state_of(self._answering.execution, tables=False).to_bytes())
             self._given_in_part[number] = _Part(record, steps, more, self._left_out[number], before)
@@ -88,6 +90,11 @@ class Skips:
             return ""
         what = "are taken back" if self._takes_back else "stay where they are"
         return f"; its first answers, about {parts * record.part_rows:,}, were given before, and {what}"
+
+    def tell_of_others(self) -> None:
+        """Once all batches were repeated: which of those that this start is to leave out were not among them."""
+        for number in sorted(self._asked - set(self._left_out)):
+            self._tell(SkippedRowsWarning(not_repeated(number)))
 
     def taken_back(self, number: int) -> None:
         """That is in the journal."""

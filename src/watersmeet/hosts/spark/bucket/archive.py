@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from watersmeet.archive.folder import Archive, OpenRun, RunFolder
 from watersmeet.archive.targets import ConsoleTarget, Target
 from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.paths import has_scheme
+from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from watersmeet.archive.completion import Completion, Round
     from watersmeet.hosts.spark.jobs.job import SparkJob
-
-BATCH_RUN = "batch"
 
 
 # ---- workers --------------------------------------------------------------------------------------------------------
@@ -44,7 +42,8 @@ def write_page(job: SparkJob, operator: Operator, bucket: int, turn: int) -> dic
     for name, packet in job.tables.items():
         if not run.has_table(name):
             run.write_table(name, pa.Table.from_batches(list(from_packet(packet)), job.table_schema(name)))
-    return write_page_into(run, operator, bucket, batch_id(turn))
+    number = batch_number()
+    return write_page_into(run, operator, bucket, turn if number is None else number)
 
 
 def write_page_into(run: RunFolder, operator: Operator, bucket: int, batch: int) -> dict[str, int]:
@@ -56,19 +55,6 @@ def write_page_into(run: RunFolder, operator: Operator, bucket: int, batch: int)
     if not (page.records.num_rows or page.results or page.lost):
         return {}
     return {"archived_rows": rows, "archived_bytes": run.write(page, bucket, batch)}
-
-
-def query_id() -> str:
-    return _property("sql.streaming.queryId") or BATCH_RUN
-
-
-def batch_id(otherwise: int) -> int:
-    return int(_property("streaming.sql.batchId") or otherwise)
-
-
-def _property(name: str) -> str | None:
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(name)
 
 
 # ---- the driver -----------------------------------------------------------------------------------------------------

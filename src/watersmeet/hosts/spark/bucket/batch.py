@@ -13,12 +13,13 @@ from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
 from watersmeet.hosts.spark.exchange.pack import GUARD, in_time_order, timed
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.task import batch_number
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.conform import conform, enter
 from watersmeet.io.event_times import without_nulls
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
-from watersmeet.runtime.floods import logged
+from watersmeet.runtime.floods import looked_after
 
 Answering = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -46,7 +47,7 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Answering:
                 arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
         # Everything is there, so nothing is late and the watermark is at the end of time.
         results = operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US))
-        for batch in logged(results, operator, lambda: _newest(job, arrived)):
+        for batch in looked_after(results, operator, lambda: _newest(job, arrived), job.tell_of_flood):
             if batch.num_rows:
                 yield conform(batch, answers)
         if run is not None:
@@ -68,7 +69,7 @@ def stateless_answer(job: SparkJob) -> Answering:
         operator = job.make_operator()
         (one,) = job.streams
         schema = job.row_schema(one)
-        for batch in batches:
+        for batch in () if job.leaves_out(batch_number()) else batches:
             batch = without_nulls(stream_of(one), batch)
             rows = timed(enter(batch.select(schema.names), schema, stream_of(one)), one)
             for result in operator.push(one.alias, rows):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
@@ -35,14 +34,15 @@ from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, late_among
 from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
 from watersmeet.hosts.spark.exchange.pack import GUARD, WATERMARK_STEP_MS, in_time_order
 from watersmeet.hosts.spark.exchange.stream_end import ENDED, ends_told
-from watersmeet.hosts.spark.jobs.fingerprint import refusal
+from watersmeet.hosts.spark.jobs.fingerprint import GUARDED, refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
-from watersmeet.runtime.floods import logged
+from watersmeet.runtime.floods import looked_after
 from watersmeet.runtime.telling import by_input
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ class BucketProcessor:
         packets = Inbox(rows)
         if key[0] == GUARD:
             self._guard()
+        if self.job.leaves_out(batch_number()):  # no bucket takes part, so that all of them still say the same
+            yield self.output.report({"rows_in": packets.rows_in}, _watermark_us(timer_values))
+            return
+        if key[0] == GUARD:
             bad = BadTold.of(packets.told(BAD))
             for records in bad.kept:
                 yield self.output.beside(records)
@@ -83,7 +87,7 @@ class BucketProcessor:
             self.meta.update((1, 0, fingerprint))
         elif bytes(held[2]) != fingerprint:
             why, hint = refusal(bytes(held[2]).decode())
-            raise DataError(f"this checkpoint {why}", hint=hint)
+            raise DataError(f"{GUARDED} {why}", hint=hint)
 
     def _turn(self, bucket: int, packets: Inbox, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
@@ -117,10 +121,10 @@ class BucketProcessor:
         manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
         answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
-        yield from self._frames(logged(answers, operator, lambda: self._newest(manifest)))
+        yield from self._frames(self._looked_after(answers, operator, manifest))
         ended = manifest.note_ended(ends_told(packets.told(ENDED)), len(self.job.streams))
         if ended is not None:
-            yield from self._frames(self._close(operator, manifest))
+            yield from self._frames(self._looked_after(self._close(operator, manifest), operator, manifest))
         if ended is not None and self.output.marks_end:
             yield self.output.ended(ended, spark_us)
         if self.output.marks_end:
@@ -133,7 +137,7 @@ class BucketProcessor:
             nonce = random.getrandbits(62)
             self.meta.update((version + 1, nonce, manifest.to_bytes()))
             if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
-                warm_state.keep(_query(), bucket, version + 1, nonce, operator)
+                warm_state.keep(query_id(), bucket, version + 1, nonce, operator)
         first = bucket == self.job.bucket_ids[0]  # as all buckets know the same of the streams, one tells it
         skipped = skipped_by_stream(self._relations, seen) if first else {}
         counts = account.numbers(operator)
@@ -167,6 +171,11 @@ class BucketProcessor:
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
             log.append(stream, rows.take(np.flatnonzero(operator.worth_keeping(alias, rows, complete_until))))
             log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
+
+    def _looked_after(
+        self, answers: Iterator[pa.RecordBatch], operator: Operator, manifest: Manifest
+    ) -> Iterator[pa.RecordBatch]:
+        return looked_after(answers, operator, partial(self._newest, manifest), self.job.tell_of_flood)
 
     def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
         """Results in frames of a size that Spark moves well; no more than one frame is held at a time."""
@@ -227,7 +236,7 @@ class BucketProcessor:
 
     def _warm(self, bucket: int, version: int, nonce: int) -> Operator | None:
         """The operator as the last batch left it, its static tables with it."""
-        return warm_state.fetch(_query(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
+        return warm_state.fetch(query_id(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
 
     def _rebuild(self, log: BucketLog) -> Operator:
         operator = self.job.make_operator()
@@ -296,9 +305,3 @@ def _watermark_us(timer_values: TimerValues) -> int:
     further; pack.watermark_delay_ms sets Spark's back by the same step."""
     ms = int(timer_values.getCurrentWatermarkInMs())
     return (ms + WATERMARK_STEP_MS) * 1000 if ms > 0 else BEGINNING_US
-
-
-def _query() -> str:
-    context = TaskContext.get()
-    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
-    return query or "batch"

@@ -15,6 +15,7 @@ from watersmeet.hosts.spark.exchange.clock_messages import SEEN, Seen
 from watersmeet.hosts.spark.exchange.pack import GUARD
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.hosts.spark.task import batch_number
 from watersmeet.hosts.spark.types import arrow_schema
 from watersmeet.model.time import FOREVER_US
 
@@ -37,12 +38,15 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
     (one,) = job.streams
     layout = job.layout(one)
     rows_in = skipped = 0
+    is_left_out = job.leaves_out(batch_number())
     told: list[bytes] = []
     left_out: list[bytes] = []
     for batch in batches:
         for packet in batch.to_pylist():
             rows_in += packet["rows_in"]
             match packet["input"]:
+                case _ if is_left_out:
+                    continue
                 case 0 if packet["bucket"] != GUARD and packet["primary"]:
                     for data in from_packet(packet["payload"]):
                         results = list(operator.push(one.alias, layout.rows(data)))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, bad_packet
@@ -20,6 +19,7 @@ from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.exchange.stream_end import END, ENDED, REACHED, end_to_bytes
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.task import batch_number, partition_number
 from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.conform import enter
 from watersmeet.io.event_times import SKIP, without_nulls
@@ -118,11 +118,6 @@ class Marks:
             yield batch.filter(is_row).drop_columns([END, REACHED])
 
 
-def partition_number() -> int:
-    context = TaskContext.get()
-    return context.partitionId() if context is not None else 0
-
-
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches in groups that make packets of a good size."""
     group: list[pa.RecordBatch] = []
@@ -159,6 +154,10 @@ def packets(
     """
     made: list[Packet] = []
     rows_in = sum(batch.num_rows for batch in group)
+    # Rows are counted once here: in the buckets there may be copies of one, or none.
+    guarded = (GUARD, 0, part, rows_in, True, job.fingerprint.encode())
+    if job.leaves_out(batch_number()):
+        return _as_batch([guarded])
     group = [without_nulls(stream_of(inputs[0]), batch) for batch in group]
     skipped = rows_in - sum(batch.num_rows for batch in group)
     for one, placing in zip(inputs, placings, strict=True):
@@ -181,9 +180,7 @@ def packets(
     if stream.late_to is not None and any(batch.num_rows for batch in group):
         bucket = job.bucket_ids[((part >> 32) + part) % len(job.bucket_ids)]
         made.append((bucket, MAYBE_LATE, part, 0, True, maybe_late_packet(stream, group)))
-    # Rows are counted once here: in the buckets there may be copies of one, or none.
-    made.append((GUARD, 0, part, rows_in, True, job.fingerprint.encode()))
-    return _as_batch(made)
+    return _as_batch([*made, guarded])
 
 
 def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: int | None, *, staged: bool) -> Seen:

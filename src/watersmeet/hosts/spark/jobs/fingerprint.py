@@ -14,6 +14,7 @@ ANOTHER = (
     "belongs to another query, or to the same one with other columns, buckets, or rates that spread its rows "
     "differently"
 )
+GUARDED = "this checkpoint"  # how the guard of a state begins what it says
 GO_BACK = "start the changed query with a new checkpoint, or go back to the query that wrote this one"
 OTHER_VERSION = "go on with the version of watersmeet that wrote it, or start anew with a new checkpoint"
 

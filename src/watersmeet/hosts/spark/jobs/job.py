@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import pyarrow as pa
 
+from watersmeet.errors import DataError
 from watersmeet.hosts.spark.jobs.buckets import balanced_ids
 from watersmeet.hosts.spark.jobs.fingerprint import fingerprint_of
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
+from watersmeet.hosts.spark.jobs.mailbox import Mailbox, log_only
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Operator
@@ -25,7 +27,21 @@ from watersmeet.plan.identity import expression_text
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.runtime.build import build_plan
 
+MOST_BYTES_OF_A_TASK = 2 << 30  # that Spark can hand to the driver
 ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds after their ends
+
+
+@dataclass(frozen=True)
+class AtStart:
+    """What is said of one start of a query, and is nothing of the query itself: the numbers of batches that are left
+    out, where floods are told, and whether answers go by way of the driver, a batch at a time."""
+
+    skipped: frozenset[int] = frozenset()
+    floods: Mailbox | None = None
+    by_driver: bool = False
+
+
+NO_WISHES = AtStart()
 
 
 @dataclass(frozen=True)
@@ -35,10 +51,11 @@ class SparkJob(ABC):
     plan: Plan
     tables: Mapping[str, bytes]
     buckets: int
+    start: AtStart = NO_WISHES
 
     def __getstate__(self) -> dict[str, object]:
         """What was worked out stays behind: it is worked out anew where it is needed."""
-        return {"plan": self.plan, "tables": self.tables, "buckets": self.buckets}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property
     def physical(self) -> PhysicalPlan:
@@ -137,6 +154,19 @@ class SparkJob(ABC):
 
     def table_schema(self, name: str) -> pa.Schema:
         return next(one.schema for one in relations_below(self.plan.root) if one.name == name)
+
+    def leaves_out(self, batch: int | None) -> bool:
+        """Whether nothing of a batch is to be answered; its rows are counted."""
+        return batch in self.start.skipped
+
+    def tell_of_flood(self, sentence: str, size: int) -> None:
+        """Whoever started the query, if there is a way; else the log of the task. `size`: of the answers, in bytes."""
+        if self.start.by_driver and size > MOST_BYTES_OF_A_TASK:
+            raise DataError(
+                f"{sentence}. They go by way of the driver, whose memory Spark would fill",
+                hint="write them to files, into which they go block by block",
+            )
+        (log_only if self.start.floods is None else self.start.floods.tell)(sentence)
 
     def check(self) -> None:
         """Refuse, before it starts, what could only fail in the buckets."""

@@ -13,6 +13,7 @@ from watersmeet.hosts.spark.exchange.pack import bad_packets, end_packets, gathe
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.reading.splits import NEWEST, Moments
+from watersmeet.hosts.spark.task import batch_number
 from watersmeet.io.event_times import without_nulls
 from watersmeet.io.formats import Format
 from watersmeet.model.arriving import stamped
@@ -64,8 +65,12 @@ def packed_rows(
     if moments.arrival_us is not None:
         batches = _arrived(batches, stream, moments.arrival_us)
     for place, group in enumerate(gathered(batches)):
-        limit_us, times = moments.limit_us, _times([without_nulls(stream, batch) for batch in group], inputs[0])
+        limit_us = moments.limit_us
         packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, lane=lane)
+        if job.leaves_out(batch_number()):
+            yield with_newest(packed, 0)  # a time of 1970 moves no watermark
+            continue
+        times = _times([without_nulls(stream, batch) for batch in group], inputs[0])
         usual = times if limit_us is None else times[times <= limit_us]
         # Spark would take the newest of all lanes for what a stream has reached, and refuse answers from slower ones.
         yield with_newest(packed, int(usual.max(initial=0)) if is_alone else 0)
