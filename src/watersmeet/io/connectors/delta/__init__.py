@@ -18,7 +18,7 @@ DELTA = Connector(
     name="delta",
     source=f"{_HERE}.source:delta_source",
     sink=f"{_HERE}.sink:delta_sink",
-    table=f"{_HERE}.table:delta_table",
+    table=f"{_HERE}.opening:delta_table",
     source_options=Options(("path", "start", "changes"), prefixes=_STORE, secret=_SECRET),
     sink_options=Options(
         ("path", "mode", "partition_by", "new_columns", "target_file_size", "commit_every", "compact_every", "keep"),

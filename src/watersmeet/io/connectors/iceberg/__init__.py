@@ -15,7 +15,7 @@ ICEBERG = Connector(
     name="iceberg",
     source=f"{_HERE}.source:iceberg_source",
     sink=f"{_HERE}.sink:iceberg_sink",
-    table=f"{_HERE}.table:iceberg_table",
+    table=f"{_HERE}.opening:iceberg_table",
     source_options=Options(("table", "catalog", "start"), prefixes=("catalog.",), secret=_SECRET),
     sink_options=Options(
         ("table", "catalog", "mode", "partition_by", "new_columns", "target_file_size", "commit_every", "keep"),
