@@ -24,9 +24,9 @@ import pyarrow as pa
 
 import watersmeet as wm
 from watersmeet.cli.own_process import preferring_latency
-from watersmeet.hosts.local.durable.outflow import Commits
-from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.settings import Settings
+from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 
 KEYS = 1_000
@@ -46,7 +46,7 @@ TICK_S = 0.0005  # how often the sender looks which rows are due
 class Load:
     """Sends rows of some streams in turn, a fixed number a second."""
 
-    def __init__(self, run: DurableRun, streams: str, rate: int, seconds: float) -> None:
+    def __init__(self, run: DurableExecution, streams: str, rate: int, seconds: float) -> None:
         self.run, self.streams, self.rate, self.rows = run, streams, rate, int(rate * seconds)
         rng = np.random.default_rng(1)
         self.keys = rng.integers(0, KEYS, self.rows)
@@ -103,7 +103,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
         session.stream(stream, schema={"id": "BIGINT", "k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
     plan = session.sql(sql).plan
     sink = {"sink": "parquet", "path": str(folder / "out")}
-    run = DurableRun(
+    run = DurableExecution(
         plan,
         folder / "checkpoint",
         lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
@@ -139,7 +139,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
     }
 
 
-def warm_up(run: DurableRun, streams: str) -> None:
+def warm_up(run: DurableExecution, streams: str) -> None:
     """Have kernels compiled and files opened before anything is timed."""
     at = time.time_ns() // 1_000 - 60_000_000
     for turn in range(50):

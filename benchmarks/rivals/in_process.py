@@ -17,9 +17,9 @@ import watersmeet as wm
 from benchmarks.latency import Load, warm_up
 from benchmarks.rivals.dialects import ours
 from benchmarks.rivals.load import Outcome, Query, Sending, outcome
-from watersmeet.hosts.local.durable.outflow import Commits
-from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.settings import Settings
+from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 
 
@@ -57,7 +57,7 @@ class Watch:
 class Awaited:
     """Takes the rows for a run; in the end the last is waited for."""
 
-    def __init__(self, run: DurableRun) -> None:
+    def __init__(self, run: DurableExecution) -> None:
         self.run = run
         self.last: Future[int] | None = None
 
@@ -82,7 +82,7 @@ def run(sending: Sending, folder: Path) -> Outcome:
         session.stream(stream, schema={"id": "BIGINT", "k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
     plan = session.sql(ours(query)).plan
     sink = {"sink": "parquet", "path": str(folder / "out")}
-    durable = DurableRun(
+    durable = DurableExecution(
         plan,
         folder / "checkpoint",
         lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),

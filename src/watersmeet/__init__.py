@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
     from watersmeet.hosts.local.async_run import AsyncRun
-    from watersmeet.hosts.local.durable.lasting_run import LastingRun
-    from watersmeet.hosts.local.live_run import Run
+    from watersmeet.hosts.local.durable.durable_run import DurableRun
+    from watersmeet.hosts.local.pushed_run import Run
     from watersmeet.hosts.spark.reading.file_stream import ParquetStream
     from watersmeet.io.connectors.registering import register_connector
     from watersmeet.model.stream_values import EventTime, Hints, RowPolicy
@@ -67,13 +67,13 @@ __all__ = [
     "CrossJoinWarning",
     "DamagedCheckpointWarning",
     "DataError",
+    "DurableRun",
     "EmptyTableWarning",
     "EventTime",
     "FloodWarning",
     "FutureRowsWarning",
     "HandoverWarning",
     "Hints",
-    "LastingRun",
     "LateRowsWarning",
     "MidnightWarning",
     "OldTableWarning",
@@ -121,17 +121,17 @@ def __getattr__(name: str) -> Any:
 
         return getattr(session, name)
     if name == "Run":
-        from watersmeet.hosts.local.live_run import Run
+        from watersmeet.hosts.local.pushed_run import Run
 
         return Run
     if name == "AsyncRun":
         from watersmeet.hosts.local.async_run import AsyncRun
 
         return AsyncRun
-    if name == "LastingRun":
-        from watersmeet.hosts.local.durable.lasting_run import LastingRun
+    if name == "DurableRun":
+        from watersmeet.hosts.local.durable.durable_run import DurableRun
 
-        return LastingRun
+        return DurableRun
     if name == "Outcome":
         from watersmeet.runtime.outcome import Outcome
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from watersmeet.advise import Advice
     from watersmeet.explain.explaining import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
-    from watersmeet.hosts.local.durable.lasting_run import LastingRun
-    from watersmeet.hosts.local.live_run import Run
+    from watersmeet.hosts.local.durable.durable_run import DurableRun
     from watersmeet.hosts.local.pushed_execution import OnLate
+    from watersmeet.hosts.local.pushed_run import Run
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
@@ -51,7 +51,7 @@ class Query:
         """has_values: whether the plan holds values that its text has only places for."""
         self.plan = plan
         self._has_values = has_values
-        self._live: weakref.ref[Run | LastingRun] | None = None
+        self._live: weakref.ref[Run | DurableRun] | None = None
         self.host = host or host_for(None, None)
         self._metrics: Metrics | None = None
 
@@ -291,7 +291,7 @@ class Query:
         available_now: bool = False,
         flush: bool = False,
         skip_batches: Collection[int] | None = None,
-    ) -> LastingRun: ...
+    ) -> DurableRun: ...
 
     def start(
         self,
@@ -309,7 +309,7 @@ class Query:
         available_now: bool = False,
         flush: bool = False,
         skip_batches: Collection[int] | None = None,
-    ) -> Run | LastingRun:
+    ) -> Run | DurableRun:
         """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
 
         Its streams are declared without data: `session.stream("b", schema=…, time="ts")`.
@@ -352,7 +352,7 @@ class Query:
             )
         execution = self.host.execution(self.plan)
         self._metrics = execution.metrics
-        from watersmeet.hosts.local.live_run import Run
+        from watersmeet.hosts.local.pushed_run import Run
 
         run = Run(
             execution,
@@ -365,8 +365,8 @@ class Query:
         self._live = weakref.ref(run)
         return run
 
-    def _lasting(self, asked: Lasting) -> LastingRun:
-        run: LastingRun = self.host.lasting(self.plan, asked)
+    def _lasting(self, asked: Lasting) -> DurableRun:
+        run: DurableRun = self.host.lasting(self.plan, asked)
         self._metrics = run.latest
         self._live = weakref.ref(run)
         return run

@@ -13,8 +13,8 @@ import pytest
 from tests.beside.rack import RACK, line, put
 from watersmeet.errors import DataError, WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.settings import Settings
+from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.folder_sink import FolderSink
 from watersmeet.runtime.declaring import open_to_go_on

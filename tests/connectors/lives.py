@@ -44,8 +44,8 @@ class Script:
 def live(script: Script, ends_at: str | None, after: int) -> None:
     """One life: over all that is there now, or until a point was passed so often."""
     from watersmeet.hosts.local.durable.jobs import LastingJobs
-    from watersmeet.hosts.local.durable.outflow import Commits
     from watersmeet.hosts.local.durable.settings import Settings
+    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.script import read_script
 

@@ -14,7 +14,7 @@ import pytest
 import watersmeet as wm
 from tests.connectors.shelf import put, written
 from tests.connectors.test_driving import _shelf, created  # noqa: F401
-from watersmeet.hosts.local.durable.intake import Intake
+from watersmeet.hosts.local.durable.input_queue import InputQueue
 from watersmeet.io.connectors.contract import Connector, PartitionedSource, SourceBatch, Split
 from watersmeet.io.connectors.readers import reader_of
 
@@ -91,8 +91,10 @@ def test_a_lane_that_has_ended_holds_nobody() -> None:
     assert len(order) == 502
 
 
-def intake(has_more: Mapping[str, bool], drifts_us: Mapping[str, int], idle: frozenset[str] = frozenset()) -> Intake:
-    made = Intake(dict.fromkeys(has_more), drifts_us=drifts_us, is_idle=idle.__contains__)  # type: ignore[arg-type]
+def input_queue(
+    has_more: Mapping[str, bool], drifts_us: Mapping[str, int], idle: frozenset[str] = frozenset()
+) -> InputQueue:
+    made = InputQueue(dict.fromkeys(has_more), drifts_us=drifts_us, is_idle=idle.__contains__)  # type: ignore[arg-type]
     for name, more in has_more.items():
         made._lines[name].has_more = more
     return made
@@ -106,7 +108,7 @@ def intake(has_more: Mapping[str, bool], drifts_us: Mapping[str, int], idle: fro
 def test_a_stream_waits_for_one_that_is_behind_and_has_rows(
     b_has_more: bool, idle: tuple[str, ...], held: set[str]
 ) -> None:
-    one = intake({"a": True, "b": b_has_more}, {"a": 10 * MINUTE}, frozenset(idle))
+    one = input_queue({"a": True, "b": b_has_more}, {"a": 10 * MINUTE}, frozenset(idle))
     newest = {"a": 30 * MINUTE, "b": 5 * MINUTE}
     assert one._too_far(newest.__getitem__) == held
     assert one._too_far({"a": 15 * MINUTE, "b": 5 * MINUTE}.__getitem__) == set()

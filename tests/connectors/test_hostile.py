@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.hosts.local.durable.intake import Intake
+from watersmeet.hosts.local.durable.input_queue import InputQueue
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.contract import (
     Connector,
@@ -219,7 +219,7 @@ def test_a_reader_that_cannot_close_has_lost_nothing_and_says_nothing(monkeypatc
     monkeypatch.setattr("threading.excepthook", unheard.append)
     reader = Waiting(poll=None)
     monkeypatch.setattr(reader, "close", lambda: 1 / 0)
-    intake = Intake({"s": reader})
+    intake = InputQueue({"s": reader})
     intake.start()
     intake.close(RuntimeError("the run has ended"))
     assert unheard == []

@@ -44,9 +44,9 @@ def kept_in(place: Place, folder: Path, sql: str, read: tuple[str, ...], count: 
 def live(kept: Kept, dies_at: int | None) -> None:
     """One life, to the end of all rows or of so many steps of the database."""
     import watersmeet as wm
-    from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import DurableRun
+    from watersmeet.hosts.local.durable.durable_execution import DurableExecution
     from watersmeet.hosts.local.durable.settings import Settings
+    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.model.catalog import Stream
     from watersmeet.plan.nodes import relations_below
@@ -59,7 +59,7 @@ def live(kept: Kept, dies_at: int | None) -> None:
         session.stream(name, str(case.folder / name), time="ts", lateness=case.lateness)
     plan = session.sql(case.sql).plan
     streams = {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
-    run = DurableRun(
+    run = DurableExecution(
         plan,
         case.folder / "checkpoint",
         lambda run, start: kept.place.sink(

@@ -18,7 +18,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import OldTableWarning, OptionError, UnsupportedError
-from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.numbered_sinks import NoSink
@@ -102,17 +102,19 @@ def lived(folder: Path, path: Path, offers: int, at: random.Random) -> tuple[dic
     return told, killed
 
 
-def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[DurableRun, dict[int, list[Any]]]:
+def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[DurableExecution, dict[int, list[Any]]]:
     told: dict[int, list[Any]] = {}
     settings = Settings(snapshot_s=snapshot_s, sync=False)
-    run = DurableRun(plan_of(path, THREE), folder, lambda name, start: NoSink(), {}, settings, tell=lambda what: None)
+    run = DurableExecution(
+        plan_of(path, THREE), folder, lambda name, start: NoSink(), {}, settings, tell=lambda what: None
+    )
     run.outputs.on_answers = lambda number, batches: told.setdefault(number, []).extend(
         row for batch in batches for row in batch.to_pylist()
     )
     return run, told
 
 
-def answered(run: DurableRun, stream: str, rows: pa.Table) -> int:
+def answered(run: DurableExecution, stream: str, rows: pa.Table) -> int:
     number, until = run.push(stream, rows), time.monotonic() + 20
     while run.progress.given < number and time.monotonic() < until:
         time.sleep(0.01)
@@ -160,9 +162,9 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
             for row in batch.to_pylist():
                 present[row["word"], row["n"]] += 1 if row["_op"] == "+" else -1
 
-    def life() -> DurableRun:
+    def life() -> DurableExecution:
         plan = read_script(script, opener=open_in_process, pushed=True)[0].plan
-        run = DurableRun(
+        run = DurableExecution(
             plan, tmp_path / "run", lambda name, start: NoSink(), {}, Settings(sync=False), tell=told.append
         )
         run.outputs.on_answers = note

@@ -86,9 +86,9 @@ def write_files(case: Case, count: int, files: int = 4) -> None:
 
 def made_run(case: Case) -> Any:
     import watersmeet as wm
-    from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import DurableRun
+    from watersmeet.hosts.local.durable.durable_execution import DurableExecution
     from watersmeet.hosts.local.durable.settings import Settings
+    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
@@ -110,7 +110,7 @@ def made_run(case: Case) -> Any:
         available_now=not case.pushed,
         sync=False,  # a process that dies loses nothing that the system has
     )
-    return DurableRun(
+    return DurableExecution(
         plan,
         case.folder / "checkpoint",
         lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),

@@ -8,7 +8,7 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.hosts.local.durable.sink_writer import Commits, SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink
 
 LONG_S = 20.0
@@ -32,8 +32,8 @@ class Noting(NumberedSink):
         self.came.set()
 
 
-def flowing(sink: Noting, commits: Commits, befores: list[int] | None = None) -> Outflow:
-    return Outflow(sink, commits, lambda error: None, ([] if befores is None else befores).append)
+def flowing(sink: Noting, commits: Commits, befores: list[int] | None = None) -> SinkWriter:
+    return SinkWriter(sink, commits, lambda error: None, ([] if befores is None else befores).append)
 
 
 @pytest.mark.parametrize("answers", [[ROWS], [NONE, ROWS], [ROWS, NONE, NONE]])

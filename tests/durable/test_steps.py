@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, together
-from watersmeet.hosts.local.durable.notes import Note
+from watersmeet.hosts.local.durable.push_notes import Note
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

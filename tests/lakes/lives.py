@@ -76,10 +76,10 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     """One life: to the end of all rows, or until a point was passed so often."""
     os.environ.update(case.environment)
     import watersmeet as wm
+    from watersmeet.hosts.local.durable.durable_execution import DurableExecution
     from watersmeet.hosts.local.durable.mirror import local_folder
-    from watersmeet.hosts.local.durable.outflow import Commits
-    from watersmeet.hosts.local.durable.run import DurableRun
     from watersmeet.hosts.local.durable.settings import Settings
+    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
@@ -91,7 +91,7 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     plan = session.sql(SQL).plan
     streams: dict[str, Any] = {one.name: one for one in relations_below(plan.root)}
     settings = Settings(batch_rows=64, snapshot_s=0.05, commits=Commits(every_s=0.02), available_now=True, sync=False)
-    run = DurableRun(
+    run = DurableExecution(
         plan,
         local_folder(case.checkpoint),
         lambda run, start: numbered_sink("out", case.sink, plan.output_schema, run, start=start),

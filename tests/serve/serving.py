@@ -18,8 +18,8 @@ import httpx
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.settings import Settings
+from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.script import read_script
 from watersmeet.serve.limits import Limits

@@ -148,7 +148,7 @@ def run(
             if engine is Engine.local and checkpoint is not None:
                 intervals = (gather, commit_every, save_every)
                 skipped = tuple(skip_batch or ())
-                _run_lasting(text, checkpoint, batch_rows, intervals, available_now, flush, final, view, skipped)
+                _run_durable(text, checkpoint, batch_rows, intervals, available_now, flush, final, view, skipped)
             elif engine is Engine.local:
                 _check_without_checkpoint(context)
                 _run_in_process(text, batch_rows, final, view)
@@ -213,7 +213,7 @@ def _check_without_checkpoint(context: typer.Context) -> None:
             _fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
 
 
-def _run_lasting(
+def _run_durable(
     text: str,
     checkpoint: str,
     batch_rows: int,
@@ -238,18 +238,18 @@ def _run_lasting(
             BAD_INPUT,
         )
     with phase("reading the script"):
-        from watersmeet.cli.run_lasting import run_lasting
+        from watersmeet.cli.run_durable import run_durable
 
         settings = _lasting_settings(batch_rows, intervals, available_now, flush)
-    if run_lasting(text, checkpoint, settings, view, skipped):
+    if run_durable(text, checkpoint, settings, view, skipped):
         raise typer.Exit(INTERRUPTED)
 
 
 def _lasting_settings(
     batch_rows: int, intervals: tuple[str | None, str | None, str | None], available_now: bool, flush: bool
 ) -> Settings:
-    from watersmeet.hosts.local.durable.outflow import Commits
     from watersmeet.hosts.local.durable.settings import Settings
+    from watersmeet.hosts.local.durable.sink_writer import Commits
 
     gather, commit_every, save_every = map(_seconds, ("--gather", "--commit-every", "--save-every"), intervals)
     commits = Commits() if commit_every is None else Commits(every_s=commit_every)

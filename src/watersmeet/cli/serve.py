@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from watersmeet.cli.own_process import preferring_latency
-from watersmeet.cli.run_lasting import summary, tell_of_progress, tell_of_restart
+from watersmeet.cli.run_durable import summary, tell_of_progress, tell_of_restart
 from watersmeet.cli.voice import voice
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained

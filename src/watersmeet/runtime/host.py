@@ -63,7 +63,7 @@ class Host(Protocol):
         ...
 
     def lasting(self, plan: Plan, asked: Lasting) -> Any:
-        """A run that goes on from start to start, begun (hosts/local/durable/lasting_run)."""
+        """A run that goes on from start to start, begun (hosts/local/durable/durable_run)."""
         ...
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:

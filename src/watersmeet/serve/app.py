@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.hosts.local.durable.notes import Note
+from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.serve.bodies import Bodies
 from watersmeet.serve.decoding import ARROW, JSON, decoded

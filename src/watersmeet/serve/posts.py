@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.hosts.local.durable.notes import Note
-from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.serve.http_error import HttpError, busy
 from watersmeet.serve.limits import Limits
 
@@ -36,7 +36,7 @@ class _Entered:
 class Posts:
     """Used on the event loop: what stands here between two `await`s is done at once."""
 
-    def __init__(self, runs: Mapping[str, DurableRun], limits: Limits) -> None:
+    def __init__(self, runs: Mapping[str, DurableExecution], limits: Limits) -> None:
         self._runs = runs
         self._limits = limits
         self._under_way: dict[_Known, _Entered] = {}
@@ -70,7 +70,7 @@ class Posts:
         }
 
     async def _entered(
-        self, stream: str, runs: Mapping[str, DurableRun], rows: pa.RecordBatch, note: Note | None
+        self, stream: str, runs: Mapping[str, DurableExecution], rows: pa.RecordBatch, note: Note | None
     ) -> tuple[_Entered, bool]:
         """What was put into the queries, and whether it was just now."""
         await self._room(runs, rows.num_rows)
@@ -91,7 +91,7 @@ class Posts:
             all_logged.add_done_callback(lambda _: self._under_way.pop(key))
         return entered, True
 
-    async def _room(self, runs: Mapping[str, DurableRun], rows: int) -> None:
+    async def _room(self, runs: Mapping[str, DurableExecution], rows: int) -> None:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._limits.room_s
         try:
@@ -114,7 +114,7 @@ class Posts:
         _check_digest(note, entered.note.digest)
         return entered
 
-    def _known(self, stream: str, runs: Mapping[str, DurableRun], note: Note) -> dict[str, int | None]:
+    def _known(self, stream: str, runs: Mapping[str, DurableExecution], note: Note) -> dict[str, int | None]:
         """The queries that have these rows, with their batches."""
         found = {name: run.notes.find(stream, note) for name, run in runs.items()}
         taken = {name: one for name, one in found.items() if one is not None}

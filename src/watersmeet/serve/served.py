@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError
 from watersmeet.explain.explaining import explained
-from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.catalog import Stream
@@ -148,7 +148,7 @@ class ServedQuery:
 
 
 class ServedStream:
-    def __init__(self, stream: Stream, queries: Sequence[ServedQuery], runs: Mapping[str, DurableRun]) -> None:
+    def __init__(self, stream: Stream, queries: Sequence[ServedQuery], runs: Mapping[str, DurableExecution]) -> None:
         """runs: those that rows can be posted to, by query; none where one may only look."""
         self.stream = stream
         self.name = stream.name
@@ -229,7 +229,7 @@ class Served:
         watched: Mapping[str, Watched],
         limits: Limits,
         host: Host,
-        runs: Mapping[str, DurableRun] | None = None,
+        runs: Mapping[str, DurableExecution] | None = None,
     ) -> None:
         self.runs = dict(runs or {})
         self.queries = {job.name: ServedQuery(job, watched[job.name], host, limits) for job in jobs}
@@ -240,7 +240,7 @@ class Served:
         }
 
     @classmethod
-    def posted(cls, jobs: Sequence[Job], runs: Mapping[str, DurableRun], limits: Limits) -> Served:
+    def posted(cls, jobs: Sequence[Job], runs: Mapping[str, DurableExecution], limits: Limits) -> Served:
         """All of it: to look at, and to post to."""
         watched = {name: WatchedDurable(run) for name, run in runs.items()}
         return cls(jobs, watched, limits, LocalHost(), runs)

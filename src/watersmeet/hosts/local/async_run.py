@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.live_run import OnAnswer, Run
+from watersmeet.hosts.local.pushed_run import OnAnswer, Run
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
-    from watersmeet.hosts.local.durable.lasting_run import LastingRun
+    from watersmeet.hosts.local.durable.durable_run import DurableRun
     from watersmeet.hosts.local.pushed_execution import PushedExecution
     from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
@@ -74,7 +74,7 @@ class LocalHost:
 
         return PushedExecution(plan)
 
-    def lasting(self, plan: Plan, asked: Lasting) -> LastingRun:
+    def lasting(self, plan: Plan, asked: Lasting) -> DurableRun:
         from watersmeet.hosts.local.durable.starting import started
 
         return started(plan, asked)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError, RunError, SourceError
+from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.hosts.local.pushed_rows import PushedRows
-from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.event_times import without_nulls
 from watersmeet.operators.contract import Results, Rows

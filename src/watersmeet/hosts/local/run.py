@@ -11,10 +11,10 @@ from time import perf_counter
 
 import pyarrow as pa
 
+from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.hosts.local.feeds import Feed, Feeds
 from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
-from watersmeet.hosts.local.recorded_run import archiving
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of

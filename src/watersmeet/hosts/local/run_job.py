@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.recorded_run import archiving
+from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.io.sinks import sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Ready, Step, as_one, mergeable, together_bad
-from watersmeet.hosts.local.durable.intake import Arrived
+from watersmeet.hosts.local.durable.input_queue import Arrived
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.event_times import without_nulls

@@ -8,12 +8,12 @@ from math import inf
 from threading import Event, Lock
 from time import monotonic
 
+from watersmeet.hosts.local.durable.batch_clock import BatchClock
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.parts import LeftInTheMiddle, cut
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
-from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.operators.answers import Answer

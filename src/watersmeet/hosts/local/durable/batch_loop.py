@@ -7,14 +7,14 @@ from time import monotonic
 
 from watersmeet.errors import FloodWarning
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes
-from watersmeet.hosts.local.durable.intake import Arrived, Intake
+from watersmeet.hosts.local.durable.input_queue import Arrived, InputQueue
 from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
 
 
 class BatchLoop:
-    def __init__(self, parts: RunParts, intake: Intake, saver: Saver) -> None:
+    def __init__(self, parts: RunParts, intake: InputQueue, saver: Saver) -> None:
         self.error: BaseException | None = None  # what ended it, if something went wrong
         self.stop = parts.answering.stop
         self._parts, self._intake, self._saver = parts, intake, saver

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.durable.notes import Note, Notes
+from watersmeet.hosts.local.durable.push_notes import Note, Notes
 from watersmeet.io.connectors.contract import Range
 from watersmeet.operators.contract import Rows
 

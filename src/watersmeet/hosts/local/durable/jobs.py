@@ -9,8 +9,8 @@ from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.committed import committed_by
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
-from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
@@ -38,7 +38,7 @@ class LastingJobs:
     ) -> None:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
-        self.runs: dict[str, DurableRun] = {}
+        self.runs: dict[str, DurableExecution] = {}
         try:
             for job, folder in zip(jobs, _folders(checkpoint, jobs), strict=True):
                 own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
@@ -49,7 +49,7 @@ class LastingJobs:
             raise
 
     def start(self) -> None:
-        started: list[DurableRun] = []
+        started: list[DurableExecution] = []
         try:
             for run in self.runs.values():
                 run.start()
@@ -88,7 +88,7 @@ class LastingJobs:
         self.wait()
 
 
-def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) -> DurableRun:
+def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) -> DurableExecution:
     check_lasting(job.plan)
     streams = streams_of(job.plan)
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
@@ -111,7 +111,7 @@ def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) 
         note_replaced(folder, job.sink)
         return made
 
-    return DurableRun(job.plan, folder, sink, readers, settings, tell=tell)
+    return DurableExecution(job.plan, folder, sink, readers, settings, tell=tell)
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.durable.outflow import Commits, Outflow
 from watersmeet.hosts.local.durable.progress import Progress
-from watersmeet.hosts.local.durable.side_flows import SideFlows
+from watersmeet.hosts.local.durable.side_outputs import SideOutputs
+from watersmeet.hosts.local.durable.sink_writer import Commits, SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.answers import Answer, as_batches
 
@@ -17,13 +17,13 @@ OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
 
 class Outputs:
-    def __init__(self, sink: NumberedSink, sides: SideFlows, progress: Progress) -> None:
+    def __init__(self, sink: NumberedSink, sides: SideOutputs, progress: Progress) -> None:
         self.on_answers: OnAnswers | None = None
         self.sides = sides
         self._sink, self._progress = sink, progress
         # Asked once: what it has of later batches, if this life has not given it, is another start's.
         self._there = sink.committed()
-        self._writer: Outflow | None = None
+        self._writer: SinkWriter | None = None
 
     def committed(self) -> int:
         """The last batch of which a sink had something when this life began."""
@@ -36,7 +36,7 @@ class Outputs:
 
     def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
         """before: is called with the number of a batch before the answers up to it are committed."""
-        self._writer = Outflow(self._sink, commits, on_error, before)
+        self._writer = SinkWriter(self._sink, commits, on_error, before)
         self.sides.start(commits, on_error, before)
 
     def give(self, answers: list[Answer]) -> None:

@@ -9,17 +9,17 @@ from pathlib import Path
 from watersmeet.hosts.local.durable import starts
 from watersmeet.hosts.local.durable.admission import Admission
 from watersmeet.hosts.local.durable.answering import Answering, Give
+from watersmeet.hosts.local.durable.batch_clock import BatchClock
 from watersmeet.hosts.local.durable.batches import BatchRecord
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
-from watersmeet.hosts.local.durable.notes import Notes
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.hosts.local.durable.push_notes import Notes
 from watersmeet.hosts.local.durable.readers import Readers
 from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.side_flows import SideFlows
+from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.unanswered import Unanswered
-from watersmeet.hosts.local.durable.wall import BatchClock
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.plan.nodes import Plan
@@ -63,7 +63,7 @@ def open_parts(
         loads = TableLoads(checkpoint.path, checkpoint.run, execution, tell, kept)
         start = starts.begun(checkpoint.path)
         sink = make_sink(checkpoint.run, start)
-        sides = SideFlows(execution.clock.side, checkpoint.run, checkpoint.path, start, tell)
+        sides = SideOutputs(execution.clock.side, checkpoint.run, checkpoint.path, start, tell)
         starts.opened(checkpoint.path, start, [sink, *sides.sinks])
         outputs = Outputs(sink, sides, progress)
     except BaseException:

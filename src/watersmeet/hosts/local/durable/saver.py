@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from time import monotonic
 
-from watersmeet.hosts.local.durable.beside import Beside
+from watersmeet.hosts.local.durable.background import Background
 from watersmeet.hosts.local.durable.copies import Copies
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.snapshots import Snapshot
@@ -25,7 +25,7 @@ class Saver:
         self._copies = Copies()
         self._fetching = False  # memory for the next copy, before it is made
         self._saving: Future[None] | None = None
-        self._thread = Beside("watersmeet saves")
+        self._thread = Background("watersmeet saves")
         self.longest_pause_s = 0.0
 
     def due_in_s(self) -> float | None:

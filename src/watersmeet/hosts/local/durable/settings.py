@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from watersmeet.hosts.local.durable.outflow import Commits
+from watersmeet.hosts.local.durable.sink_writer import Commits
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import RunError, SkippedRowsWarning
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
-from watersmeet.hosts.local.durable.intake import rows_in
+from watersmeet.hosts.local.durable.input_queue import rows_in
 from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.io.connectors.databases.netting import COUNT, by_row, netted

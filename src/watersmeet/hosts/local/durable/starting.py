@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError
 from watersmeet.hosts.local.durable.committed import committed_by
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.durable_run import DurableRun
 from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
-from watersmeet.hosts.local.durable.lasting_run import LastingRun
 from watersmeet.hosts.local.durable.mirror import local_folder
-from watersmeet.hosts.local.durable.outflow import Commits
 from watersmeet.hosts.local.durable.outputs import OnAnswers
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
-from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.durable.settings import Settings
+from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.guarded import check_derived
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
@@ -34,7 +34,7 @@ from watersmeet.runtime.lasting import Lasting, OnAnswer
 MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
 
-def started(plan: Plan, asked: Lasting) -> LastingRun:
+def started(plan: Plan, asked: Lasting) -> DurableRun:
     check_lasting(plan)
     streams = streams_of(plan)
     pushed = [name for name, one in streams.items() if one.source is None]
@@ -51,7 +51,7 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     def sink(name: str, start: Start) -> NumberedSink:
         return _sink(plan, asked, kept, name, start, folder)
 
-    run = DurableRun(plan, folder, sink, readers, settings_of(asked))
+    run = DurableExecution(plan, folder, sink, readers, settings_of(asked))
     run.execution.on_late = asked.on_late
     on_answer = asked.on_answer
     if kept is not None:
@@ -63,11 +63,11 @@ def started(plan: Plan, asked: Lasting) -> LastingRun:
     if kept is not None:
         kept.bound()
     _running[run] = kept
-    return LastingRun(run, kept, asked.timeout_s)
+    return DurableRun(run, kept, asked.timeout_s)
 
 
 # What runs when the program ends without a word is stopped, so that the next start need not repeat it.
-_running: WeakKeyDictionary[DurableRun, KeptAnswers | None] = WeakKeyDictionary()
+_running: WeakKeyDictionary[DurableExecution, KeptAnswers | None] = WeakKeyDictionary()
 
 
 @atexit.register
@@ -81,7 +81,7 @@ def _stop_all() -> None:
             run.wait(MOST_S_AT_EXIT)
 
 
-def _behind(run: DurableRun, give: OnAnswers) -> OnAnswers:
+def _behind(run: DurableExecution, give: OnAnswers) -> OnAnswers:
     """What was given for good in a life before is not given again, also if its batch has to be repeated."""
 
     def given(number: int, batches: Sequence[pa.RecordBatch]) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.intake import rows_in
+from watersmeet.hosts.local.durable.input_queue import rows_in
 from watersmeet.runtime.clock import QueryClock
 
 

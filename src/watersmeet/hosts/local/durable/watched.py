@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.durable.run import DurableRun
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.runtime.watched import Failure, OnAnswers, State
 
 
 class WatchedDurable:
-    def __init__(self, run: DurableRun) -> None:
+    def __init__(self, run: DurableExecution) -> None:
         self._run = run
         self.present_is_known = True
         self.rows_missing: str | None = None

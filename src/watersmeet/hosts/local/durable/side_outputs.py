@@ -12,7 +12,7 @@ from pathlib import Path
 
 from watersmeet.hosts.local.durable.committed import committed_by
 from watersmeet.hosts.local.durable.noted import note, noted
-from watersmeet.hosts.local.durable.outflow import Commits, Outflow
+from watersmeet.hosts.local.durable.sink_writer import Commits, SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
@@ -20,13 +20,13 @@ from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.side_output import SideOutput
 
 
-class SideFlows:
+class SideOutputs:
     def __init__(self, output: SideOutput, run: str, folder: Path, start: Start, tell: Tell = warn) -> None:
         """run: the name of the run; folder: its checkpoint, where it is noted which sinks it has had."""
         self._output = output
         self.last_with_rows = dict(committed_by(folder).sides)  # the last batch that brought something, by sink
         self._sinks: dict[str, NumberedSink] = {}
-        self._flows: dict[str, Outflow] = {}
+        self._flows: dict[str, SinkWriter] = {}
         had = set(noted(folder).get("sides", []))
         try:
             for name, sink in output.sinks.items():
@@ -48,7 +48,7 @@ class SideFlows:
             raise
 
     def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
-        self._flows = {name: Outflow(sink, commits, on_error, before) for name, sink in self._sinks.items()}
+        self._flows = {name: SinkWriter(sink, commits, on_error, before) for name, sink in self._sinks.items()}
 
     @property
     def sinks(self) -> Collection[NumberedSink]:

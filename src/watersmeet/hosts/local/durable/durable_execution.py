@@ -21,9 +21,9 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.intake import PIECE_ROWS, Arrived, Intake
-from watersmeet.hosts.local.durable.notes import Note
+from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, Arrived, InputQueue
 from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
+from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
@@ -38,7 +38,7 @@ from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 
 
-class DurableRun:
+class DurableExecution:
     """Runs in threads of its own from `start` on. Rows come from readers, or from `push`, which returns when they are
     on the disk."""
 
@@ -67,10 +67,10 @@ class DurableRun:
         self._ended = Event()
         self._thread = Thread(target=self._work, name="watersmeet runs", daemon=True)
 
-    def _make_intake(self) -> Intake:
+    def _make_intake(self) -> InputQueue:
         clocks = {name: clock for name, clock in self.execution.clock.clocks.items() if name in self._parts.readers.of}
         drifts_us = {name: clock.stream.arrival.max_drift_us for name, clock in clocks.items()}
-        return Intake(
+        return InputQueue(
             self._parts.readers.of,
             piece_rows=min(PIECE_ROWS, self.settings.batch_rows),
             drifts_us={name: drift_us for name, drift_us in drifts_us.items() if drift_us is not None},

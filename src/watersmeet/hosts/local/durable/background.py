@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 
-class Beside:
+class Background:
     """A thread that no program waits for when it ends; those of `concurrent.futures` are waited for, for ever if what
     they do waits for somebody who has gone."""
 

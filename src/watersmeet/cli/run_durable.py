@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
-from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from watersmeet.cli.view import Page
 
 
-def run_lasting(
+def run_durable(
     text: str, checkpoint: str, settings: Settings, view: str | None = None, skipped: Sequence[str] = ()
 ) -> bool:
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
@@ -96,13 +96,15 @@ def tell_of_progress(progress: Progress, lasting: LastingJobs) -> None:
     )
 
 
-def tell_of_restart(name: str, run: DurableRun) -> None:
+def tell_of_restart(name: str, run: DurableExecution) -> None:
     if run.progress.first > 0:
         again = f", {run.progress.repeated:,} of them repeated" if run.progress.repeated else ""
         voice().remark(f"{name} goes on after {counted(run.progress.first, 'batch', 'batches')}{again}")
 
 
-def summary(name: str, how: str, run: DurableRun, seconds: float, settings: Settings, *, is_kept: bool = True) -> str:
+def summary(
+    name: str, how: str, run: DurableExecution, seconds: float, settings: Settings, *, is_kept: bool = True
+) -> str:
     """is_kept: whether the checkpoint is there for a next start."""
     metrics: Metrics = run.execution.metrics
     on = f"; the next start goes on from {run.folder}" if is_kept else ""

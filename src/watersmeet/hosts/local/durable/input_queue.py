@@ -46,7 +46,7 @@ class _Line:
     since_s: float = field(default_factory=monotonic)  # when the line became empty
 
 
-class Intake:
+class InputQueue:
     def __init__(
         self,
         readers: Mapping[str, Reader],

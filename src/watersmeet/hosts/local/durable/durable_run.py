@@ -13,13 +13,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers, NotTaken
-from watersmeet.hosts.local.durable.run import DurableRun
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.runtime.metrics import Metrics
 
 
-class LastingRun:
+class DurableRun:
     """A query that goes on from life to life of its process. `query.start(checkpoint="dir")` makes one.
 
     Streams with files are read by threads of their own; rows of others are pushed, and a push returns when its rows are
@@ -42,7 +42,7 @@ class LastingRun:
     [{'id': 2}]
     """
 
-    def __init__(self, run: DurableRun, kept: KeptAnswers | None, timeout_s: float | None) -> None:
+    def __init__(self, run: DurableExecution, kept: KeptAnswers | None, timeout_s: float | None) -> None:
         """kept: where answers wait, unless they go elsewhere."""
         self._run, self._kept, self._timeout_s = run, kept, timeout_s
         self._is_told = False  # whether somebody was told what ended it
@@ -217,7 +217,7 @@ class LastingRun:
         return self._run.progress.repeated
 
     def __repr__(self) -> str:
-        return f"<LastingRun over {self._streams}: {self._state}, {self.batches:,} batches in {self.checkpoint}>"
+        return f"<DurableRun over {self._streams}: {self._state}, {self.batches:,} batches in {self.checkpoint}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: how far the run is."""
@@ -226,7 +226,7 @@ class LastingRun:
         told = self.metrics()
         shown = ["rows_in", "results", "waiting_answers", "late_rows", "window_rows", "held_back_by"]
         cells = [["batches", f"{self.batches}"], *([name, str(told[name])] for name in shown)]
-        return f"<p><b>LastingRun</b> over {escape(self._streams)}: {self._state}</p>" + html_table(["", ""], cells)
+        return f"<p><b>DurableRun</b> over {escape(self._streams)}: {self._state}</p>" + html_table(["", ""], cells)
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 

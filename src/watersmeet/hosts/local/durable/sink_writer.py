@@ -31,7 +31,7 @@ class Commits:
     most_waiting: int = 1 << 20
 
 
-class Outflow:
+class SinkWriter:
     def __init__(
         self,
         sink: NumberedSink,
