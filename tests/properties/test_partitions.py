@@ -3,8 +3,11 @@ kind of operator; where it does not divide, one part holds it, and a sentence sa
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterator
+from importlib import import_module
 from inspect import isabstract
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,10 +20,14 @@ from tests.properties import continuous_strategies, strategies
 from tests.properties.outer_strategies import OuterCase, outer_cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.properties.test_outer_joins import planned
+from tests.properties.version_strategies import version_cases
 from tests.relays import Relay, counts
-from tests.runners import bound_plan
-from tests.states import BATCHES, KINDS, SAVED_AFTER, relay_for, relay_of
+from tests.runners import Source, bound_plan
+from tests.states import BATCHES, KINDS, SAVED_AFTER, relay_for, relay_of, stream_of
 from watersmeet.errors import DataError, UnsupportedError
+from watersmeet.model.versions import Versions
+from watersmeet.operators import continuous
+from watersmeet.operators.continuous.node import Divides, Node
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.repartition import merge
 
@@ -28,6 +35,7 @@ few = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PA
 # Beside the kinds of operators, queries by one key that make them hold something else.
 PAIR = "SELECT a.id, b.id AS other, a.s, b.w"
 NEAR = "ABS(b.ts - a.ts) <= 5 SECONDS"
+CHANGED = "(SELECT ISTREAM k, COUNT(*) AS c FROM a [RANGE 5 SECONDS] GROUP BY k) j"
 BY_KEY = {
     "rows counted by key": f"{PAIR} FROM a [PARTITION BY k ROWS 3], b [PARTITION BY s, k ROWS 2] WHERE a.k = b.k",
     "join by text": f"{PAIR} FROM a, b WHERE a.s = b.s WINDOW = 9 SECONDS",
@@ -60,6 +68,10 @@ BY_KEY = {
     "GROUP BY j.k",
     "a view and changes": "SELECT v.k, v.n, j.c FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
     "(SELECT ISTREAM k, COUNT(*) AS c FROM a [RANGE 5 SECONDS] GROUP BY k) j [RANGE 3 SECONDS] WHERE v.k = j.k",
+    "left join of what changed": f"SELECT j.k, j.c, b.id AS o FROM {CHANGED} LEFT JOIN b ON j.k = b.k AND ABS(b.ts - "
+    "j._ts) <= 2 SECONDS",
+    "as of what changed": f"SELECT j.k, j.c, b.id AS o FROM {CHANGED} ASOF LEFT JOIN b ON j.k = b.k AND b.ts <= j._ts",
+    "versions that tell the key": "SELECT a.id, b.k, b.w FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k",
     "over time by key": "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS 3 PRECEDING) AS v FROM a",
 }
 # Rows of these that had died and were not yet cleared away are left behind.
@@ -148,12 +160,46 @@ def test_two_parts_that_both_hold_what_does_not_divide_are_not_merged() -> None:
         merge(partitioned.states(operators))
 
 
+def test_versions_must_tell_all_columns_of_their_key() -> None:
+    """What is not read of them is not held either."""
+    sources = [Source("a", stream_of(0)), Source("b", stream_of(1), versions=Versions(("k", "s")))]
+    joined = "FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k AND a.s = b.s"
+    told = Relay(bound_plan(f"SELECT a.id, b.k, b.s, b.w {joined}", sources), sources)
+    assert Partitioned(told).undivided is None
+    goes_on_in_parts(told, [1, 2, 3, 1])
+    untold = Relay(bound_plan(f"SELECT a.id, b.k, b.w {joined}", sources), sources)
+    assert Partitioned(untold).undivided == UNDIVIDED["versions of a table"]
+
+
 # ---- no operator is forgotten ---------------------------------------------------------------------------------------
 
 
 def test_every_operator_is_among_the_kinds() -> None:
     met = {type(one) for kind in KINDS for one in _inside(relay_of(kind).fresh())}
     assert {one for one in _operators(Operator) if one not in met} == set()
+
+
+# Operators below a changing answer whose state does not divide: those that compare all rows with each other, and OVER
+# by event time, which holds what came of rows that are gone.
+TOGETHER = {"TopKOperator", "Snapshots", "OverStream"}
+
+
+def test_every_operator_below_a_changing_answer_divides_or_is_known_not_to() -> None:
+    found = {one for module in _modules() for one in vars(module).values() if _is_node(one)}
+    assert {one.__name__ for one in found if not issubclass(one, Divides)} == TOGETHER
+    held = [_inside(relay_named(kind).fresh()) for kind in ALL if kind not in UNDIVIDED]
+    assert {one for one in found if issubclass(one, Divides)} <= {type(one) for inside in held for one in inside}
+
+
+def _modules() -> Iterator[ModuleType]:
+    for one in pkgutil.walk_packages(continuous.__path__, f"{continuous.__name__}."):
+        yield import_module(one.name)
+
+
+def _is_node(one: object) -> bool:
+    """Whether it is a class of operators, and not what they have in common."""
+    asked = ("take", "inputs", "next_event", "held_rows")
+    return isinstance(one, type) and one is not Node and all(hasattr(one, name) for name in asked)
 
 
 def _operators(base: type[Any]) -> Iterator[type[Any]]:
@@ -207,6 +253,14 @@ def test_random_continuous_queries(case: continuous_strategies.Case, ways: list[
 @few
 @given(outer_cases(), ANY_WAY)
 def test_random_trees_of_joins_with_rows_left_over(case: OuterCase, ways: list[int]) -> None:
+    plan = planned(case)
+    assume(any(len(source.table) for source in case.sources))
+    goes_on_in_parts(Relay(plan, case.sources), ways)
+
+
+@few
+@given(version_cases(), ANY_WAY)
+def test_random_joins_with_versions_of_tables(case: OuterCase, ways: list[int]) -> None:
     plan = planned(case)
     assume(any(len(source.table) for source in case.sources))
     goes_on_in_parts(Relay(plan, case.sources), ways)

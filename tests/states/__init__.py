@@ -103,7 +103,7 @@ def relay_of(kind: str) -> Relay:
 
 
 def relay_for(sql: str) -> Relay:
-    sources = [*(Source(name, _stream(number)) for number, name in enumerate("abc")), Source("names", _names(), None)]
+    sources = [*(Source(name, stream_of(number)) for number, name in enumerate("abc")), Source("names", _names(), None)]
     used = [source for source in sources if any(f"{before}{source.name}" in sql for before in " (")]
     used = [replace(one, versions=Versions(("k",))) if f"{one.name} FOR" in sql else one for one in used]
     return Relay(bound_plan(sql, used), used)
@@ -116,7 +116,7 @@ def _prepared(operator: Operator) -> None:
     operator.bounded.share_by(Sharing(operator.bounded.memory, fixed=False, streams=("a", "b"), buckets=2, finer=4))
 
 
-def _stream(seed: int) -> pa.Table:
+def stream_of(seed: int) -> pa.Table:
     random = np.random.default_rng(seed)
     count = 120
     times = np.datetime64("2024-01-01", "us") + 1000 * np.sort(random.integers(0, 60_000, count))

@@ -9,14 +9,18 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, in_order, joined, no_changes
-from watersmeet.operators.continuous.node import Node
+from watersmeet.operators.continuous.node import Divides, Node
 from watersmeet.operators.continuous.sources import LivesSource
+from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.outer.asof_join import AsofJoin
 from watersmeet.operators.outer.outer_join import OuterJoin
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.hidden import GIVEN_AT
+from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
 
 
-class FromGrowing:
+class FromGrowing(Divides):
     """Rows enter the answer at their event times and never leave it."""
 
     STATE = ("sources", "operator", "_next", "complete")
@@ -67,3 +71,50 @@ class FromGrowing:
         numbers = np.arange(self._next, self._next + instants.size)
         self._next += instants.size
         return Delta(data.select(self.schema.names).take(pa.array(order)), instants[order], signs, numbers)
+
+    # ---- how its state divides --------------------------------------------------------------------------------------
+
+    @property
+    def gives_all_again(self) -> bool:
+        """Rows that have entered are not held."""
+        return False
+
+    @property
+    def needs_all_again(self) -> bool:
+        return False
+
+    def _key_inside(self, key: PartitionKey) -> PartitionKey | None:
+        """By the aliases of the join; None: an input does not tell its key."""
+        codes: dict[str, Code] = {}
+        for alias, source in self.sources.items():
+            column = min(source.key_columns(key), default=None)
+            if column is None:
+                return None
+            codes[alias] = Code(alias, Column(alias, column, self.operator.inputs[alias].field(column).type))
+        return PartitionKey(codes)
+
+    def undivided(self, key: PartitionKey) -> str | None:
+        sources = (source.undivided(key) for source in self.sources.values())
+        inside = self._key_inside(key)
+        if inside is None:
+            return "the inputs of a join do not tell their keys"
+        return next((why for why in sources if why), None) or self.operator.undivided(inside)
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        inside = self._key_inside(key)
+        return frozenset() if inside is None else self.operator.key_columns(inside) & {*self.schema.names}
+
+    def divided(self, key: PartitionKey) -> KeyedState:
+        inside = self._key_inside(key)
+        assert inside is not None
+        state = KeyedState(latest={"next": self._next, "complete": self.complete})
+        for alias, source in self.sources.items():
+            state.put(f"sources.{alias}", source.divided(key))
+        state.put("operator", self.operator.divided(inside))
+        return state
+
+    def take_rows_over(self, state: KeyedState) -> None:
+        self._next, self.complete = state.latest["next"], state.latest["complete"]
+        for alias, source in self.sources.items():
+            source.take_rows_over(state.inside(f"sources.{alias}"))
+        self.operator.take_rows_over(state.inside("operator"))

@@ -26,7 +26,7 @@ from watersmeet.operators.outer.changes_of_table import ChangesOfTable
 from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on, split_watermarks
 from watersmeet.operators.partition_key import KeysOf, PartitionKey
 from watersmeet.physical.nodes import LookedUp
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.expressions import Column, Expression, columns_of
 from watersmeet.plan.nodes import Join
 
 AT, KEY = "__at", "__key"
@@ -75,6 +75,18 @@ class Latest:
             kept &= evaluate_predicate(condition, lambda column: rows.data.column(column.name), len(rows))
         if self.changes is not None:
             self.changes.check(rows.data)
+        self._hold(rows, kept)
+
+    def take_over(self, rows: KeyedRows) -> None:
+        """Rows that one or several others held; conditions on them alone they have passed."""
+        self._hold(Rows(rows.data, rows.numbers["times"]), np.ones(len(rows), np.bool_))
+
+    @property
+    def tells_keys(self) -> bool:
+        """Whether the rows that are held still have the columns that their keys are made of."""
+        return {column.name for key in self.keys for column in columns_of(key)} <= {*self.schema.names}
+
+    def _hold(self, rows: Rows, kept: Mask) -> None:
         ids, known = self.numbers(rows.data)
         chosen = np.flatnonzero(kept & known)
         if chosen.size == 0:
@@ -385,7 +397,7 @@ class AsofJoin(Sided):
 
     def undivided(self, key: PartitionKey) -> str | None:
         why = self.undivided_sides(key)
-        if why is None and key.column(self.right) not in self.latest.schema.names:
+        if why is None and not self.latest.tells_keys:
             why = f"the rows of {self.right} that are looked up do not tell the key"
         return why
 
@@ -404,8 +416,8 @@ class AsofJoin(Sided):
 
     def take_rows_over(self, state: KeyedState) -> None:
         self.take_sides_over(state)
-        latest, waiting = state.rows["latest"], state.rows.get("waiting")
-        self.latest.add(Rows(latest.data, latest.numbers["times"]))
+        waiting = state.rows.get("waiting")
+        self.latest.take_over(state.rows["latest"])
         if waiting is not None and len(waiting):
             self._waiting = [Rows(waiting.data, waiting.numbers["times"])]
 
