@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import Figure, alternate, checksum, figure, report, seconds
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 FILES = 20  # of each stream
@@ -69,7 +69,7 @@ def without(text: str) -> None:
 
 def with_checkpoint(text: str, checkpoint: Path) -> None:
     jobs = read_script(text, opener=open_to_go_on)
-    settings = Settings(snapshot_s=0.5, available_now=True, flush=True)
+    settings = RunSettings(save_every_s=0.5, available_now=True, flush=True)
     lasting = LastingJobs(jobs, checkpoint, settings)
     lasting.start()
     lasting.wait()

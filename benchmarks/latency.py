@@ -25,9 +25,8 @@ import pyarrow as pa
 import watersmeet as wm
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.runtime.run_settings import RunSettings
 
 KEYS = 1_000
 QUERIES = {
@@ -108,7 +107,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
         folder / "checkpoint",
         lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
         {},
-        Settings(snapshot_s=2.0, commits=Commits(every_s=1.0)),
+        RunSettings(save_every_s=2.0, commit_every_s=1.0),
         tell=lambda what: None,
     )
     run.start()

@@ -18,9 +18,8 @@ from benchmarks.latency import Load, warm_up
 from benchmarks.rivals.dialects import ours
 from benchmarks.rivals.load import Outcome, Query, Sending, outcome
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.runtime.run_settings import RunSettings
 
 
 class Watch:
@@ -87,7 +86,7 @@ def run(sending: Sending, folder: Path) -> Outcome:
         folder / "checkpoint",
         lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
         {},
-        Settings(snapshot_s=2.0, commits=Commits(every_s=1.0)),
+        RunSettings(save_every_s=2.0, commit_every_s=1.0),
         tell=lambda what: None,
     )
     durable.start()

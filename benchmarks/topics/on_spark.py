@@ -18,14 +18,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK
 from watersmeet.hosts.spark.launching import class_archive
 from watersmeet.hosts.spark.launching.launch import start_spark
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 
 COLUMNS = "id BIGINT, k BIGINT, page STRING, ts TIMESTAMP"
 DELAY = "1 hour"  # partitions are not in step
 
 
 def ours(spark: SparkSession, asked: dict[str, Any]) -> None:
-    choices = Choices(available_now=True, buckets=2, checkpoint=asked["checkpoint"])
+    choices = RunSettings(available_now=True, buckets=2, checkpoint=asked["checkpoint"])
     SparkRun(spark, asked["script"], choices).run()
 
 

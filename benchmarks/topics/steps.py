@@ -11,11 +11,11 @@ from benchmarks.harness import Figure, alternate, figure
 from benchmarks.topics.cluster import all_values, new_topic
 from benchmarks.topics.rows import Query, Told, script, told_by
 from watersmeet.hosts.local.durable.jobs import LastingJobs, streams_of
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.contract import has_more
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
 from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 ALONE = "consumed and decoded alone"
@@ -46,7 +46,7 @@ def joined(text: str, folder: Path, expected: Told, *, listens: bool) -> float:
     jobs = LastingJobs(
         read_script(text, opener=open_to_go_on),
         folder,
-        Settings(available_now=True),
+        RunSettings(available_now=True),
         tell=lambda what: None,
         pushed=listens,
     )

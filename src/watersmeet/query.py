@@ -19,7 +19,15 @@ from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.plan.user_functions import brought_in
-from watersmeet.runtime.lasting import Interval, Lasting, Sink, batch_numbers, lasting
+from watersmeet.runtime.run_settings import (
+    Answers,
+    Interval,
+    RunSettings,
+    Sink,
+    batch_numbers,
+    checkpoint_place,
+    sink_said,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -340,10 +348,8 @@ class Query:
         }  # fmt: skip
         said = {name: given for name, given in of_lasting.items() if given is not None and given is not False}
         if checkpoint is not None:
-            asked = lasting(
-                checkpoint, on_answer=on_answer, on_late=on_late, max_waiting=max_waiting, timeout=timeout, **said
-            )
-            return self._lasting(asked)
+            answers = Answers(sink_said(said.pop("sink", None)), on_answer, on_late, max_waiting, timeout)
+            return self._lasting(RunSettings.read(checkpoint=checkpoint_place(checkpoint), **said), answers)
         for name, given in said.items():
             raise OptionError(
                 f"{name} is for runs that keep their progress, and no checkpoint is said",
@@ -365,8 +371,8 @@ class Query:
         self._live = weakref.ref(run)
         return run
 
-    def _lasting(self, asked: Lasting) -> DurableRun:
-        run: DurableRun = self.host.lasting(self.plan, asked)
+    def _lasting(self, settings: RunSettings, answers: Answers) -> DurableRun:
+        run: DurableRun = self.host.lasting(self.plan, settings, answers)
         self._metrics = run.latest
         self._live = weakref.ref(run)
         return run

@@ -13,11 +13,10 @@ import pytest
 from tests.beside.rack import RACK, line, put
 from watersmeet.errors import DataError, WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.folder_sink import FolderSink
 from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 SECOND_US = 1_000_000
@@ -46,8 +45,8 @@ def script(folder: Path, on_bad: str = "sink bad", more: str = "") -> str:
 
 def life(text: str, folder: Path, *, flush: bool = False) -> LastingJobs:
     jobs = read_script(text, opener=open_to_go_on)
-    settings = Settings(
-        batch_rows=16, snapshot_s=0.01, commits=Commits(every_s=0.0), available_now=True, flush=flush, sync=False
+    settings = RunSettings(
+        batch_rows=16, save_every_s=0.01, commit_every_s=0.0, available_now=True, flush=flush, sync=False
     )
     runs = LastingJobs(jobs, folder / "checkpoint", settings, tell=lambda told: None)
     runs.start()

@@ -44,9 +44,8 @@ class Script:
 def live(script: Script, ends_at: str | None, after: int) -> None:
     """One life: over all that is there now, or until a point was passed so often."""
     from watersmeet.hosts.local.durable.jobs import LastingJobs
-    from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import read_script
 
     if script.prepare:
@@ -54,10 +53,10 @@ def live(script: Script, ends_at: str | None, after: int) -> None:
         getattr(import_module(module), name)()
     if ends_at is not None:
         die_at(ends_at, after)
-    settings = Settings(
+    settings = RunSettings(
         batch_rows=script.batch_rows,
-        snapshot_s=script.snapshot_s,
-        commits=Commits(every_s=script.commit_s),
+        save_every_s=script.snapshot_s,
+        commit_every_s=script.commit_s,
         available_now=True,
         sync=False,  # a process that dies loses nothing that the system has
     )

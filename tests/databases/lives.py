@@ -45,11 +45,10 @@ def live(kept: Kept, dies_at: int | None) -> None:
     """One life, to the end of all rows or of so many steps of the database."""
     import watersmeet as wm
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-    from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.model.catalog import Stream
     from watersmeet.plan.nodes import relations_below
+    from watersmeet.runtime.run_settings import RunSettings
 
     if dies_at is not None:
         die_after(kept.place.kind, dies_at)
@@ -66,10 +65,12 @@ def live(kept: Kept, dies_at: int | None) -> None:
             plan.output_schema, run=run, keys=kept.keys, changes=kept.changes, start=start
         ),
         {name: reader_of(streams[name]) for name in case.read},
-        Settings(
+        RunSettings(
             batch_rows=case.batch_rows,
-            snapshot_s=case.snapshot_s,
-            commits=Commits(every_s=0.0, rows=1, most_waiting=1),
+            save_every_s=case.snapshot_s,
+            commit_every_s=0.0,
+            commit_rows=1,
+            most_uncommitted=1,
             available_now=True,
             sync=False,
         ),

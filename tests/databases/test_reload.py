@@ -19,12 +19,12 @@ import pytest
 import watersmeet as wm
 from watersmeet.errors import OldTableWarning, OptionError, UnsupportedError
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.operators.answers import as_batch
 from watersmeet.runtime.declaring import open_in_process
 from watersmeet.runtime.reloading import Reloads, loaded
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 TABLE = (
@@ -104,7 +104,7 @@ def lived(folder: Path, path: Path, offers: int, at: random.Random) -> tuple[dic
 
 def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[DurableExecution, dict[int, list[Any]]]:
     told: dict[int, list[Any]] = {}
-    settings = Settings(snapshot_s=snapshot_s, sync=False)
+    settings = RunSettings(save_every_s=snapshot_s, sync=False)
     run = DurableExecution(
         plan_of(path, THREE), folder, lambda name, start: NoSink(), {}, settings, tell=lambda what: None
     )
@@ -165,7 +165,7 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
     def life() -> DurableExecution:
         plan = read_script(script, opener=open_in_process, pushed=True)[0].plan
         run = DurableExecution(
-            plan, tmp_path / "run", lambda name, start: NoSink(), {}, Settings(sync=False), tell=told.append
+            plan, tmp_path / "run", lambda name, start: NoSink(), {}, RunSettings(sync=False), tell=told.append
         )
         run.outputs.on_answers = note
         run.start()

@@ -100,17 +100,16 @@ class Round:
 
 def made(one: Round) -> Any:
     from watersmeet.hosts.local.durable.jobs import LastingJobs
-    from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import read_script
 
     drawn = one.drawn
-    settings = Settings(
+    settings = RunSettings(
         batch_rows=drawn["batch_rows"],
         gather_s=drawn["gather_s"],
-        snapshot_s=drawn["snapshot_s"],
-        commits=Commits(every_s=drawn["commit_s"]),
+        save_every_s=drawn["snapshot_s"],
+        commit_every_s=drawn["commit_s"],
         sync=False,  # a process that dies loses nothing that the system has
     )
     jobs = read_script(one.script(), opener=open_to_go_on, pushed=True)

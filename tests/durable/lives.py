@@ -87,11 +87,10 @@ def write_files(case: Case, count: int, files: int = 4) -> None:
 def made_run(case: Case) -> Any:
     import watersmeet as wm
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-    from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
+    from watersmeet.runtime.run_settings import RunSettings
 
     session = wm.Session()
     for name in case.read:
@@ -103,10 +102,10 @@ def made_run(case: Case) -> Any:
     streams = {one.name: one for one in relations_below(plan.root)}
     sink = {"sink": "parquet", "path": str(case.folder / "out")}
     sink |= {} if case.partition_by is None else {"partition_by": case.partition_by}
-    settings = Settings(
+    settings = RunSettings(
         batch_rows=case.batch_rows,
-        snapshot_s=case.snapshot_s,
-        commits=Commits(every_s=case.commit_s),
+        save_every_s=case.snapshot_s,
+        commit_every_s=case.commit_s,
         available_now=not case.pushed,
         sync=False,  # a process that dies loses nothing that the system has
     )

@@ -8,8 +8,9 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from watersmeet.hosts.local.durable.sink_writer import Commits, SinkWriter
+from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.runtime.run_settings import RunSettings
 
 LONG_S = 20.0
 ROWS = pa.record_batch({"x": [1]})
@@ -32,14 +33,14 @@ class Noting(NumberedSink):
         self.came.set()
 
 
-def flowing(sink: Noting, commits: Commits, befores: list[int] | None = None) -> SinkWriter:
-    return SinkWriter(sink, commits, lambda error: None, ([] if befores is None else befores).append)
+def flowing(sink: Noting, settings: RunSettings, befores: list[int] | None = None) -> SinkWriter:
+    return SinkWriter(sink, settings, lambda error: None, ([] if befores is None else befores).append)
 
 
 @pytest.mark.parametrize("answers", [[ROWS], [NONE, ROWS], [ROWS, NONE, NONE]])
 def test_answers_are_committed_by_themselves_though_some_batches_of_them_are_empty(answers: list[pa.RecordBatch]):
     sink = Noting()
-    flow = flowing(sink, Commits(every_s=0.01))
+    flow = flowing(sink, RunSettings(commit_every_s=0.01))
     flow.put(0, answers)
     assert sink.came.wait(LONG_S)
     flow.close(commit=False)
@@ -49,7 +50,7 @@ def test_answers_are_committed_by_themselves_though_some_batches_of_them_are_emp
 def test_a_sink_whose_commits_take_little_has_answers_as_soon_as_they_are_there():
     quick, slow = Noting(commits_soon=True), Noting()
     for sink in (quick, slow):
-        flowing(sink, Commits()).put(0, [ROWS])
+        flowing(sink, RunSettings()).put(0, [ROWS])
     assert quick.came.wait(LONG_S)
     assert not slow.came.is_set()  # it waits for a second
 
@@ -59,7 +60,7 @@ def test_a_sink_whose_commits_take_little_has_answers_as_soon_as_they_are_there(
 )
 def test_what_was_said_comes_before_what_a_sink_wants(wishes: dict[str, object], said_s: float):
     sink = Noting(**wishes)
-    flow = flowing(sink, Commits(every_s=said_s))
+    flow = flowing(sink, RunSettings(commit_every_s=said_s))
     flow.put(0, [ROWS])
     assert not sink.came.wait(0.2)
     flow.close(commit=True)
@@ -69,7 +70,7 @@ def test_what_was_said_comes_before_what_a_sink_wants(wishes: dict[str, object],
 def test_what_comes_before_a_commit_is_done_before_each():
     befores: list[int] = []
     sink = Noting(commits_soon=True)
-    flow = flowing(sink, Commits(), befores)
+    flow = flowing(sink, RunSettings(), befores)
     flow.put(0, [NONE])
     flow.put(1, [ROWS])
     assert sink.came.wait(LONG_S)

@@ -12,14 +12,15 @@ from pathlib import Path
 
 from tests.connectors.lives import die_at
 from tests.spark.harness import quiet_session
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 
 
 def main(folder: Path, point: str | None = None, after: str = "0") -> None:
     if point is not None:
         die_at(point, int(after))
     spark = quiet_session("local[2]", folder / "scratch")
-    choices = Choices(available_now=True, buckets=2, checkpoint=str(folder / "checkpoint"))
+    choices = RunSettings(available_now=True, buckets=2, checkpoint=str(folder / "checkpoint"))
     SparkRun(spark, (folder / "script.sql").read_text(), choices).run()
 
 

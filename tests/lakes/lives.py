@@ -78,11 +78,10 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     import watersmeet as wm
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
     from watersmeet.hosts.local.durable.mirror import local_folder
-    from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.hosts.local.durable.sink_writer import Commits
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
+    from watersmeet.runtime.run_settings import RunSettings
 
     if point is not None:
         _die_at(case, point, after, amid_ms)
@@ -90,7 +89,7 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     session.sql(case.streams)
     plan = session.sql(SQL).plan
     streams: dict[str, Any] = {one.name: one for one in relations_below(plan.root)}
-    settings = Settings(batch_rows=64, snapshot_s=0.05, commits=Commits(every_s=0.02), available_now=True, sync=False)
+    settings = RunSettings(batch_rows=64, save_every_s=0.05, commit_every_s=0.02, available_now=True, sync=False)
     run = DurableExecution(
         plan,
         local_folder(case.checkpoint),

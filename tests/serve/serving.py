@@ -18,9 +18,8 @@ import httpx
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.served import Served
@@ -35,7 +34,7 @@ SELECT a.k, a.v, b.w FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS;
 SELECT k, v FROM a [RANGE 1 MINUTE] ORDER BY v DESC LIMIT 3;
 """
 NDJSON, JSON, ARROW = "application/x-ndjson", "application/json", "application/vnd.apache.arrow.stream"
-QUICK = Settings(snapshot_s=0.1, sync=False, commits=Commits(every_s=0.02))
+QUICK = RunSettings(save_every_s=0.1, sync=False, commit_every_s=0.02)
 
 
 def row(k: int, v: float, second: float) -> dict[str, Any]:
@@ -154,9 +153,8 @@ def live(folder: Path, script: str, port: int, ends_at: str | None, after: int, 
         resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files))
     if ends_at is not None:
         die_at(ends_at, after)
-    serve_script(
-        script.format(folder=folder), str(folder / "checkpoint"), QUICK, Address("127.0.0.1", port, None), Limits()
-    )
+    kept = replace(QUICK, checkpoint=str(folder / "checkpoint"))
+    serve_script(script.format(folder=folder), kept, Address("127.0.0.1", port, None), Limits())
 
 
 class Life:

@@ -221,8 +221,9 @@ def test_a_run_on_spark_is_followed(browser: Any, tmp_path: Path) -> None:
     from tests.spark.harness import quiet_session
     from tests.spark.test_run import STREAMS, arrive
     from watersmeet.cli.view import Page
-    from watersmeet.hosts.spark.run import Choices, SparkRun
+    from watersmeet.hosts.spark.run import SparkRun
     from watersmeet.runtime.board import Board
+    from watersmeet.runtime.run_settings import RunSettings
 
     for number in range(3):
         arrive(tmp_path, number)
@@ -235,7 +236,7 @@ def test_a_run_on_spark_is_followed(browser: Any, tmp_path: Path) -> None:
     )
     spark = quiet_session("local[2]", tmp_path / "spark")
     try:
-        run = SparkRun(spark, script, Choices(available_now=True, buckets=1))
+        run = SparkRun(spark, script, RunSettings(available_now=True, buckets=1))
         boards = {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
         shown = Page("0", run.jobs, boards, run.host)
         shown.open()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,9 @@ def test_a_start_that_could_answer_nothing_says_why(tmp_path: Path) -> None:
     alone = "\n".join([lines[1], lines[-1]])
     with serving(tmp_path, alone) as client:
         client.posted("a", [BAD])
+    kept = replace(QUICK, checkpoint=str(tmp_path / "checkpoint"))
     with pytest.raises(RunError, match=r"'query 1' has failed at batch 0: .*overflows") as caught:
-        serve_script(alone, str(tmp_path / "checkpoint"), QUICK, Address("127.0.0.1", free_port(), None), Limits())
+        serve_script(alone, kept, Address("127.0.0.1", free_port(), None), Limits())
     assert "--skip-batch 'query 1:0'" in (caught.value.hint or "")
 
 

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from tests.spark.harness import quiet_session
 from tests.spark.toy import TOY
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors.registry import register
+from watersmeet.runtime.run_settings import RunSettings
 
 
 def main(folder: Path) -> None:
     os.chdir(folder)
     register(TOY)
     spark = quiet_session("local[2]", folder / "scratch")
-    choices = Choices(available_now=True, buckets=2, checkpoint=str(folder / "checkpoint"))
+    choices = RunSettings(available_now=True, buckets=2, checkpoint=str(folder / "checkpoint"))
     SparkRun(spark, Path("script.sql").read_text(), choices).run()
 
 

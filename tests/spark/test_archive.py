@@ -22,8 +22,9 @@ from watersmeet.archive.targets import FolderTarget
 from watersmeet.errors import SourceError, UnsupportedError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.archive import CompleteOnSpark, follow, with_archive
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.task import BATCH_RUN
+from watersmeet.runtime.run_settings import RunSettings
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,7 @@ def test_a_streaming_query_is_completed_as_a_batch_job(spark, tmp_path):
     for number in range(2):
         for source in sources:
             write_arrivals(tmp_path / source.name, cut(source.table, [20, 40])[: number + 1])
-        choices = Choices(available_now=True, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
+        choices = RunSettings(available_now=True, checkpoint=str(tmp_path / "checkpoint"), buckets=2)
         (ended,) = SparkRun(spark, script, choices).run()
         assert ended.metrics.archived_rows > 0
         given = bag_of(pa_parquet.read_table(tmp_path / "out").cast(ended.job.plan.output_schema))

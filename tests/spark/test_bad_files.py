@@ -18,9 +18,10 @@ import watersmeet as wm
 from tests.spark.toy import TOY, taken
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.connectors.registry import forget, register
+from watersmeet.runtime.run_settings import RunSettings
 
 NOON = "2026-01-01 12:00:00"
 PAGE = Path(__file__).parents[2] / "docs" / "bad_records.md"
@@ -36,7 +37,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(spark: SparkSession, script: str, checkpoint: str | None = "ck") -> RunningQuery:
-    (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=checkpoint)).run()
+    (one,) = SparkRun(spark, script, RunSettings(available_now=True, buckets=2, checkpoint=checkpoint)).run()
     return one
 
 
@@ -142,7 +143,7 @@ def test_queries_share_a_sink_that_is_overwritten_only_before_their_first_life(s
         f"on_bad='sink bad'); CREATE SINK of_{name} WITH (sink='toy', file='{name}.db') AS SELECT k FROM {name};"
         for name in "ab"
     )
-    choices = Choices(available_now=True, buckets=2, checkpoint="ck")
+    choices = RunSettings(available_now=True, buckets=2, checkpoint="ck")
     SparkRun(spark, script, choices).run()
     assert [one["stream"] for one in lines_of("bad")] == ["a"]
     Path("b/2.json").write_text("nope of b\n")

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from watersmeet.hosts.spark.reading.changed_files import changed_in
 from watersmeet.hosts.spark.reading.file_source import PackedReader
 from watersmeet.hosts.spark.reading.stream_reader import Offset
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 
 ROWS = "k,ts\n1,2026-01-01 00:00:01\n"
 MORE = "2,2026-01-01 00:00:02\n"
@@ -74,7 +75,7 @@ def test_a_run_warns_of_a_change_between_two_starts_and_counts_it(
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     Path("in/a.csv").write_text(ROWS)
-    choices = Choices(available_now=True, buckets=1, checkpoint="ck")
+    choices = RunSettings(available_now=True, buckets=1, checkpoint="ck")
     (first,) = SparkRun(spark, SCRIPT, choices).run()
     assert first.metrics.changed_files == {}
     Path("in/a.csv").write_text(ROWS + MORE)

@@ -111,7 +111,8 @@ def test_a_connect_server_is_told_what_it_lacks_and_not_asked_for_what_it_cannot
     asked = """
 import sys
 from watersmeet import Session, WatersmeetError
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.hosts.spark.launching.launch import PARTITIONS, PROVIDER, ROCKSDB, cores, ensure_settings, start_spark
 spark = start_spark(remote=sys.argv[1])
 assert spark.conf.get(PARTITIONS) == "2"  # as the server was told when it started
@@ -126,7 +127,7 @@ assert ensure_settings(spark) == []
 printing = "CREATE STREAM t WITH (source='rate', time='timestamp'); SELECT t.value FROM t"
 for checkpoint, told in ((None, "needs a checkpoint that its server can reach"), ("ck", "on the console of the Spark")):
     try:
-        SparkRun(spark, printing, Choices(checkpoint=checkpoint)).run()
+        SparkRun(spark, printing, RunSettings(checkpoint=checkpoint)).run()
     except WatersmeetError as refused:
         assert told in str(refused), refused
     else:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 
 pytest.importorskip("confluent_kafka", reason="needs confluent-kafka: pip install 'watersmeet[kafka]'")
 deltalake = pytest.importorskip("deltalake", reason="needs deltalake: pip install 'watersmeet[delta]'")
@@ -52,7 +53,7 @@ def test_a_topic_and_a_lake_meet_and_go_to_a_topic_or_a_database(
             SELECT o.id, n.name, p.paid FROM orders o, paid p, names n
             WHERE o.id = p.id AND o.k = n.k WINDOW = 5 SECONDS;
     """
-    SparkRun(spark, script, Choices(available_now=True, buckets=2)).run()
+    SparkRun(spark, script, RunSettings(available_now=True, buckets=2)).run()
     if kind == "kafka":
         found = [json.loads(value or b"") for _, value in cluster.records(answers)]
     else:

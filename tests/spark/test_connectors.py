@@ -25,12 +25,13 @@ from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.reading.changed_files import CHANGED
 from watersmeet.hosts.spark.reading.connector_source import ConnectorReader
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import side_options
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.own_files import load_connectors
 from watersmeet.io.connectors.registry import forget, register
+from watersmeet.runtime.run_settings import RunSettings
 
 SECOND = 1_000_000
 ALL = ReadAllAvailable()
@@ -166,7 +167,7 @@ PAIRS = f"{STREAMS} CREATE SINK pairs WITH (sink='toy', file='out.db') AS {JOIN}
 
 
 def run(spark: SparkSession, script: str, checkpoint: str | None = "ck") -> list[RunningQuery]:
-    return SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=checkpoint)).run()
+    return SparkRun(spark, script, RunSettings(available_now=True, buckets=2, checkpoint=checkpoint)).run()
 
 
 def bag(found: list[dict[str, object]]) -> Counter[str]:

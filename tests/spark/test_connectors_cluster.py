@@ -22,8 +22,9 @@ from pathlib import Path
 import pyarrow as pa
 import watersmeet as wm
 from tests.spark.harness import quiet_session
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors.contract import Connector, NumberedSink, Options, PartitionedSource, Split, SourceBatch
+from watersmeet.runtime.run_settings import RunSettings
 
 SCHEMA = pa.schema([("v", pa.int64()), ("reader", pa.string()), ("ts", pa.timestamp("us"))])
 
@@ -84,7 +85,7 @@ if __name__ == "__main__":
         CREATE SINK out WITH (sink='numbers', path='{folder / "out.jsonl"}') AS
             SELECT a.v, a.reader FROM a, b WHERE a.v = b.v WINDOW = 1 SECOND;
     """
-    (one,) = SparkRun(spark, text, Choices(available_now=True, buckets=2, checkpoint=str(folder / "ck"))).run()
+    (one,) = SparkRun(spark, text, RunSettings(available_now=True, buckets=2, checkpoint=str(folder / "ck"))).run()
     (folder / "late").write_text(str(one.metrics.late_rows))
 '''
 

@@ -14,8 +14,9 @@ import watersmeet as wm
 from tests.spark.test_connectors import SECOND, arrive, bag, pairs, parts, reader
 from tests.spark.toy import TOY, add, taken
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors.registry import forget, register
+from watersmeet.runtime.run_settings import RunSettings
 
 HOUR = 3_600 * SECOND
 Row = tuple[int, int, int | None]
@@ -73,7 +74,7 @@ def unequal(name: str, first: int = 0, count: int = 50) -> list[Row]:
 
 
 def on_spark(spark: SparkSession, script: str) -> RunningQuery:
-    (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint="ck")).run()
+    (one,) = SparkRun(spark, script, RunSettings(available_now=True, buckets=2, checkpoint="ck")).run()
     return one
 
 
@@ -112,7 +113,7 @@ def test_what_is_late_in_a_lane_is_what_is_late_in_process(spark):
     there.sql(COUNTS).start(checkpoint="there", sink=sink, available_now=True).wait()
     for partition, begin_us in ((0, HOUR), (1, 0)):
         add(Path("a"), partition, [*rows_at(begin_us, 18, 2), *rows_at(begin_us, 31, 1)])
-    ends = Choices(available_now=True, buckets=2, checkpoint="ck", flush=True)
+    ends = RunSettings(available_now=True, buckets=2, checkpoint="ck", flush=True)
     (second,) = SparkRun(spark, script, ends).run()
     query = there.sql(COUNTS)
     query.start(checkpoint="there", sink=sink, available_now=True, flush=True).wait()

@@ -13,8 +13,9 @@ from tests.spark.test_connectors import JOIN, SECOND, STREAMS, bag, pairs, rows
 from tests.spark.toy import TOY, add, taken
 from watersmeet.errors import SinkError, UnsupportedError
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors.registry import forget, register
+from watersmeet.runtime.run_settings import RunSettings
 
 LATE = "CREATE SINK late WITH (sink='toy', file='late.db');"
 KEPT = STREAMS.replace("folder='a'", "folder='a', on_late='sink late'").replace("1 minute", "5 seconds")
@@ -30,7 +31,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def run(spark: SparkSession, select: str, streams: str = KEPT) -> RunningQuery:
     script = f"{LATE} {streams} CREATE SINK answers WITH (sink='toy', file='out.db') AS {select};"
-    (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint="ck")).run()
+    (one,) = SparkRun(spark, script, RunSettings(available_now=True, buckets=2, checkpoint="ck")).run()
     return one
 
 
@@ -107,7 +108,7 @@ def test_late_rows_of_dataframes_and_files_are_kept_too(spark):
                 SELECT k, count(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k;
         """
         Path("a/2.json").unlink(missing_ok=True)
-        choices = Choices(available_now=True, buckets=2, checkpoint=f"ck-{packed}")
+        choices = RunSettings(available_now=True, buckets=2, checkpoint=f"ck-{packed}")
         SparkRun(spark, script, choices).run()
         Path("a/2.json").write_text(json.dumps({"k": 2, "v": 7, "ts": at(7)}) + "\n")
         (second,) = SparkRun(spark, script, choices).run()
@@ -121,7 +122,7 @@ def test_what_cannot_be_kept_is_refused_with_a_reason(spark):
         add(Path(name), 0, rows(0, 2))
     script = f"{LATE} {KEPT} CREATE SINK rows WITH (sink='orc', path='out') AS {JOIN};"
     with pytest.raises(SinkError, match="which Spark writes by itself"):
-        SparkRun(spark, script, Choices(available_now=True, buckets=2)).run()
+        SparkRun(spark, script, RunSettings(available_now=True, buckets=2)).run()
     staged = "SELECT a.v, count(*) AS n FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k GROUP BY a.v"
     with pytest.raises(UnsupportedError, match="runs in two stages"):
         run(spark, staged)

@@ -36,8 +36,9 @@ from tests.flights import (
 )
 from tests.spark.harness import read_sink, streaming_frame
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.types import spark_schema
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.session import Query, Session
 
 BUCKETS = 2
@@ -55,12 +56,12 @@ def expected(task: Task) -> Counter[Row]:
 
 def run_to_the_end(spark: SparkSession, script: str, checkpoint: str | None = None) -> list[RunningQuery]:
     """As `run --available-now`."""
-    return SparkRun(spark, script, Choices(available_now=True, buckets=BUCKETS, checkpoint=checkpoint)).run()
+    return SparkRun(spark, script, RunSettings(available_now=True, buckets=BUCKETS, checkpoint=checkpoint)).run()
 
 
 def flush(spark: SparkSession, script: str, checkpoint: str) -> list[RunningQuery]:
     """As `run --available-now --checkpoint … --flush`."""
-    choices = Choices(available_now=True, buckets=BUCKETS, checkpoint=checkpoint, flush=True)
+    choices = RunSettings(available_now=True, buckets=BUCKETS, checkpoint=checkpoint, flush=True)
     return SparkRun(spark, script, choices).run()
 
 

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.toy import TOY, add, taken
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors.registry import forget, register
+from watersmeet.runtime.run_settings import RunSettings
 
 SECOND = 1_000_000
 STREAM = """
@@ -38,7 +39,7 @@ def test_rows_before_the_handover_come_from_the_history_and_others_live(spark: S
     k, v, ts = zip(*rows(0, 40), strict=True)
     pq.write_table(pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))}), "kept.parquet")
     add(Path("a"), 0, rows(20, 25))
-    choices = Choices(available_now=True, buckets=2, checkpoint="ck")
+    choices = RunSettings(available_now=True, buckets=2, checkpoint="ck")
     (first,) = SparkRun(spark, STREAM, choices).run()
     add(Path("a"), 0, rows(45, 15))
     (second,) = SparkRun(spark, STREAM, choices).run()
@@ -53,7 +54,7 @@ def test_the_lane_of_a_history_holds_nothing_back_and_live_lanes_have_clocks_of_
     add(Path("a"), 0, [(0, n, SECOND * (4_000 + n)) for n in range(20)])
     add(Path("a"), 1, rows(30, 40))
     counts = STREAM.replace("SELECT v FROM a", "SELECT k, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k")
-    (one,) = SparkRun(spark, counts, Choices(available_now=True, buckets=2, checkpoint="ck")).run()
+    (one,) = SparkRun(spark, counts, RunSettings(available_now=True, buckets=2, checkpoint="ck")).run()
     assert (one.metrics.late_rows, one.metrics.held_back_by) == (0, "a (partition live:1)")
     assert one.metrics.watermark_us == 9 * SECOND
 
@@ -66,7 +67,7 @@ def test_records_and_times_that_cannot_be_read_are_left_out_on_either_side_of_th
     for number, select in enumerate(("SELECT v FROM a", "SELECT k, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k")):
         script = STREAM.replace("time='ts',", "time='ts', time_unit='us', on_bad='skip',")
         script = script.replace("ts TIMESTAMP", "ts BIGINT").replace("SELECT v FROM a", select)
-        (one,) = SparkRun(spark, script, Choices(available_now=True, buckets=2, checkpoint=f"ck{number}")).run()
+        (one,) = SparkRun(spark, script, RunSettings(available_now=True, buckets=2, checkpoint=f"ck{number}")).run()
         assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 2, "a: unreadable time": 1}
     found = [row["v"] for row in taken(Path("out.db")) if "v" in row]
     assert sorted(found) == [*range(5), *range(6, 20), *range(30, 40)]

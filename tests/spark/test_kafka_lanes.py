@@ -13,7 +13,8 @@ pytest.importorskip("confluent_kafka", reason="topics are read by confluent-kafk
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.kafka.mock_cluster import QUIET, MockCluster
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_767_225_600_000
@@ -43,7 +44,7 @@ def test_no_record_of_a_slow_partition_is_late_and_a_group_is_told(spark: SparkS
         CREATE SINK out WITH (sink='sqlite', path='{tmp_path / "out.db"}', table='answers') AS
             SELECT v, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v;
     """
-    choices = Choices(available_now=True, buckets=2, checkpoint=str(tmp_path / "ck"))
+    choices = RunSettings(available_now=True, buckets=2, checkpoint=str(tmp_path / "ck"))
     (first,) = SparkRun(spark, script, choices).run()
     assert (first.metrics.rows_in, first.metrics.late_rows) == (90, 0)
     assert first.metrics.held_back_by == "a (partition 1)"

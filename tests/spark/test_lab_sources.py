@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.spark.reading.generated_files import PIECES, as_files
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.lab.workloads import nexmark
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 QUERY = "SELECT a.id, b.price FROM auction a, bid b WHERE a.id = b.auction DWINDOW (a, b) = 200 MILLISECONDS"
@@ -38,7 +39,7 @@ def pairs(table: pa.Table) -> Counter[tuple[int, int]]:
 
 
 def test_a_workload_streams_on_spark_as_it_does_in_process(spark: SparkSession) -> None:
-    choices = Choices(available_now=True, buckets=1, checkpoint="ck")
+    choices = RunSettings(available_now=True, buckets=1, checkpoint="ck")
     (running,) = SparkRun(spark, SCRIPT, choices).run()
     assert running.tally.batches >= 2
     (job,) = read_script(f"{STREAMS} {QUERY}")

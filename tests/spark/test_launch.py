@@ -31,7 +31,8 @@ from watersmeet.hosts.spark.launching.launch import (
     ensure_settings,
     start_spark,
 )
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import RunSettings
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 COMMAND = [sys.executable, "-c", "from watersmeet.cli import main; main()"]
@@ -152,7 +153,7 @@ def test_an_interrupted_script_goes_on_from_its_checkpoint(
     assert "Traceback" not in told
     before = len(values_in(tmp_path / "out"))
     monkeypatch.chdir(tmp_path)
-    again = SparkRun(spark, script.read_text(), Choices(checkpoint="ck"))
+    again = SparkRun(spark, script.read_text(), RunSettings(checkpoint="ck"))
     again.run(lambda running, batch: again.request_stop() if batch.metrics.results else None)
     values = sorted(values_in(tmp_path / "out"))
     assert len(values) > before

@@ -20,8 +20,9 @@ from tests.databases.conftest import on_server, server  # noqa: F401 (fixtures)
 from tests.databases.places import Place
 from tests.durable.lives import Case, write_files
 from tests.spark.killed_sinks import COLUMNS, JOIN, TIMES, expected, killed_again_and_again
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors.databases.table_sink import TableSink
+from watersmeet.runtime.run_settings import RunSettings
 
 pytestmark = pytest.mark.postgres
 COUNT = 200
@@ -60,7 +61,7 @@ def test_a_batch_whose_commit_spark_did_not_hear_of_is_there_once(
 ) -> None:
     script = f"""{streams} CREATE SINK answer WITH (sink = 'postgres', dsn = '${{PLACE}}') AS
         SELECT a.id AS x, b.id AS y, n.name FROM a, b, names n WHERE a.k = b.k AND a.k = n.k WINDOW = 2 SECONDS;"""
-    choices = Choices(available_now=True, buckets=2, checkpoint=str(tmp_path / "state"))
+    choices = RunSettings(available_now=True, buckets=2, checkpoint=str(tmp_path / "state"))
     commit = TableSink.commit
     taken: list[int] = []
 
@@ -86,7 +87,7 @@ def test_a_batch_whose_commit_spark_did_not_hear_of_is_there_once(
 def test_a_changing_answer_is_a_table(spark: SparkSession, tmp_path: Path, streams: str, on_server: Place) -> None:
     script = f"""{streams} CREATE SINK answer WITH (sink = 'postgres', dsn = '${{PLACE}}') AS
         SELECT k, COUNT(*) AS n, SUM(id) AS ids FROM a [UNBOUNDED] GROUP BY k;"""
-    SparkRun(spark, script, Choices(available_now=True, buckets=2)).run()
+    SparkRun(spark, script, RunSettings(available_now=True, buckets=2)).run()
     expected = said_by_duckdb("SELECT k, count(*), sum(id)::BIGINT FROM a GROUP BY k", tmp_path)
     assert on_server.rows() == expected
 

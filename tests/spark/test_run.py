@@ -19,12 +19,13 @@ from watersmeet.cli.voice import speak
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import Choices, QueryError, SparkRun, checkpoint_folders
+from watersmeet.hosts.spark.run import QueryError, SparkRun, checkpoint_folders
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.session import Session
 
 SECOND = 1_000_000
-NOW = Choices(available_now=True, buckets=2)
+NOW = RunSettings(available_now=True, buckets=2)
 
 
 def rows_of(first: int, count: int) -> pa.Table:
@@ -67,7 +68,7 @@ def run(
     spark: SparkSession, script: str = SCRIPT, checkpoint: str | None = "ck", **choices: object
 ) -> list[RunningQuery]:
     return SparkRun(
-        spark, script, Choices(checkpoint=checkpoint, **{"available_now": True, "buckets": 2, **choices})
+        spark, script, RunSettings(checkpoint=checkpoint, **{"available_now": True, "buckets": 2, **choices})
     ).run()  # type: ignore[arg-type]
 
 
@@ -87,7 +88,7 @@ def in_process(script: str = SCRIPT) -> Counter[tuple[object, ...]]:
 def test_a_script_gives_what_it_gives_in_process_and_goes_on(spark: SparkSession, data: Path) -> None:
     arrive(data, 1)
     batches: list[int] = []
-    script = SparkRun(spark, SCRIPT, Choices(available_now=True, buckets=2, checkpoint="ck"))
+    script = SparkRun(spark, SCRIPT, RunSettings(available_now=True, buckets=2, checkpoint="ck"))
     (ended,) = script.run(lambda running, batch: batches.append(batch.number))
     assert written() == in_process()
     assert batches[:2] == [0, 1]
@@ -178,7 +179,7 @@ def test_an_endless_source_runs_until_it_is_stopped(spark: SparkSession, data: P
     script = """CREATE STREAM ticks WITH (source='rate', rowsPerSecond='50', time='timestamp');
     CREATE SINK s WITH (sink='noop') AS
     SELECT x.value FROM ticks x, ticks y WHERE x.value = y.value WINDOW = 1 SECOND"""
-    endless = SparkRun(spark, script, Choices(buckets=2, checkpoint="ck"))
+    endless = SparkRun(spark, script, RunSettings(buckets=2, checkpoint="ck"))
     seen = threading.Event()
     threading.Thread(target=lambda: (seen.wait(120), endless.request_stop())).start()  # type: ignore[func-returns-value]
     (ended,) = endless.run(lambda running, batch: seen.set() if batch.metrics.results else None)

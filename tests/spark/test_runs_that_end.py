@@ -19,11 +19,12 @@ from tests.runners import Source, by_reference
 from tests.spark.harness import streaming_frame
 from tests.spark.test_run import STREAMS, add, bag, rows_of
 from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
-from watersmeet.errors import SetupError
+from watersmeet.errors import OptionError, SetupError
 from watersmeet.hosts.local.run import LocalRun
 from watersmeet.hosts.spark.progress.listener import listener_of
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
 from watersmeet.runtime.script import read_script
 
 SECOND = 1_000_000
@@ -43,7 +44,7 @@ def script(query: str, streams: str = STREAMS) -> str:
 
 
 def run(spark: SparkSession, text: str, checkpoint: str | None = None, *, flush: bool = False) -> RunningQuery:
-    (ended,) = SparkRun(spark, text, Choices(True, None, checkpoint, 2, flush)).run()
+    (ended,) = SparkRun(spark, text, RunSettings(checkpoint, available_now=True, buckets=2, flush=flush)).run()
     return ended
 
 
@@ -194,7 +195,7 @@ def test_late_rows_are_warned_of_or_end_the_query_and_rows_of_the_far_future_mak
 
 
 def test_what_cannot_be_flushed_is_refused() -> None:
-    with pytest.raises(SetupError, match="it needs --checkpoint DIR"):
-        Choices(available_now=True, flush=True)
-    with pytest.raises(SetupError, match="it needs --available-now and --checkpoint DIR"):
-        Choices(flush=True)
+    with pytest.raises(OptionError, match="it needs --checkpoint DIR"):
+        RunSettings.read(COMMAND_LINE, available_now=True, flush=True)
+    with pytest.raises(OptionError, match="it needs --available-now and --checkpoint DIR"):
+        RunSettings.read(COMMAND_LINE, flush=True)

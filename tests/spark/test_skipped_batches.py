@@ -20,14 +20,15 @@ from tests.spark.following import progress
 from tests.spark.harness import write_arrivals
 from tests.spark.simulation import Simulation
 from watersmeet import Query, Session
-from watersmeet.errors import OptionError, SetupError, SkippedRowsWarning, UnsupportedError
+from watersmeet.errors import OptionError, SkippedRowsWarning, UnsupportedError
 from watersmeet.hosts.spark.bucket import processor
 from watersmeet.hosts.spark.checkpoints.left_out import left_out
 from watersmeet.hosts.spark.exchange import pack
 from watersmeet.hosts.spark.jobs.job import AtStart
 from watersmeet.hosts.spark.progress.listener import MetricsListener
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
 
 NOON = dt.datetime(2026, 1, 1, 12)
 FAR = dt.datetime(9999, 1, 1)
@@ -57,7 +58,7 @@ def flooded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stopped_in_the_flood(spark: SparkSession, told: pytest.LogCaptureFixture) -> float:
     """How long the stop took, of a run that is in the middle of the flood."""
-    run = SparkRun(spark, SCRIPT, Choices(buckets=1, checkpoint="ck"))
+    run = SparkRun(spark, SCRIPT, RunSettings(buckets=1, checkpoint="ck"))
     asked: list[float] = []
 
     def stop() -> None:
@@ -81,7 +82,7 @@ def test_a_flood_is_told_at_the_driver_stopped_and_left_out_at_the_next_start(
         assert "--skip-batch 1" in caplog.text
         assert "max_future" in caplog.text
         assert "left in the middle of its answers" in caplog.text
-        run = SparkRun(spark, SCRIPT, Choices(available_now=True, buckets=1, checkpoint="ck", skip_batches=("1",)))
+        run = SparkRun(spark, SCRIPT, RunSettings(available_now=True, buckets=1, checkpoint="ck", skip_batches=("1",)))
         (ended,) = run.run()
     metrics = ended.metrics
     assert (metrics.skipped_batch_rows, metrics.late_rows, metrics.rows_in) == (1, 0, 1)
@@ -111,8 +112,8 @@ def test_only_a_batch_that_was_begun_and_not_committed_can_be_left_out(
 
 
 def test_without_a_checkpoint_there_is_nothing_to_leave_out() -> None:
-    with pytest.raises(SetupError, match="--skip-batch goes with --checkpoint"):
-        Choices(skip_batches=("1",))
+    with pytest.raises(OptionError, match="--skip-batch goes with --checkpoint"):
+        RunSettings.read(COMMAND_LINE, skip_batch=("1",))
 
 
 SQLS = {

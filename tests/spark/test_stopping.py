@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.run import Choices, QueryError, SparkRun, _raise_failure
+from watersmeet.hosts.spark.run import QueryError, SparkRun, _raise_failure
+from watersmeet.runtime.run_settings import RunSettings
 
 OURS = "[STREAM_FAILED] watersmeet.errors.DataError: the table of sink 'pairs' is gone\n\tat org.apache.spark"
 SPARKS = "[STREAM_FAILED] Query terminated: java.lang.InterruptedException\n\tat org.apache.spark"
@@ -42,7 +43,7 @@ def test_words_of_sparks_own_are_an_error_unless_they_are_about_the_stop() -> No
 def test_where_rows_of_a_batch_fail_it_is_told_how_the_batch_is_left_out(
     monkeypatch: pytest.MonkeyPatch, words: str, hint: str | None
 ) -> None:
-    run = SparkRun(None, [], Choices(checkpoint="ck", buckets=1))  # type: ignore[arg-type]
+    run = SparkRun(None, [], RunSettings(checkpoint="ck", buckets=1))  # type: ignore[arg-type]
     monkeypatch.setattr(run, "_repeated", lambda one: 3)
     with pytest.raises(DataError) as told:
         run._raise_failure(failed(words))

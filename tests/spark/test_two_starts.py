@@ -17,13 +17,14 @@ from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.paths import STARTS_NOTE
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.run_settings import RunSettings
 
 
 def script(sink: str) -> str:
@@ -46,7 +47,7 @@ def arrive(number: int) -> None:
 
 def goes_on_beside(spark: SparkSession, sink: str, claimed: Callable[[str, Start, Plan], object]) -> None:
     """A run on Spark; once it has written its first batch, another start claims its sink; then more rows come."""
-    run = SparkRun(spark, script(sink), Choices(buckets=2, checkpoint="ck", trigger="200 milliseconds"))
+    run = SparkRun(spark, script(sink), RunSettings(buckets=2, checkpoint="ck", trigger_s=0.2))
     patience = threading.Timer(300, run.request_stop)  # should nothing come
     patience.daemon = True
     patience.start()
@@ -76,7 +77,7 @@ def test_a_batch_of_an_older_start_is_refused_by_name(spark: SparkSession) -> No
         assert database.execute("SELECT k FROM out").fetchall() == [(0,)]
     # The newest start is the next one: of the same checkpoint, as the other has written nothing.
     SparkRun(
-        spark, script("sink = 'sqlite', path = 'out.db'"), Choices(available_now=True, buckets=2, checkpoint="ck")
+        spark, script("sink = 'sqlite', path = 'out.db'"), RunSettings(available_now=True, buckets=2, checkpoint="ck")
     ).run()
     with sqlite3.connect("out.db") as database:
         assert sorted(database.execute("SELECT k FROM out")) == [(0,), (1,)]
@@ -92,7 +93,7 @@ def test_files_that_spark_writes_by_itself_are_looked_after_between_batches(
     with pytest.raises(SinkError, match=r"sink 'out' is owned by a newer start \(run \w+, start 2, since 20"):
         goes_on_beside(spark, "sink = 'parquet', path = 'out'", claimed)
     SparkRun(
-        spark, script("sink = 'parquet', path = 'out'"), Choices(available_now=True, buckets=2, checkpoint="ck")
+        spark, script("sink = 'parquet', path = 'out'"), RunSettings(available_now=True, buckets=2, checkpoint="ck")
     ).run()
     assert sorted(row.k for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [0, 1]
 

@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_run import STREAMS, arrive
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import METADATA, SparkSink
 from watersmeet.hosts.spark.writing.written_rows import MOST_ROWS, WrittenRows, not_readable
 from watersmeet.runtime.board import Board
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 SINK = "CREATE SINK pairs WITH (sink='parquet', path='pairs'{more}) AS SELECT a.k, a.ts FROM a;"
@@ -30,7 +31,7 @@ def test_a_board_has_the_numbers_and_the_rows_of_a_run(
     run = SparkRun(
         spark,
         f"{STREAMS} CREATE SINK pairs WITH (sink='parquet', path='pairs') AS {query}; {query};",
-        Choices(available_now=True, buckets=1),
+        RunSettings(available_now=True, buckets=1),
     )
     boards = {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
     heard: dict[str, list[pa.RecordBatch]] = {name: [] for name in boards}

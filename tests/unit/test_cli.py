@@ -163,6 +163,22 @@ def test_options_that_would_not_be_read_are_refused(
     assert shown.out == ""
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "told"),
+    [
+        ("--save-every", "0 seconds", "--save-every must be above 0 s, not '0 seconds'"),
+        ("--gather", "-1 second", "--gather must be at least 0 s, not '-1 second'"),
+        ("--commit-every", "soon", "--commit-every: 'soon' is not an interval"),
+    ],
+)
+def test_intervals_that_make_no_sense_are_refused_as_in_python(
+    data: Path, capsys: pytest.CaptureFixture[str], option: str, given: str, told: str
+) -> None:
+    assert run(STREAMS + JOIN, "--engine", "local", "--checkpoint", "ck", "--available-now", f"{option}={given}") == 2
+    assert capsys.readouterr().err.startswith(told)
+    assert not Path("ck").exists()
+
+
 def test_other_commands_refuse_what_they_would_not_read_too(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(STREAMS + JOIN, "--master", "local[2]", command="check") == 2
     assert "--master goes with --engine spark" in capsys.readouterr().err

@@ -259,13 +259,13 @@ def test_a_run_on_spark_tells_every_batch(
     pytest.importorskip("pyspark")
     from watersmeet.cli import run_on_spark
     from watersmeet.cli.voice import speak
-    from watersmeet.hosts.spark.run import Choices
+    from watersmeet.runtime.run_settings import RunSettings
 
     monkeypatch.setattr(run_on_spark, "SparkRun", OneBatch)
     monkeypatch.setattr(run_on_spark, "SparkHost", lambda spark, buckets: None)
     speak(as_json=as_json)
     try:
-        assert not run_on_spark.run_command(None, f"{STREAMS}{JOIN};", Choices(available_now=True))  # type: ignore[arg-type]
+        assert not run_on_spark.run_command(None, f"{STREAMS}{JOIN};", RunSettings(available_now=True))  # type: ignore[arg-type]
     finally:
         speak()
     told = capsys.readouterr().err

@@ -20,11 +20,11 @@ from watersmeet.noticing import phase
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
-    from watersmeet.hosts.local.durable.settings import Settings
     from watersmeet.hosts.local.run import LocalRun
     from watersmeet.hosts.spark.checkpoints.state import State
     from watersmeet.runtime.board import Board
     from watersmeet.runtime.interrupt import Interrupts
+    from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import Job
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -142,21 +142,23 @@ def run(
         checked_port(view)
     text = _text_of(file)
     from watersmeet.runtime.interrupt import term_as_ctrl_c
+    from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
 
+    if engine is Engine.local and checkpoint is None:
+        _check_without_checkpoint(context)
+    settings = RunSettings.read(
+        COMMAND_LINE, checkpoint=checkpoint, available_now=available_now, flush=flush, batch_rows=batch_rows,
+        gather=gather, save_every=save_every, commit_every=commit_every, trigger=trigger, buckets=buckets,
+        skip_batch=skip_batch or (),
+    )  # fmt: skip
     try:
         with term_as_ctrl_c():
-            if engine is Engine.local and checkpoint is not None:
-                intervals = (gather, commit_every, save_every)
-                skipped = tuple(skip_batch or ())
-                _run_durable(text, checkpoint, batch_rows, intervals, available_now, flush, final, view, skipped)
-            elif engine is Engine.local:
-                _check_without_checkpoint(context)
+            if engine is Engine.spark:
+                _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
+            elif checkpoint is None:
                 _run_in_process(text, batch_rows, final, view)
             else:
-                settings = _settings(conf or [])
-                # Plain values: Choices lies in a module that imports pyspark, which need not be installed.
-                choices = (available_now, _interval(trigger), checkpoint, buckets, flush, tuple(skip_batch or ()))
-                _run_on_spark(text, choices, (master, settings, remote), view)
+                _run_durable(text, settings, final, view)
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 
@@ -213,54 +215,18 @@ def _check_without_checkpoint(context: typer.Context) -> None:
             _fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
 
 
-def _run_durable(
-    text: str,
-    checkpoint: str,
-    batch_rows: int,
-    intervals: tuple[str | None, str | None, str | None],
-    available_now: bool,
-    flush: bool,
-    final: bool,
-    view: str | None,
-    skipped: tuple[str, ...],
-) -> None:
-    if not checkpoint.strip():
+def _run_durable(text: str, settings: RunSettings, final: bool, view: str | None) -> None:
+    if not str(settings.checkpoint).strip():
         _fail(
             "--checkpoint names no folder\nhint: leave it out, or name one; is a variable of the shell unset?",
             BAD_INPUT,
         )
     if final:
         _fail("--final does not go with --checkpoint: a run that goes on has no end\nhint: leave one out", BAD_INPUT)
-    if flush and not available_now:
-        _fail(
-            "--flush answers what waits once all input is read: it needs --available-now\n"
-            "hint: leave it out, or add that",
-            BAD_INPUT,
-        )
     with phase("reading the script"):
         from watersmeet.cli.run_durable import run_durable
-
-        settings = _lasting_settings(batch_rows, intervals, available_now, flush)
-    if run_durable(text, checkpoint, settings, view, skipped):
+    if run_durable(text, settings, view):
         raise typer.Exit(INTERRUPTED)
-
-
-def _lasting_settings(
-    batch_rows: int, intervals: tuple[str | None, str | None, str | None], available_now: bool, flush: bool
-) -> Settings:
-    from watersmeet.hosts.local.durable.settings import Settings
-    from watersmeet.hosts.local.durable.sink_writer import Commits
-
-    gather, commit_every, save_every = map(_seconds, ("--gather", "--commit-every", "--save-every"), intervals)
-    commits = Commits() if commit_every is None else Commits(every_s=commit_every)
-    return Settings(
-        batch_rows=batch_rows,
-        gather_s=gather or 0.0,
-        snapshot_s=10.0 if save_every is None else save_every,
-        commits=commits,
-        available_now=available_now,
-        flush=flush,
-    )
 
 
 @app.command()
@@ -313,12 +279,16 @@ def serve(
     text = _text_of(file)
     with phase("reading the script"):
         from watersmeet.cli.serve import Address, serve_script
+        from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
         from watersmeet.serve.limits import Limits
 
-        settings = _lasting_settings(batch_rows, (gather, commit_every, save_every), False, False)
+        settings = RunSettings.read(
+            COMMAND_LINE, checkpoint=checkpoint, batch_rows=batch_rows, gather=gather, save_every=save_every,
+            commit_every=commit_every,
+        )  # fmt: skip
         limits = Limits(body_bytes=_bytes("--max-body", max_body), subscribers=max_subscribers, kept_rows=keep_rows)
     try:
-        serve_script(text, checkpoint, settings, Address(host, port, token or None), limits, skip_batch or ())
+        serve_script(text, settings, Address(host, port, token or None), limits, skip_batch or ())
     except KeyboardInterrupt:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
 
@@ -342,20 +312,9 @@ def _bytes(option: str, written: str) -> int:
     return size.size
 
 
-def _seconds(option: str, written: str | None) -> float | None:
-    from watersmeet.model.time import parse_interval
-
-    if written is None:
-        return None
-    try:
-        return parse_interval(written) / 1_000_000
-    except ValueError as error:
-        _fail(f"{option}: {error}", BAD_INPUT)
-
-
 def _run_on_spark(
     text: str,
-    choices: tuple[bool, str | None, str | None, int | None, bool, tuple[str, ...]],
+    settings: RunSettings,
     spark_choices: tuple[str, dict[str, str], str | None],
     view: str | None,
 ) -> None:
@@ -366,15 +325,13 @@ def _run_on_spark(
         with phase("starting Spark"):
             from watersmeet.cli.run_on_spark import run_command
             from watersmeet.hosts.spark.launching.launch import start_spark
-            from watersmeet.hosts.spark.run import Choices
             from watersmeet.runtime.script import check_declared
 
-            chosen = Choices(*choices)
             check_declared(text)  # a mistake need not wait until Spark has started
             spark = start_spark(*spark_choices)
             ctrl_c_on_spark.take_back()
         try:
-            stopped = run_command(spark, text, chosen, view)
+            stopped = run_command(spark, text, settings, view)
         finally:
             spark.stop()
     if stopped:
@@ -394,18 +351,6 @@ def _settings(conf: list[str]) -> dict[str, str]:
         if not equals or not name:
             _fail(f"--conf {written} is not of the form name=value", BAD_INPUT)
     return {name.strip(): value for name, _, value in pairs}
-
-
-def _interval(trigger: str | None) -> str | None:
-    """An interval in Spark's words."""
-    from watersmeet.model.time import parse_interval
-
-    if trigger is None:
-        return None
-    try:
-        return f"{parse_interval(trigger) // 1000} milliseconds"
-    except ValueError as error:
-        _fail(f"--trigger: {error}", BAD_INPUT)
 
 
 def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, board: Board | None) -> None:

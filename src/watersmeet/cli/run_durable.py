@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.own_process import preferring_latency
@@ -13,7 +12,6 @@ from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.wording import counted
@@ -21,6 +19,7 @@ from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import Progress, describe, waiting
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job, read_script
 from watersmeet.runtime.skipped_batches import skipped_batches
 
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from watersmeet.cli.view import Page
 
 
-def run_durable(
-    text: str, checkpoint: str, settings: Settings, view: str | None = None, skipped: Sequence[str] = ()
-) -> bool:
+def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bool:
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
     told = read_script(text, explain=True, opener=open_to_go_on)
     for job in told:
@@ -40,12 +37,13 @@ def run_durable(
     if not jobs:
         return False
     interrupts = Interrupts(voice().tell)
+    assert settings.checkpoint is not None
     lasting = LastingJobs(
         jobs,
-        local_folder(checkpoint),
+        local_folder(settings.checkpoint),
         settings,
         tell=lambda what: voice().warn(str(what)),
-        skipped=skipped_batches(skipped, jobs),
+        skipped=skipped_batches(settings.skip_batches, jobs),
     )
     page = None if view is None else _page(view, jobs, lasting)
     try:
@@ -71,7 +69,9 @@ def _page(view: str, jobs: list[Job], lasting: LastingJobs) -> Page:
         raise
 
 
-def _run(jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings: Settings, page: Page | None) -> None:
+def _run(
+    jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings: RunSettings, page: Page | None
+) -> None:
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in jobs) and sys.stdout.isatty())
     started = time.monotonic()
@@ -103,7 +103,7 @@ def tell_of_restart(name: str, run: DurableExecution) -> None:
 
 
 def summary(
-    name: str, how: str, run: DurableExecution, seconds: float, settings: Settings, *, is_kept: bool = True
+    name: str, how: str, run: DurableExecution, seconds: float, settings: RunSettings, *, is_kept: bool = True
 ) -> str:
     """is_kept: whether the checkpoint is there for a next start."""
     metrics: Metrics = run.execution.metrics

@@ -16,27 +16,28 @@ from watersmeet.hosts.spark.host import SparkHost
 from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import relations_below
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import EventClock, describe, waiting
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE
 
 log = logging.getLogger("watersmeet")
 
 
-def run_command(spark: SparkSession, text: str, choices: Choices, view: str | None = None) -> bool:
+def run_command(spark: SparkSession, text: str, settings: RunSettings, view: str | None = None) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
-    run = SparkRun(spark, text, choices)
+    run = SparkRun(spark, text, settings)
     host = SparkHost(spark, run.buckets)
     for job in run.explained:
         assert job.told is not None
         print(explained(job.plan, job.told, host), flush=True)
     if not run.jobs:
         return False
-    if choices.checkpoint is None:
+    if settings.checkpoint is None:
         voice().remark("no --checkpoint is given, so a later run starts anew")
     strict = _without_lateness(run)
     if strict:
@@ -46,13 +47,13 @@ def run_command(spark: SparkSession, text: str, choices: Choices, view: str | No
     interrupts = Interrupts(voice().tell)
     boards = {} if view is None else {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
     with viewing(view, run.jobs, boards, host) as page:
-        _run(run, choices, interrupts, boards)
+        _run(run, settings, interrupts, boards)
         if page is not None and not interrupts.requested:
             page.stay()
     return interrupts.requested
 
 
-def _run(run: SparkRun, choices: Choices, interrupts: Interrupts, boards: Mapping[str, Board]) -> None:
+def _run(run: SparkRun, settings: RunSettings, interrupts: Interrupts, boards: Mapping[str, Board]) -> None:
     started = time.monotonic()
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
@@ -84,7 +85,7 @@ def _run(run: SparkRun, choices: Choices, interrupts: Interrupts, boards: Mappin
             ended = run.run(show, boards)
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for one in ended:
-        voice().ended(one.job.name, how, one.metrics, seconds, _summary(one, seconds, choices, interrupts.requested))
+        voice().ended(one.job.name, how, one.metrics, seconds, _summary(one, seconds, settings, interrupts.requested))
 
 
 def _without_lateness(run: SparkRun) -> str:
@@ -94,15 +95,15 @@ def _without_lateness(run: SparkRun) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def _summary(one: RunningQuery, seconds: float, choices: Choices, stopped: bool) -> str:
+def _summary(one: RunningQuery, seconds: float, settings: RunSettings, stopped: bool) -> str:
     last = one.tally.last
     where = "before its first batch" if last is None else f"after batch {last.number}"
-    if stopped and choices.checkpoint is not None:
+    if stopped and settings.checkpoint is not None:
         where += f"; the next start goes on from {one.checkpoint}"
     told = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
     waits = waiting(one.metrics)
     if waits:
-        told += f"\n  {waits}" + ("; --flush answers them" if choices.available_now else "")
+        told += f"\n  {waits}" + ("; --flush answers them" if settings.available_now else "")
     if one.metrics.cold_because:
         told += f"\n  not kept warm: {one.metrics.cold_because}"
     return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told

@@ -19,12 +19,12 @@ from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
 from watersmeet.hosts.local.durable.mirror import local_folder
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.private_folders import temporary_root
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.skipped_batches import skipped_batches
 from watersmeet.runtime.watched import Failure
@@ -42,8 +42,7 @@ class Address:
 
 def serve_script(
     text: str,
-    checkpoint: str | None,
-    settings: Settings,
+    settings: RunSettings,
     address: Address,
     limits: Limits,
     skipped: Sequence[str] = (),
@@ -57,7 +56,7 @@ def serve_script(
     if not jobs:
         return
     # Before anything else, so that a port that is in use is told at once.
-    with bound(address.host, address.port, address.token) as at, _kept_in(checkpoint) as folder:
+    with bound(address.host, address.port, address.token) as at, _kept_in(settings.checkpoint) as folder:
         interrupts = Interrupts(voice().tell)
         lasting = LastingJobs(
             jobs,
@@ -77,7 +76,7 @@ def serve_script(
             server.start()
             try:
                 seconds = _run(jobs, lasting, url_of(at), server)
-                _tell_of_end(lasting, seconds, settings, is_kept=checkpoint is not None)
+                _tell_of_end(lasting, seconds, settings, is_kept=settings.checkpoint is not None)
             finally:
                 server.stop()
 
@@ -109,7 +108,7 @@ def _raise(failures: Mapping[str, Failure]) -> NoReturn:
 
 
 @contextmanager
-def _kept_in(checkpoint: str | None) -> Iterator[Path]:
+def _kept_in(checkpoint: Path | str | None) -> Iterator[Path]:
     if checkpoint is not None:
         yield local_folder(checkpoint)
         return
@@ -146,7 +145,7 @@ def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) ->
     return time.monotonic() - started
 
 
-def _tell_of_end(lasting: LastingJobs, seconds: float, settings: Settings, *, is_kept: bool) -> None:
+def _tell_of_end(lasting: LastingJobs, seconds: float, settings: RunSettings, *, is_kept: bool) -> None:
     for name, run in lasting.runs.items():
         words = summary(name, "stopped", run, seconds, settings, is_kept=is_kept)
         if not run.failed:

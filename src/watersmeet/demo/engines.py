@@ -147,10 +147,11 @@ class OnSpark:
     def prepare(self, text: str) -> str:
         from watersmeet.explain.explaining import explained
         from watersmeet.hosts.spark.host import SparkHost
-        from watersmeet.hosts.spark.run import Choices, SparkRun
+        from watersmeet.hosts.spark.run import SparkRun
         from watersmeet.plan.explaining import Explaining
+        from watersmeet.runtime.run_settings import RunSettings
 
-        self.script = SparkRun(self.spark, text, Choices(available_now=True))
+        self.script = SparkRun(self.spark, text, RunSettings(available_now=True))
         return explained(self.plan, Explaining(), SparkHost(self.spark))
 
     @property

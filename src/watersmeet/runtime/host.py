@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.lasting import Lasting
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.run_settings import Answers, RunSettings
 
 if TYPE_CHECKING:
     from watersmeet.runtime.declaring import Opener
@@ -62,7 +62,7 @@ class Host(Protocol):
         """What answers a plan whose rows are pushed (hosts/local/pushed_execution)."""
         ...
 
-    def lasting(self, plan: Plan, asked: Lasting) -> Any:
+    def lasting(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:
         """A run that goes on from start to start, begun (hosts/local/durable/durable_run)."""
         ...
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.declaring import Opener
-    from watersmeet.runtime.lasting import Lasting
     from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.run_settings import Answers, RunSettings
     from watersmeet.runtime.script import Job
 
 
@@ -74,10 +74,10 @@ class LocalHost:
 
         return PushedExecution(plan)
 
-    def lasting(self, plan: Plan, asked: Lasting) -> DurableRun:
+    def lasting(self, plan: Plan, settings: RunSettings, answers: Answers) -> DurableRun:
         from watersmeet.hosts.local.durable.starting import started
 
-        return started(plan, asked)
+        return started(plan, settings, answers)
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """One after the other, each whole or not at all."""

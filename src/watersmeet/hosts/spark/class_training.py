@@ -50,7 +50,8 @@ def train(draft: Path, base: Path) -> None:
 
     from watersmeet.hosts.spark.launching import launch
     from watersmeet.hosts.spark.launching.launch import JAVA_OPTIONS, START, start_spark
-    from watersmeet.hosts.spark.run import Choices, SparkRun
+    from watersmeet.hosts.spark.run import SparkRun
+    from watersmeet.runtime.run_settings import RunSettings
 
     launch.apart_from_terminal = False
     options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}"'
@@ -62,7 +63,7 @@ def train(draft: Path, base: Path) -> None:
     spark = start_spark("local[2]", {JAVA_OPTIONS: options, SETTING: "false"})
     with temporary_folder("classes-") as folder:
         _write(folder)
-        SparkRun(spark, SCRIPT.format(folder), Choices(available_now=True)).run()
+        SparkRun(spark, SCRIPT.format(folder), RunSettings(available_now=True)).run()
         spark.read.parquet(f"{folder}/pairs").count()
     spark.stop()
     gateway = SparkContext._gateway

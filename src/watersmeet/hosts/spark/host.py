@@ -30,7 +30,7 @@ from watersmeet.hosts.spark.progress.skipped_rows import tell_of_skipped
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.sample import sampled
 from watersmeet.hosts.spark.reading.sources import OnSpark, open_given
-from watersmeet.hosts.spark.run import Choices, SparkRun
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import is_checkpoint
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
@@ -38,9 +38,9 @@ from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer
-from watersmeet.runtime.lasting import Lasting
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome
+from watersmeet.runtime.run_settings import Answers, RunSettings
 
 if TYPE_CHECKING:
     from watersmeet.runtime.declaring import Opener
@@ -182,7 +182,7 @@ class SparkHost:
             hint="make the session without Spark: Session(); or write the rows to files or a topic that Spark reads",
         )
 
-    def lasting(self, plan: Plan, asked: Lasting) -> Any:
+    def lasting(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:
         raise UnsupportedError(
             "start(checkpoint=…) runs a query in this process; on Spark it is started as every DataFrame is",
             hint="write query.dataframe().writeStream.option('checkpointLocation', …).format(…).start(…)",
@@ -190,7 +190,7 @@ class SparkHost:
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Side by side over what is there now; rows without a sink are printed."""
-        run = SparkRun(self.spark, jobs, Choices(available_now=True, buckets=self.buckets))
+        run = SparkRun(self.spark, jobs, RunSettings(available_now=True, buckets=self.buckets))
         return [Outcome(one.job.name, None, one.metrics.as_dict()) for one in run.run()] if run.jobs else []
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -41,6 +40,7 @@ from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.query_folders import query_folders
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.skipped_batches import skipped_batches, way_past
 
@@ -54,49 +54,20 @@ class QueryError(WatersmeetError):
     """A query that Spark could not go on with, for a reason that is not one of ours."""
 
 
-@dataclass(frozen=True)
-class Choices:
-    """How a script is run. `trigger` is an interval, or None for one batch after the other. `flush`: answer at the end
-    also what waits in the checkpoint. `skip_batches`: N, or NAME:N where there are several queries."""
-
-    available_now: bool = False
-    trigger: str | None = None
-    checkpoint: str | None = None
-    buckets: int | None = None
-    flush: bool = False
-    skip_batches: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.skip_batches and self.checkpoint is None:
-            raise SetupError("--skip-batch goes with --checkpoint DIR", hint="leave it out, or add one")
-        missing = [] if self.available_now else ["--available-now"]
-        missing += [] if self.checkpoint is not None else ["--checkpoint DIR"]
-        if self.flush and missing:
-            raise SetupError(
-                f"--flush answers what waits in a checkpoint once all input is read: it needs {' and '.join(missing)}",
-                hint="without a checkpoint a run that ends gives the whole answer anyway",
-            )
-
-    @property
-    def ends(self) -> bool:
-        """Whether nothing may wait for a later run: there is none that goes on, or that was asked for."""
-        return self.available_now and (self.checkpoint is None or self.flush)
-
-
 class SparkRun:
     """The jobs of a script on a Spark session."""
 
-    def __init__(self, spark: SparkSession, script: str | Sequence[Job], choices: Choices | None = None) -> None:
+    def __init__(self, spark: SparkSession, script: str | Sequence[Job], settings: RunSettings | None = None) -> None:
         """Read and check the script, unless that was done; nothing runs yet."""
         self.spark = spark
-        self.choices = choices or Choices()
+        self.settings = settings or RunSettings()
         jobs = script
         if isinstance(jobs, str):
             jobs = read_script(jobs, opener=OnSpark(spark), explain=True)
         self.jobs = [job for job in jobs if job.told is None]
         self.explained = [job for job in jobs if job.told is not None]
-        self.buckets = self.choices.buckets or cores(spark)
-        self._asked = skipped_batches(self.choices.skip_batches, self.jobs)
+        self.buckets = self.settings.buckets or cores(spark)
+        self._asked = skipped_batches(self.settings.skip_batches, self.jobs)
         self._skipped: dict[str, frozenset[int]] = {}  # the batches that are left out, by the checkpoint of their query
         self._flooding: dict[str, int] = {}  # by the id of a query, a batch that brings about very many answers
         self._stop = False
@@ -117,7 +88,7 @@ class SparkRun:
             self._refuse_in_process(checkpoints)
             connect = is_connect(self.spark)
             jobs = zip(self.jobs, checkpoints, strict=True)
-            lasting = self.choices.checkpoint is not None
+            lasting = self.settings.checkpoint is not None
             sinks = [SparkSink(job, folder, over_connect=connect, lasting=lasting) for job, folder in jobs]
             watching = Boards(sinks, boards or {})
             check_workers(self.spark)
@@ -143,7 +114,7 @@ class SparkRun:
 
     def _owners(self, sinks: list[SparkSink]) -> dict[str, Owner]:
         """The queries that the checkpoints are certain to belong to; one of another query is refused."""
-        if self.choices.checkpoint is None:
+        if self.settings.checkpoint is None:
             return {}
         owners = {sink.checkpoint: Owner.of(sink.job.plan, self.buckets) for sink in sinks}
         return {
@@ -151,7 +122,7 @@ class SparkRun:
         }
 
     def _left_out(self, sinks: list[SparkSink]) -> dict[str, frozenset[int]]:
-        if self.choices.checkpoint is None:
+        if self.settings.checkpoint is None:
             return {}
         asked = {sink.checkpoint: self._asked.get(sink.job.name, frozenset()) for sink in sinks}
         names = {sink.checkpoint: sink.job.name for sink in sinks}
@@ -159,12 +130,12 @@ class SparkRun:
 
     def _refuse_in_process(self, checkpoints: Sequence[str]) -> None:
         """Before sinks look at what they hold: that would be told first, and is not what is wrong."""
-        for folder in () if self.choices.checkpoint is None else checkpoints:
+        for folder in () if self.settings.checkpoint is None else checkpoints:
             Checkpoint(self.spark, folder).refuse_in_process()
 
     def _start_endings(self, sinks: list[SparkSink], running: list[RunningQuery]) -> bool:
         """Once more, for queries over streams that could not tell their end: now that they have, we do."""
-        if not self.choices.ends or self._stop:
+        if not self.settings.ends or self._stop:
             return False
         open_ended = [pair for pair in zip(sinks, running, strict=True) if self._cannot_end(pair[0].job)]
         for sink, one in open_ended:
@@ -175,7 +146,7 @@ class SparkRun:
         return bool(streams_without_end(job.plan, self.buckets))
 
     def _start(self, sink: SparkSink, ending: Ending | None = None) -> RunningQuery:
-        if ending is None and self.choices.ends and not self._cannot_end(sink.job):
+        if ending is None and self.settings.ends and not self._cannot_end(sink.job):
             ending = Ending()
         skipped = self._skipped.get(sink.checkpoint, frozenset())
         start = AtStart(skipped, mailbox(self.spark, partial(self._flooded, sink.job.name)), sink.by_driver)
@@ -206,9 +177,9 @@ class SparkRun:
         logger.warning("%s: %s", name, flood)
 
     def _trigger(self) -> dict[str, Any]:
-        if self.choices.available_now:
+        if self.settings.available_now:
             return {"availableNow": True}
-        return {"processingTime": self.choices.trigger or "0 seconds"}
+        return {"processingTime": f"{round(1000 * (self.settings.trigger_s or 0))} milliseconds"}
 
     def _watch(self, running: list[RunningQuery], tell: OnBatch) -> None:
         ending: dict[int, int] = {}
@@ -260,13 +231,13 @@ class SparkRun:
 
     def _repeated(self, one: RunningQuery) -> int | None:
         """The batch that the next start repeats, if there is one."""
-        return None if self.choices.checkpoint is None else Checkpoint(self.spark, one.checkpoint).repeated_batch()
+        return None if self.settings.checkpoint is None else Checkpoint(self.spark, one.checkpoint).repeated_batch()
 
     @contextmanager
     def _checkpoints(self) -> Iterator[list[str]]:
         """A folder for each job: the given one, or one below it for each of several; else temporary ones."""
-        if self.choices.checkpoint is not None:
-            yield checkpoint_folders(self.choices.checkpoint, self.jobs)
+        if self.settings.checkpoint is not None:
+            yield checkpoint_folders(str(self.settings.checkpoint), self.jobs)
             return
         if is_connect(self.spark):
             raise SetupError("on Spark Connect a query needs a checkpoint that its server can reach; add --checkpoint")

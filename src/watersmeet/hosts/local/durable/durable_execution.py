@@ -27,7 +27,6 @@ from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.hosts.local.run import FINISHING_S
 from watersmeet.io.bad_rows import without_bad_rows
@@ -36,6 +35,7 @@ from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.run_settings import RunSettings
 
 
 class DurableExecution:
@@ -48,13 +48,13 @@ class DurableExecution:
         folder: Path,
         make_sink: MakeSink,
         readers: Mapping[str, Reader],
-        settings: Settings | None = None,
+        settings: RunSettings | None = None,
         *,
         tell: Tell = warn,
     ) -> None:
         """make_sink: is given the name of the run, which is new for a new checkpoint, and this start of it."""
         self.plan = plan
-        self.settings = settings or Settings()
+        self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self._parts = open_parts(plan, self.settings, folder, make_sink, readers, tell)
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
@@ -82,7 +82,7 @@ class DurableExecution:
     def start(self) -> None:
         """Recover what was there before, then begin to read."""
         try:
-            self.outputs.start(self.settings.commits, self._loop.fail, self._parts.checkpoint.journal.sync)
+            self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
             self._recover()
         except LeftInTheMiddle:
             self._close(commit=False)

@@ -11,7 +11,6 @@ from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.committed import committed_by
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
 from watersmeet.io.connectors.readers import reader_of
@@ -20,6 +19,7 @@ from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.query_folders import query_folders
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
 
 
@@ -30,7 +30,7 @@ class LastingJobs:
         self,
         jobs: Sequence[Job],
         checkpoint: Path,
-        settings: Settings,
+        settings: RunSettings,
         *,
         tell: Tell = warn,
         pushed: bool = False,
@@ -88,7 +88,7 @@ class LastingJobs:
         self.wait()
 
 
-def _made(job: Job, folder: Path, settings: Settings, tell: Tell, pushed: bool) -> DurableExecution:
+def _made(job: Job, folder: Path, settings: RunSettings, tell: Tell, pushed: bool) -> DurableExecution:
     check_lasting(job.plan)
     streams = streams_of(job.plan)
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}

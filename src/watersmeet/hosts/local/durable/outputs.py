@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
-from watersmeet.hosts.local.durable.sink_writer import Commits, SinkWriter
+from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.answers import Answer, as_batches
+from watersmeet.runtime.run_settings import RunSettings
 
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
@@ -34,10 +35,12 @@ class Outputs:
         """Up to this batch all answers were taken from a sink in memory."""
         return self._sink.taken_number
 
-    def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
+    def start(
+        self, settings: RunSettings, on_error: Callable[[BaseException], None], before: Callable[[int], None]
+    ) -> None:
         """before: is called with the number of a batch before the answers up to it are committed."""
-        self._writer = SinkWriter(self._sink, commits, on_error, before)
-        self.sides.start(commits, on_error, before)
+        self._writer = SinkWriter(self._sink, settings, on_error, before)
+        self.sides.start(settings, on_error, before)
 
     def give(self, answers: list[Answer]) -> None:
         """The answers of the batch that was answered last."""

@@ -16,7 +16,6 @@ from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.push_notes import Notes
 from watersmeet.hosts.local.durable.readers import Readers
-from watersmeet.hosts.local.durable.settings import Settings
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.durable.unanswered import Unanswered
@@ -24,13 +23,14 @@ from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell
+from watersmeet.runtime.run_settings import RunSettings
 
 MakeSink = Callable[[str, Start], NumberedSink]
 
 
 @dataclass(frozen=True)
 class RunParts:
-    settings: Settings
+    settings: RunSettings
     tell: Tell
     checkpoint: Checkpoint
     readers: Readers
@@ -52,7 +52,7 @@ class RunParts:
 
 
 def open_parts(
-    plan: Plan, settings: Settings, folder: Path, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
+    plan: Plan, settings: RunSettings, folder: Path, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
 ) -> RunParts:
     checkpoint = Checkpoint(folder, plan, sync=settings.sync)
     try:

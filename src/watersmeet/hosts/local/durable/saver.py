@@ -20,7 +20,7 @@ _LOOK_S = 0.005  # how soon to look again whether there is memory for a copy
 class Saver:
     def __init__(self, parts: RunParts) -> None:
         self._parts, self._answering, self._progress = parts, parts.answering, parts.progress
-        self._every_s = parts.settings.snapshot_s
+        self._every_s = parts.settings.save_every_s
         self._saved_s = monotonic()
         self._copies = Copies()
         self._fetching = False  # memory for the next copy, before it is made

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from watersmeet.hosts.local.durable.committed import committed_by
 from watersmeet.hosts.local.durable.noted import note, noted
-from watersmeet.hosts.local.durable.sink_writer import Commits, SinkWriter
+from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.side_output import SideOutput
 
 
@@ -47,8 +48,10 @@ class SideOutputs:
             self.close(commit=False)
             raise
 
-    def start(self, commits: Commits, on_error: Callable[[BaseException], None], before: Callable[[int], None]) -> None:
-        self._flows = {name: SinkWriter(sink, commits, on_error, before) for name, sink in self._sinks.items()}
+    def start(
+        self, settings: RunSettings, on_error: Callable[[BaseException], None], before: Callable[[int], None]
+    ) -> None:
+        self._flows = {name: SinkWriter(sink, settings, on_error, before) for name, sink in self._sinks.items()}
 
     @property
     def sinks(self) -> Collection[NumberedSink]:

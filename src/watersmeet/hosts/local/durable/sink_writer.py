@@ -7,7 +7,6 @@ brings more waits for the sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Condition, Thread
 from time import monotonic
 
@@ -17,25 +16,16 @@ from watersmeet.errors import RunError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.operators.answers import Answer, as_batches
+from watersmeet.runtime.run_settings import RunSettings
 
 EVERY_S = 1.0  # how often answers are committed, unless somebody says otherwise
-
-
-@dataclass(frozen=True)
-class Commits:
-    """When answers are committed: so long after the first of them came, or when there are so many rows. `every_s`:
-    None is for the sink to say."""
-
-    every_s: float | None = None
-    rows: int = 1 << 18
-    most_waiting: int = 1 << 20
 
 
 class SinkWriter:
     def __init__(
         self,
         sink: NumberedSink,
-        commits: Commits,
+        settings: RunSettings,
         on_error: Callable[[BaseException], None],
         before: Callable[[int], None] = lambda number: None,
     ) -> None:
@@ -44,8 +34,8 @@ class SinkWriter:
         self._before = before
         # A sink of files may want few large ones, and says so.
         self._is_patient = sink.commit_every_s is not None
-        self._every_s = _every_s(sink, commits)
-        self._commits = commits
+        self._every_s = _every_s(sink, settings)
+        self._settings = settings
         self._on_error = on_error
         self._changed = Condition()
         self._waiting: list[Answer] = []
@@ -64,7 +54,7 @@ class SinkWriter:
         """Take the answers of a batch; waits while too many rows wait for the sink."""
         rows = sum(one.num_rows for one in answers)
         with self._changed:
-            while self._rows and self._rows + rows > self._commits.most_waiting and not self._has_stopped:
+            while self._rows and self._rows + rows > self._settings.most_uncommitted and not self._has_stopped:
                 self._changed.wait()
             self._check()
             is_first = not self._waiting
@@ -73,7 +63,7 @@ class SinkWriter:
             self._waiting += [one for one in answers if one.num_rows]
             self._rows += rows
             self._last = number
-            if rows and (is_first or self._rows >= self._commits.rows):
+            if rows and (is_first or self._rows >= self._settings.commit_rows):
                 self._changed.notify_all()
 
     def flush(self, number: int) -> None:
@@ -152,18 +142,18 @@ class SinkWriter:
             return self.committed < self._last
         if self._closed or not self._waiting:
             return False
-        return self._rows >= self._commits.rows or monotonic() >= self._since_s + self._every_s
+        return self._rows >= self._settings.commit_rows or monotonic() >= self._since_s + self._every_s
 
     def _patience_s(self) -> float | None:
         return max(self._since_s + self._every_s - monotonic(), 0.0) if self._waiting else None
 
 
-def _every_s(sink: NumberedSink, commits: Commits) -> float:
+def _every_s(sink: NumberedSink, settings: RunSettings) -> float:
     """What a sink was told itself comes before what the run was told; if neither was, a sink knows what it costs."""
     if sink.commit_every_s is not None:
         return sink.commit_every_s
-    if commits.every_s is not None:
-        return commits.every_s
+    if settings.commit_every_s is not None:
+        return settings.commit_every_s
     return 0.0 if sink.commits_soon else EVERY_S
 
 

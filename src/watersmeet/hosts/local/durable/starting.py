@@ -19,8 +19,6 @@ from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.outputs import OnAnswers
 from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
-from watersmeet.hosts.local.durable.settings import Settings
-from watersmeet.hosts.local.durable.sink_writer import Commits
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.guarded import check_derived
 from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
@@ -29,31 +27,32 @@ from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.declaration import Declaration
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.lasting import Lasting, OnAnswer
+from watersmeet.runtime.run_settings import Answers, OnAnswer, RunSettings
 
 MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
 
-def started(plan: Plan, asked: Lasting) -> DurableRun:
+def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableRun:
+    assert settings.checkpoint is not None
     check_lasting(plan)
     streams = streams_of(plan)
     pushed = [name for name, one in streams.items() if one.source is None]
-    if asked.available_now and pushed:
+    if settings.available_now and pushed:
         raise OptionError(
             f"available_now ends a run when all files are read, and stream {pushed[0]!r} is pushed",
             hint="leave it out: stop() ends the run, and flush() answers what waits",
             option="available_now",
         )
-    kept = KeptAnswers(asked.max_waiting) if asked.sink is None and asked.on_answer is None else None
+    kept = KeptAnswers(answers.max_waiting) if answers.sink is None and answers.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
-    folder = local_folder(asked.checkpoint)
+    folder = local_folder(settings.checkpoint)
 
     def sink(name: str, start: Start) -> NumberedSink:
-        return _sink(plan, asked, kept, name, start, folder)
+        return _sink(plan, answers, kept, name, start, folder)
 
-    run = DurableExecution(plan, folder, sink, readers, settings_of(asked))
-    run.execution.on_late = asked.on_late
-    on_answer = asked.on_answer
+    run = DurableExecution(plan, folder, sink, readers, settings)
+    run.execution.on_late = answers.on_late
+    on_answer = answers.on_answer
     if kept is not None:
         run.outputs.on_answers = _behind(run, kept.add)
         run.on_abandoned = kept.end
@@ -63,7 +62,7 @@ def started(plan: Plan, asked: Lasting) -> DurableRun:
     if kept is not None:
         kept.bound()
     _running[run] = kept
-    return DurableRun(run, kept, asked.timeout_s)
+    return DurableRun(run, kept, answers.timeout_s)
 
 
 # What runs when the program ends without a word is stopped, so that the next start need not repeat it.
@@ -100,32 +99,20 @@ def _each(on_answer: OnAnswer) -> OnAnswers:
     return give
 
 
-def settings_of(asked: Lasting) -> Settings:
-    return Settings(
-        batch_rows=asked.batch_rows,
-        gather_s=asked.gather_s,
-        snapshot_s=asked.save_every_s,
-        commits=Commits(every_s=asked.commit_every_s),
-        available_now=asked.available_now,
-        flush=asked.flush,
-        skipped=asked.skipped,
-    )
-
-
-def _sink(plan: Plan, asked: Lasting, kept: KeptAnswers | None, run: str, start: Start, folder: Path) -> NumberedSink:
+def _sink(plan: Plan, answers: Answers, kept: KeptAnswers | None, run: str, start: Start, folder: Path) -> NumberedSink:
     if kept is not None:
         return kept
-    if asked.sink is None:
+    if answers.sink is None:
         return NoSink()
-    if callable(asked.sink):
-        return _own(asked.sink(run))
-    check_sink_options(Declaration.in_python("sink", "out", asked.sink), "local")
+    if callable(answers.sink):
+        return _own(answers.sink(run))
+    check_sink_options(Declaration.in_python("sink", "out", answers.sink), "local")
     keys, changes = answer_keys(plan), change_column(plan)
-    committed, said = committed_by(folder).answers, replacing_once(folder, asked.sink)
+    committed, said = committed_by(folder).answers, replacing_once(folder, answers.sink)
     made = numbered_sink(
         "out", said, plan.output_schema, run, keys=keys, changes=changes, committed=committed, start=start
     )
-    note_replaced(folder, asked.sink)
+    note_replaced(folder, answers.sink)
     return made
 
 
