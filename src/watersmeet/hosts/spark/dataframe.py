@@ -24,16 +24,15 @@ from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, PackedOutput, 
 from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.bucket.stateless import packed_answer
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.exchange.bad_records import goes_beside, refuse_bad_frame
+from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, refuse_bad_frame
 from watersmeet.hosts.spark.exchange.pack import FUTURE, PACKED_SCHEMA, ender, packer, watermark_delay_ms
-from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending
+from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
-from watersmeet.hosts.spark.reading.end_source import end_source
 from watersmeet.hosts.spark.reading.event_times import with_arrival
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.pulse import pulse_source
@@ -122,7 +121,7 @@ def dataframe(
 
 def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
     """Packets tell of the records and rows that are left out, which rows could not."""
-    output = PackedOutput(job.plan.output_schema, goes_beside(job.plan))
+    output = PackedOutput(job.plan.output_schema, has_side_outputs(job.plan))
     (one,) = job.streams
     packets = _packed(spark, job, one.relation.name, source, None)
     return output.rows(packets.mapInArrow(packed_answer(job, output), output.schema), observed)
@@ -141,7 +140,7 @@ def _refuse_skipping(sources: Mapping[str, Source]) -> None:
 
 
 def _refuse_kept_in_stages(plan: Plan) -> None:
-    if goes_beside(plan):
+    if has_side_outputs(plan):
         raise UnsupportedError(
             "on Spark this query runs in two stages, and bad records and late rows of a first stage cannot be kept in "
             "a sink",

@@ -17,7 +17,7 @@ from watersmeet.hosts.spark.bucket.archive import archived_answer, refuse_archiv
 from watersmeet.hosts.spark.bucket.output import OBSERVED
 from watersmeet.hosts.spark.dataframe import dataframe, make_job, streams_without_end
 from watersmeet.hosts.spark.errors import friendly
-from watersmeet.hosts.spark.exchange.bad_records import goes_beside
+from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.exchange.stream_end import Ending
 from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
@@ -136,7 +136,7 @@ class SparkHost:
         by_driver: bool = False,
     ) -> DataFrame:
         check_workers(self.spark)
-        if goes_beside(plan):
+        if has_side_outputs(plan):
             raise UnsupportedError(
                 "what goes to sinks beside the answers goes there from scripts only: a DataFrame has but its rows",
                 hint="run the script with watersmeet run or session.run(), or say on_bad = 'skip' and "

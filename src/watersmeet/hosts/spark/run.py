@@ -153,7 +153,7 @@ class SparkRun:
         df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending, start=start)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
-        if not sink.beside:  # where packets are given, rows cannot be counted by Spark
+        if not sink.has_sides:  # where packets are given, rows cannot be counted by Spark
             df = df.observe(ANSWER, F.count(F.lit(1)).alias("results"))
         query = start_in_turn(
             self.spark,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from watersmeet.hosts.spark.bucket.account import NUMBERS
-from watersmeet.hosts.spark.exchange.bad_records import goes_beside
+from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED
 from watersmeet.hosts.spark.exchange.unpack import unpacker
 from watersmeet.hosts.spark.jobs.job import SparkJob
@@ -27,7 +27,7 @@ from watersmeet.io.conform import conform
 OBSERVED = "watersmeet"  # the name under which the numbers of a query are observed
 FIRST = "_first_"  # in that of a first stage
 TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
-BESIDE = "beside"  # packets of what goes to sinks beside the answers
+SIDE = "side"  # packets of what goes to sinks beside the answers
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
 
 
@@ -52,7 +52,7 @@ class Output(Protocol):
 
     def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame: ...
 
-    def beside(self, records: bytes) -> pd.DataFrame:
+    def side(self, records: bytes) -> pd.DataFrame:
         """A packet of what goes to a sink beside the answers; only where something does."""
         ...
 
@@ -62,7 +62,7 @@ class Output(Protocol):
 def output_of(job: SparkJob, *, marks_end: bool = False) -> Output:
     """How a job gives its results. With `marks_end` they go to a second stage, which must learn of the end."""
     schema = job.plan.output_schema
-    keeps = goes_beside(job.plan)
+    keeps = has_side_outputs(job.plan)
     if job.event_time is None or (keeps and not marks_end):
         return PackedOutput(schema, keeps)
     return TypedOutput(schema, job.event_time, marks_end=marks_end)
@@ -93,8 +93,8 @@ class PackedOutput:
         self.results = results
         self.keeps = keeps
 
-    def beside(self, records: bytes) -> pd.DataFrame:
-        return pd.DataFrame({"payload": [None], BESIDE: [records], **_zeros(1)})
+    def side(self, records: bytes) -> pd.DataFrame:
+        return pd.DataFrame({"payload": [None], SIDE: [records], **_zeros(1)})
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
         raise AssertionError("no stage follows packets")
@@ -104,14 +104,14 @@ class PackedOutput:
 
     @property
     def schema(self) -> spark.StructType:
-        columns = ["payload", *([BESIDE] if self.keeps else [])]
+        columns = ["payload", *([SIDE] if self.keeps else [])]
         return spark.StructType([*(spark.StructField(name, spark.BinaryType()) for name in columns), *_number_fields()])
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
         return pd.DataFrame({"payload": [to_packet(results, self.results)], **self._no_records(), **_zeros(1)})
 
     def _no_records(self) -> dict[str, Any]:
-        return {BESIDE: [None]} if self.keeps else {}
+        return {SIDE: [None]} if self.keeps else {}
 
     def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
@@ -119,7 +119,7 @@ class PackedOutput:
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         if self.keeps:
-            return _observe(frames, observed).select("payload", BESIDE)
+            return _observe(frames, observed).select("payload", SIDE)
         out = spark_schema(self.results)
         return _observe(frames, observed).select("payload").mapInArrow(unpacker(self.results), out)
 
@@ -147,7 +147,7 @@ class TypedOutput:
             **{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None}
         )
 
-    def beside(self, records: bytes) -> pd.DataFrame:
+    def side(self, records: bytes) -> pd.DataFrame:
         raise AssertionError("typed results have nothing beside them")
 
     def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:

@@ -71,7 +71,7 @@ class BucketProcessor:
         if key[0] == GUARD:
             bad = BadTold.of(packets.told(BAD))
             for records in bad.kept:
-                yield self.output.beside(records)
+                yield self.output.side(records)
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
             left_out = left_out_told(packets.told(LEFT_OUT))
             yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD, left_out))
@@ -115,7 +115,7 @@ class BucketProcessor:
         for found in late_among(self._relations, packets.told(MAYBE_LATE), manifest.complete_until):
             one = next(one for one in self.job.streams if one.relation.name == found.stream.name)
             late.add(one, found.rows.num_rows, found.rows.num_rows, found.by_us)
-            yield self.output.beside(found.packet(manifest.complete_until))
+            yield self.output.side(found.packet(manifest.complete_until))
         seen = [Seen.from_bytes(told) for told in packets.told(SEEN)]
         waiting = [Waiting.from_bytes(told) for told in packets.told(WAITING)]
         manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)

@@ -64,7 +64,7 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
         yield output.frame(results)
     bad = BadTold.of(told)
     for records in bad.kept:
-        yield output.beside(records)
+        yield output.side(records)
     name = stream_of(one).name
     counts = account.numbers(operator) | {"rows_in": rows_in, "bad_rows": bad.count, "skipped_rows": skipped}
     more = {"bad_by_stream": bad.by_stream, "bad_by_reason": bad.by_reason, "rows_by_stream": {name: rows_in}}

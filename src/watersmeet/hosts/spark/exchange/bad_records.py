@@ -86,7 +86,7 @@ def streams_of(plan: Plan) -> list[Stream]:
     return [one for one in relations_below(plan.root) if isinstance(one, Stream)]
 
 
-def goes_beside(plan: Plan) -> bool:
+def has_side_outputs(plan: Plan) -> bool:
     """Whether something goes to sinks beside the answers of a query."""
     return any(one.bad_to is not None or one.late_to is not None for one in streams_of(plan))
 

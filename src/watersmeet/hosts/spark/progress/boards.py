@@ -22,7 +22,7 @@ class Boards:
             if board is None:
                 continue
             board.rows_missing = not_readable(sink)
-            if sink.kind == "console" or sink.connector is not None or sink.beside:
+            if sink.kind == "console" or sink.connector is not None or sink.has_sides:
                 sink.on_rows = board.answers
             elif board.rows_missing is None:
                 self._written[sink.job.name] = WrittenRows(sink)

@@ -25,9 +25,9 @@ from watersmeet.plan.nodes import Input
 Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
 
 
-def encoded(job: SparkJob | Stream, beside: Format | None = None) -> str:
+def encoded(job: SparkJob | Stream, format_: Format | None = None) -> str:
     """What travels with a data source, whose options are texts: a job or a stream, and the format of its files."""
-    return base64.b64encode(pickle.dumps((job, beside))).decode()
+    return base64.b64encode(pickle.dumps((job, format_))).decode()
 
 
 def shipped(encoded_job: str) -> tuple[SparkJob, Format]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from watersmeet.hosts.spark.bucket.output import BESIDE
+from watersmeet.hosts.spark.bucket.output import SIDE
 from watersmeet.hosts.spark.exchange.bad_records import stream_named
 from watersmeet.hosts.spark.exchange.late_rows import missed_watermark_us
 from watersmeet.hosts.spark.packets import from_packet
@@ -29,7 +29,7 @@ Noted = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Sides:
+class SideSinks:
     """The sinks beside the answers of a query, by their names, and the streams of which something goes there."""
 
     output: SideOutput
@@ -63,7 +63,7 @@ class SinkWriter:
         sink: NumberedSink,
         noted: Noted,
         on_rows: OnAnswers | None = None,
-        sides: Sides | None = None,
+        sides: SideSinks | None = None,
     ) -> None:
         """noted: is told of every batch whose rows a sink has, before Spark hears that it is done."""
         self._name, self._plan, self._sink, self._noted = name, plan, sink, noted
@@ -73,7 +73,7 @@ class SinkWriter:
         # Asked for in any case: the state goes on, and numbers are observed, only when the batch is computed.
         found = batch.toArrow()
         if self._sides is not None:
-            self._sides.commit(number, found[BESIDE].drop_null().to_pylist(), self._noted)
+            self._sides.commit(number, found[SIDE].drop_null().to_pylist(), self._noted)
             packets = found["payload"].drop_null().to_pylist()
             parts = [conform(part, self._plan.output_schema) for packet in packets for part in from_packet(packet)]
             found = pa.Table.from_batches(parts, self._plan.output_schema)
@@ -86,8 +86,8 @@ class SinkWriter:
 
     def committed(self) -> dict[str, int]:
         """The last number that each of the sinks has, by its name."""
-        beside = {} if self._sides is None else {name: one.committed() for name, one in self._sides.sinks.items()}
-        return beside | {self._name: self._sink.committed()}
+        sides = {} if self._sides is None else {name: one.committed() for name, one in self._sides.sinks.items()}
+        return sides | {self._name: self._sink.committed()}
 
     def close(self) -> None:
         self._sink.close()
@@ -102,6 +102,6 @@ class SinkWriter:
         return [conform(one, self._plan.output_schema) for one in batches if one.num_rows]
 
 
-def run_beside(run: str, sink: str) -> str:
+def side_run(run: str, sink: str) -> str:
     """The name of a run for one of the sinks beside its answers: the same in all its lives."""
     return sha256(f"{run} {sink}".encode()).hexdigest()[:12]

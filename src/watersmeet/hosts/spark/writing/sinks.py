@@ -20,11 +20,11 @@ from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA as CHECKPOINT
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, is_here
 from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.exchange.bad_records import goes_beside, streams_of
+from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, streams_of
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.writing.file_claim import METADATA, FileClaim
-from watersmeet.hosts.spark.writing.sink_writer import Sides, SinkWriter, run_beside
+from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter, side_run
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.folder_claim import PREFIX
@@ -63,7 +63,7 @@ class SparkSink:
         self.path = given.get("path")
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
         self.connector = connector_named(given.get("sink"))
-        self.beside = goes_beside(job.plan)
+        self.has_sides = has_side_outputs(job.plan)
         self._lasting = lasting
         self._numbered: SinkWriter | None = None
         self.claimed: FileClaim | None = None  # what Spark writes there by itself
@@ -77,7 +77,7 @@ class SparkSink:
         if self.connector is not None:
             self._check_connected(over_connect)
             return
-        if self.beside:
+        if self.has_sides:
             self._check_beside(over_connect)
             return
         if self.mode not in MODES:
@@ -93,7 +93,7 @@ class SparkSink:
     def open(self, spark: SparkSession) -> None:
         """Open what we write to ourselves, before any query of the script starts: several may send to one sink beside
         their answers, and what one has sent there is not for another to refuse or to clear away."""
-        if self.connector is not None or self.beside:
+        if self.connector is not None or self.has_sides:
             self._clear_old()
             with self._starting():
                 self._numbering(spark)
@@ -131,7 +131,7 @@ class SparkSink:
     @property
     def by_driver(self) -> bool:
         """Whether all answers of a batch come to the driver, which writes them."""
-        return self.connector is not None or self.beside or self.kind == "console"
+        return self.connector is not None or self.has_sides or self.kind == "console"
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -184,7 +184,7 @@ class SparkSink:
                 log.warning(
                     "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
                 )
-            sides = self._sides(run, start, taken, goes_on=goes_on) if self.beside else None
+            sides = self._sides(run, start, taken, goes_on=goes_on) if self.has_sides else None
             if start is not None:
                 starts.opened(checkpoint, start, [sink, *(() if sides is None else sides.sinks.values())])
             self._numbered = SinkWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
@@ -192,7 +192,7 @@ class SparkSink:
                 checkpoint.refuse_newer(name, number)
         return self._numbered
 
-    def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> Sides:
+    def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> SideSinks:
         """The sinks beside the answers; another query of the script may write to them too."""
         output = SideOutput(streams_of(self.job.plan))
         sinks = {
@@ -200,17 +200,17 @@ class SparkSink:
                 name,
                 side_options(one.options, goes_on=goes_on),
                 output.schemas[name],
-                run_beside(run, name),
+                side_run(run, name),
                 committed=taken.get(name, -1),
                 tell=_tell,
                 start=start,
             )
             for name, one in output.sinks.items()
         }
-        return Sides(output, sinks, {one.name: one for one in streams_of(self.job.plan)})
+        return SideSinks(output, sinks, {one.name: one for one in streams_of(self.job.plan)})
 
     def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
-        if self.connector is not None or self.beside:
+        if self.connector is not None or self.has_sides:
             return writer.foreachBatch(self._numbering(spark))
         if self.kind == "console":
             return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
