@@ -4,17 +4,18 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, together
 from watersmeet.hosts.local.durable.push_notes import Note
+from watersmeet.io.connectors.contract import SourceBatch
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
 def pushed(stream: str, *ids: int, note: Note | None = None) -> Step:
     rows = pa.RecordBatch.from_arrays([pa.array(ids, pa.int64())], schema=SCHEMA)
-    return Step("pushed", stream, rows, notes=() if note is None else ((note, len(ids)),))
+    return Step("pushed", stream, SourceBatch(rows), notes=() if note is None else ((note, len(ids)),))
 
 
 def told(steps: list[Step]) -> list[tuple[str, list[int]]]:
-    return [(step.stream, [] if step.rows is None else step.rows.column(0).to_pylist()) for step in steps]
+    return [(step.stream, [] if step.batch is None else step.batch.rows.column(0).to_pylist()) for step in steps]
 
 
 def test_pushes_of_a_stream_are_one_step_in_their_order() -> None:
@@ -33,4 +34,15 @@ def test_every_note_keeps_its_own_rows() -> None:
     data = b"".join(bytes(part) for part in BatchRecord(3, 1.5, 9, [step], 7).parts())
     (again,) = BatchRecord.from_bytes(3, data, {"a": SCHEMA}).steps
     assert list(again.notes) == [(first, 2), (second, 3)]
-    assert again.rows == step.rows
+    assert again.batch == step.batch
+
+
+def test_what_was_read_is_known_by_where_it_lies() -> None:
+    batch = SourceBatch(
+        pa.RecordBatch.from_pylist([{"id": 1}], SCHEMA), range=["p", 0, 1], partition="p", waiting=("q",)
+    )
+    data = b"".join(bytes(part) for part in BatchRecord(3, 1.5, 9, [Step("read", "a", batch)], 7).parts())
+    (again,) = BatchRecord.from_bytes(3, data, {"a": SCHEMA}).steps
+    assert again.batch is not None
+    assert (again.batch.range, again.batch.partition, again.batch.waiting) == (["p", 0, 1], "p", ("q",))
+    assert again.num_rows == 0  # until it is read again

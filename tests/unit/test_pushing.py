@@ -149,6 +149,15 @@ def test_rows_that_do_not_fit_are_refused_as_a_whole_and_the_run_goes_on(what: s
 async def unawaited(*_: Any) -> None: ...
 
 
+def test_rows_that_are_refused_are_not_counted_as_skipped() -> None:
+    far = pa.array([0, None, 9_100_000_000_000_000_000], pa.int64()).cast(pa.timestamp("us"))
+    with session(on_null="skip").sql("SELECT k FROM a").start() as run:
+        with pytest.raises(wm.DataError, match="beyond the years"):
+            run.push("a", pa.table({"k": [1, 2, 3], "ts": far}))
+        run.push("a", row(4, 0))
+        assert (run.metrics()["rows_in"], run.metrics()["skipped_rows"]) == (1, 0)
+
+
 @pytest.mark.parametrize("name", ["on_answer", "on_late"])
 @pytest.mark.parametrize("checkpoint", [None, "state"])
 def test_what_cannot_be_called_is_refused(name: str, checkpoint: str | None, tmp_path: Path) -> None:

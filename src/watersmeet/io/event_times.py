@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +78,15 @@ def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array
     if times.size and _furthest_us(times) > LATEST_US:
         raise DataError(f"stream {stream.name!r}: an event time lies beyond the years this system can count")
     return normalized, times
+
+
+class TimedBatch(NamedTuple):
+    """Rows that came, with their event times; apart from them the records that could not be read, and how many rows are
+    skipped because they have no event time."""
+
+    rows: Rows
+    bad: pa.RecordBatch | None = None
+    skipped: int = 0
 
 
 def arrived_rows(stream: Stream, batch: pa.RecordBatch, before: int, now_us: int) -> Rows:

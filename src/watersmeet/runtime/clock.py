@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.io.event_times import arrived_rows, is_sorted, timed_rows
+from watersmeet.io.bad_rows import without_bad_rows
+from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, timed_rows, without_nulls
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.contract import Rows
@@ -137,6 +138,17 @@ class StreamClock:
         if self.stream.by_arrival:
             return arrived_rows(self.stream, batch, self.rows_in, self._now_us())
         return timed_rows(self.stream, batch, self.rows_in)
+
+    def timed_batch(
+        self, rows: pa.RecordBatch, bad: pa.RecordBatch | None = None, *, place: str | None = None, before: int = 0
+    ) -> TimedBatch:
+        """Rows that came, with their event times, apart from those that cannot be read and those that are skipped;
+        nothing has changed, also if some are refused. A reader has said which it cannot read, of others they are found
+        here: `place` says where those came from, and so many came there before them that were not let in yet."""
+        if place is not None and self.stream.arrival.keeps_going:
+            rows, bad = without_bad_rows(self.stream, rows, self.came + before, place)
+        timed = self.timed(without_nulls(self.stream, rows))
+        return TimedBatch(timed, bad, rows.num_rows - len(timed))
 
     def in_turn(self, rows: Rows) -> Rows:
         """Rows that arrived before others were let in, or before time went on, arrive with them: they had to wait."""

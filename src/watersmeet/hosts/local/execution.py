@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from watersmeet.io.event_times import TimedBatch
 from watersmeet.io.time_ordered import batches_of, reads_in_time_order
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
@@ -117,6 +118,12 @@ class Execution:
             for alias in self._aliases[name]:
                 yield from self._blocks(self.operator.answers_to(alias, in_time))
         yield from self._go_on()
+
+    def leave_out_of(self, name: str, batch: TimedBatch) -> None:
+        """What is no part of a batch: its rows that are skipped, and its records that could not be read."""
+        self.clock.clocks[name].skip(batch.skipped)
+        if batch.bad is not None:
+            self.leave_out(name, batch.bad)
 
     def leave_out(self, name: str, bad: pa.RecordBatch) -> None:
         """Records that could not be read are counted, told, and kept beside the answer if the stream says so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,8 +15,7 @@ from watersmeet.errors import CatalogError, RunError, SourceError
 from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.hosts.local.pushed_rows import PushedRows
-from watersmeet.io.bad_rows import without_bad_rows
-from watersmeet.io.event_times import without_nulls
+from watersmeet.io.event_times import TimedBatch
 from watersmeet.operators.contract import Results, Rows
 from watersmeet.operators.going_on import answered_all
 from watersmeet.plan.nodes import Plan
@@ -94,11 +93,11 @@ class PushedExecution(Execution):
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
         batches = self.incoming(name, given)
-        if clock.stream.arrival.keeps_going:
-            batches = [self.readable(name, batch) for batch in batches]
-        if clock.stream.arrival.skips_nulls:
-            batches = [without_nulls(clock.stream, batch, clock.skip) for batch in batches]
-        rows = [clock.timed(batch) for batch in batches if batch.num_rows]
+        arrival = clock.stream.arrival
+        if arrival.keeps_going or arrival.skips_nulls:
+            rows = self._readable(name, batches)
+        else:
+            rows = [clock.timed(batch) for batch in batches if batch.num_rows]
         for piece in rows:
             if len(piece) > most:
                 break
@@ -106,13 +105,18 @@ class PushedExecution(Execution):
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
 
-    def readable(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a push that have an event time; the others are bad records."""
+    def _readable(self, name: str, batches: Sequence[pa.RecordBatch]) -> list[Rows]:
+        """The rows of a push that can be read and have an event time."""
         clock = self.clock.clocks[name]
-        batch, bad = without_bad_rows(clock.stream, batch, clock.came, PUSHED)
-        if bad is not None:
-            self.leave_out(name, bad)
-        return batch
+        timed: list[TimedBatch] = []
+        before = 0
+        for batch in batches:
+            timed.append(clock.timed_batch(batch, place=PUSHED, before=before))
+            before += batch.num_rows
+        for one in timed:  # as none of them is refused
+            if one.skipped or one.bad is not None:
+                self.leave_out_of(name, one)
+        return [one.rows for one in timed if len(one.rows)]
 
     def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
         """What was given as rows of a stream, with its columns; their times are not looked at."""

@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 
 from watersmeet.errors import SourceError, WatersmeetError
+from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.conform import enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBatch, all_bad
@@ -26,8 +27,8 @@ from watersmeet.model.catalog import Stream
 class TableReader(Reader):
     """Rows in memory, which are the same whenever they are made again; a range is from one row to another."""
 
-    def __init__(self, source: TableSource) -> None:
-        self._source = source
+    def __init__(self, source: TableSource, stream: Stream) -> None:
+        self._source, self._stream = source, stream
         self._row = 0
 
     def poll(self, most_rows: int) -> SourceBatch | None:
@@ -38,7 +39,10 @@ class TableReader(Reader):
         start, end = range
         some = TableSource(self._source.table.slice(start, end - start).combine_chunks(), self._source.schema)
         self._row = end
-        return SourceBatch(next(some.batches(end - start)), range=range)
+        rows, bad = without_bad_rows(
+            self._stream, next(some.batches(end - start)), start, f"stream {self._stream.name}"
+        )
+        return SourceBatch(rows, bad, range=range)
 
     def position_after(self, range: Range) -> Position:
         return range[1]
@@ -133,7 +137,7 @@ def reader_of(stream: Stream) -> Reader:
     if isinstance(source, FileSource):
         return FolderReader(source.tolerant(stream), source.where)
     if isinstance(source, TableSource):
-        return TableReader(source)
+        return TableReader(source, stream)
     if source is None:
         raise SourceError(
             f"stream {stream.name!r} has nothing to be read from",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.batches import Ready, Step, as_one, mergeable, together_bad
+from watersmeet.hosts.local.durable.batches import Ready, Step, as_one, mergeable
 from watersmeet.hosts.local.durable.input_queue import Arrived
 from watersmeet.hosts.local.pushed_execution import PUSHED
-from watersmeet.io.bad_rows import without_bad_rows
-from watersmeet.io.event_times import without_nulls
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import QueryClock
 
@@ -35,22 +33,22 @@ class Admission:
 
     def ready(self, step: Step) -> Ready:
         """A step with its rows and their times, checked, apart from what could not be read."""
-        if step.rows is None or step.kind == "given":
+        if step.batch is None or step.kind == "given":
             return Ready(step)
         clock = self._clock.clocks[step.stream]
         if clock.ended:
             raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
-        place = PUSHED if step.kind == "pushed" else f"stream {step.stream}"
-        rows, bad = without_bad_rows(clock.stream, step.rows, clock.came, place)
-        timed = clock.timed(without_nulls(clock.stream, rows))
-        return Ready(step, timed, together_bad(step.bad, bad), rows.num_rows - len(timed))
+        return Ready(
+            step, clock.timed_batch(step.batch.rows, step.batch.bad, place=PUSHED if step.kind == "pushed" else None)
+        )
 
     def _checked(self, step: Step) -> Ready:
         """Raises what ends the run before the step is written down: bad records, where the stream does not go on."""
         ready = self.ready(step)
-        stream = self._clock.clocks[step.stream].stream if ready.bad is not None else None
-        if ready.bad is not None and stream is not None and not stream.arrival.keeps_going:
-            raise refusal(stream, ready.bad)
+        if ready.timed is not None and ready.timed.bad is not None:
+            stream = self._clock.clocks[step.stream].stream
+            if not stream.arrival.keeps_going:
+                raise refusal(stream, ready.timed.bad)
         return ready
 
     def _fits(self, one: Arrived) -> bool:

@@ -16,8 +16,9 @@ from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
 from watersmeet.hosts.local.pushed_execution import PushedExecution
+from watersmeet.io.connectors.contract import SourceBatch
+from watersmeet.io.event_times import TimedBatch
 from watersmeet.operators.answers import Answer
-from watersmeet.operators.contract import Rows
 from watersmeet.runtime.skipped_batches import way_past
 
 Give = Callable[[list[Answer]], None]
@@ -77,10 +78,10 @@ class Answering:
 
     def _take(self, ready: Ready) -> None:
         step = ready.step
-        if ready.rows is not None:
-            self._take_rows(ready, ready.rows)
-        elif step.kind == "given":
-            self._found.append(step.rows)
+        if step.batch is not None and ready.timed is not None:
+            self._take_rows(step.stream, step.batch, ready.timed)
+        elif step.batch is not None and step.kind == "given":
+            self._found.append(step.batch.rows)
         elif step.kind == "table":
             self._loads.take(step)
         elif step.kind == "flush":
@@ -90,19 +91,17 @@ class Answering:
         elif step.kind == "promise":
             self._gather(self.execution.promise(step.stream, step.until_us))
 
-    def _take_rows(self, ready: Ready, rows: Rows) -> None:
-        step, clock = ready.step, self.execution.clock.clocks[ready.step.stream]
-        clock.know_lanes(step.partitions)
-        clock.left_out += step.left_out
-        clock.skip(ready.skipped)
-        if ready.bad is not None:
-            self.execution.leave_out(step.stream, ready.bad)
+    def _take_rows(self, stream: str, batch: SourceBatch, timed: TimedBatch) -> None:
+        clock, rows = self.execution.clock.clocks[stream], timed.rows
+        clock.know_lanes(batch.waiting)
+        clock.left_out += batch.left_out
+        self.execution.leave_out_of(stream, timed)
         # In pieces as large as the operator takes them; that follows from its state, so a repeat has the same.
         at = 0
         while at < len(rows):
             until = min(at + (self.execution.operator.piece_rows or BATCH_ROWS), len(rows))
             piece = rows if until - at == len(rows) else rows.slice(at, until)
-            self._gather(self.execution.push(step.stream, piece, step.partition))
+            self._gather(self.execution.push(stream, piece, batch.partition))
             at = until
 
     def _gather(self, blocks: Blocks) -> None:

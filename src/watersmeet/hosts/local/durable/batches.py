@@ -11,8 +11,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.hosts.local.durable.push_notes import Note, Notes
-from watersmeet.io.connectors.contract import Range
-from watersmeet.operators.contract import Rows
+from watersmeet.io.connectors.contract import SourceBatch
+from watersmeet.io.event_times import TimedBatch
 
 _SIZE = struct.Struct("<I")
 Noted = tuple[Note, int]  # of how many rows
@@ -20,33 +20,29 @@ Noted = tuple[Note, int]  # of how many rows
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that happens to a stream. Rows of a reader are known by where they lie; those that were pushed are
-    written down themselves. `partition` is that of the rows, `partitions` are all that the reader knows of; `bad` are
-    the records among the rows that could not be read. A table is known by the number of its load. "more" are further
-    answers of the batch before, "given" are rows of the answer itself: they take back what was given of a batch that is
-    left out."""
+    """One thing that happens to a stream. Rows of a reader are known by where they lie, and are not there before they
+    are read again; those that were pushed are written down themselves. "more" are further answers of the batch before,
+    "given" are rows of the answer itself: they take back what was given of a batch that is left out. `number`: of the
+    load of a table, or of that batch."""
 
     kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more", "given"]
     stream: str
-    rows: pa.RecordBatch | None = None
-    range: Range = None
+    batch: SourceBatch | None = None
     until_us: int = 0
     notes: Sequence[Noted] = ()  # by which rows that were pushed are known again
-    partition: str = ""
-    partitions: Sequence[str] = ()
-    bad: pa.RecordBatch | None = None
-    left_out: int = 0  # that lie there and come elsewhere
+    number: int = 0
+
+    @property
+    def num_rows(self) -> int:
+        return 0 if self.batch is None else self.batch.rows.num_rows
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A step with its rows, if it has any, whose times were looked at; the records that could not be read; and how many
-    rows are skipped because they have no event time."""
+    """A step with its rows, if it has any, whose times were looked at."""
 
     step: Step
-    rows: Rows | None = None
-    bad: pa.RecordBatch | None = None
-    skipped: int = 0
+    timed: TimedBatch | None = None
 
 
 def note_pushes(notes: Notes, steps: Sequence[Step], number: int) -> None:
@@ -54,11 +50,6 @@ def note_pushes(notes: Notes, steps: Sequence[Step], number: int) -> None:
     for step in steps:
         for one, rows in step.notes:
             notes.add(step.stream, one, number, rows)
-
-
-def together_bad(*parts: pa.RecordBatch | None) -> pa.RecordBatch | None:
-    some = [one for one in parts if one is not None and one.num_rows]
-    return pa.concat_batches(some) if some else None
 
 
 def together(steps: Sequence[Step]) -> list[Step]:
@@ -86,8 +77,8 @@ def mergeable(steps: Sequence[Step]) -> list[list[int]]:
 def as_one(steps: Sequence[Step]) -> Step:
     if len(steps) == 1:
         return steps[0]
-    rows = pa.concat_batches([step.rows for step in steps])
-    return Step("pushed", steps[0].stream, rows, notes=[note for step in steps for note in step.notes])
+    batch = SourceBatch.of_all([step.batch for step in steps if step.batch is not None])
+    return Step("pushed", steps[0].stream, batch, notes=[note for step in steps for note in step.notes])
 
 
 @dataclass(frozen=True)
@@ -108,20 +99,21 @@ class BatchRecord:
         for step in self.steps:
             match step.kind:
                 case "read":
-                    told.append(["read", step.stream, step.range, *_partitions_told(step)])
+                    assert step.batch is not None
+                    told.append(["read", step.stream, step.batch.range, *_partitions_of(step.batch)])
                 case "pushed":
-                    assert step.rows is not None
-                    bodies.append(step.rows.serialize())
+                    assert step.batch is not None
+                    bodies.append(step.batch.rows.serialize())
                     noted = [[*note.as_json(), rows] for note, rows in step.notes]
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
                 case "given":
-                    assert step.rows is not None
-                    bodies.append(step.rows.serialize())
-                    told.append(["given", "", bodies[-1].size, step.range])
+                    assert step.batch is not None
+                    bodies.append(step.batch.rows.serialize())
+                    told.append(["given", "", bodies[-1].size, step.number])
                 case "end" | "flush" | "more":
                     told.append([step.kind, step.stream])
                 case "table":
-                    told.append(["table", step.stream, step.range])
+                    told.append(["table", step.stream, step.number])
                 case "promise":
                     told.append(["promise", step.stream, step.until_us])
         head = json.dumps([self.now_s, self.today_us, self.part_rows, told], separators=(",", ":")).encode()
@@ -129,7 +121,7 @@ class BatchRecord:
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
-        """schemas: of the streams that are pushed, and under no name of the answer."""
+        """schemas: of the streams, and under no name of the answer."""
         (size,) = _SIZE.unpack_from(data)
         now_s, today_us, part_rows, told = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
@@ -137,21 +129,24 @@ class BatchRecord:
         for kind, stream, *more in told:
             match kind:
                 case "read":
-                    partition, partitions = (more[1], more[2]) if len(more) > 1 else ("", ())
-                    steps.append(Step("read", stream, range=more[0], partition=partition, partitions=partitions))
+                    partition, waiting = (more[1], tuple(more[2])) if len(more) > 1 else ("", ())
+                    unread = pa.RecordBatch.from_pylist([], schemas[stream])
+                    batch = SourceBatch(unread, range=more[0], partition=partition, waiting=waiting)
+                    steps.append(Step("read", stream, batch))
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
-                    steps.append(Step("pushed", stream, rows, notes=[_noted(one) for one in more[1:]]))
+                    steps.append(Step("pushed", stream, SourceBatch(rows), notes=[_noted(one) for one in more[1:]]))
                     at += more[0]
                 case "given":
                     body = pa.py_buffer(data)[at : at + more[0]]
-                    steps.append(Step(kind, "", pa.ipc.read_record_batch(body, schemas[""]), range=more[1]))
+                    batch = SourceBatch(pa.ipc.read_record_batch(body, schemas[""]))
+                    steps.append(Step(kind, "", batch, number=more[1]))
                     at += more[0]
                 case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))
                 case "table":
-                    steps.append(Step("table", stream, range=more[0]))
+                    steps.append(Step("table", stream, number=more[0]))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
         return cls(number, now_s, today_us, steps, part_rows)
@@ -162,8 +157,8 @@ class BatchRecord:
         return any(step.kind == "more" for step in self.steps)
 
 
-def _partitions_told(step: Step) -> list[Any]:
-    return [step.partition, list(step.partitions)] if step.partition or step.partitions else []
+def _partitions_of(batch: SourceBatch) -> list[Any]:
+    return [batch.partition, list(batch.waiting)] if batch.partition or batch.waiting else []
 
 
 def _noted(told: Sequence[Any]) -> Noted:

@@ -29,9 +29,7 @@ from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.hosts.local.run import FINISHING_S
-from watersmeet.io.bad_rows import without_bad_rows
-from watersmeet.io.connectors.contract import Reader
-from watersmeet.io.event_times import timed_rows, without_nulls
+from watersmeet.io.connectors.contract import Reader, SourceBatch
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
@@ -165,8 +163,7 @@ class DurableExecution:
         batches, clock = self.execution.incoming(name, rows), self.execution.clock.clocks[name]
         if not clock.stream.by_arrival:
             for batch in batches:
-                readable, _ = without_bad_rows(clock.stream, batch, clock.came, PUSHED)
-                timed_rows(clock.stream, without_nulls(clock.stream, readable), clock.rows_in)
+                clock.timed_batch(batch, place=PUSHED)
         return batches
 
     def has_room(self, rows: int) -> bool:
@@ -180,7 +177,7 @@ class DurableExecution:
         logged, in this life and later ones."""
         name = self.execution.named(stream)
         notes = () if note is None else ((note, rows.num_rows),)
-        return self._put(Step("pushed", name, rows, notes=notes), rows.num_rows, timeout_s)
+        return self._put(Step("pushed", name, SourceBatch(rows), notes=notes), rows.num_rows, timeout_s)
 
     def advance(self, stream: str, until_us: int) -> int:
         """No row of this stream before this time will come."""

@@ -15,11 +15,9 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from time import monotonic
 
-import pyarrow as pa
-
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.io.connectors.contract import Reader, SourceBatch
+from watersmeet.io.connectors.contract import Reader
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
@@ -118,7 +116,7 @@ class InputQueue:
                 with self._changed:
                     line.has_more = reader.has_more(batch)
                     if batch is not None:
-                        step = read_step(name, batch)
+                        step = Step("read", name, batch)
                         # Bad records alone are something to be taken, too.
                         rows = max(batch.rows.num_rows, 1)
                         line.waiting.append(Arrived(step, rows))
@@ -269,20 +267,3 @@ class InputQueue:
         for thread in self._threads:
             thread.join(timeout=5)
         return left
-
-
-def read_step(stream: str, batch: SourceBatch) -> Step:
-    return Step(
-        "read",
-        stream,
-        batch.rows,
-        batch.range,
-        partition=batch.partition,
-        partitions=batch.waiting,
-        bad=batch.bad,
-        left_out=batch.left_out,
-    )
-
-
-def rows_in(batch: pa.RecordBatch | None) -> int:
-    return 0 if batch is None else batch.num_rows

@@ -30,8 +30,8 @@ class Readers:
     def note(self, steps: Sequence[Step]) -> None:
         """These are in the journal."""
         for step in steps:
-            if step.kind == "read":
-                self._ranges[step.stream] = step.range
+            if step.kind == "read" and step.batch is not None:
+                self._ranges[step.stream] = step.batch.range
 
     def positions(self) -> dict[str, Any]:
         """Behind what was noted."""
@@ -42,7 +42,7 @@ class Readers:
 
     def read_again(self, step: Step) -> Step:
         """A step of the journal with its rows."""
-        if step.kind != "read":
+        if step.kind != "read" or step.batch is None:
             return step
         if step.stream not in self.of:
             raise RunError(
@@ -51,8 +51,8 @@ class Readers:
                 hint="start it once more as it was, stop it, then change it",
             )
         self.note([step])
-        batch = self.of[step.stream].again(step.range)
-        return replace(step, rows=batch.rows, bad=batch.bad, left_out=batch.left_out)
+        found = self.of[step.stream].again(step.batch.range)
+        return replace(step, batch=replace(step.batch, rows=found.rows, bad=found.bad, left_out=found.left_out))
 
     def report(self, metrics: Metrics) -> None:
         lags = {name: reader.lag() for name, reader in self.of.items()}

@@ -97,7 +97,7 @@ class Recovery:
         note_pushes(self._parts.notes, steps, record.number)
         for step in steps:
             if step.kind == "given":
-                self._skips.taken_back(step.range)
+                self._skips.taken_back(step.number)
         try:
             ready = [self._parts.admission.ready(step) for step in together(steps)]
             if self._skips.holds(record.number):

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from watersmeet.errors import RunError, SkippedRowsWarning
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
-from watersmeet.hosts.local.durable.input_queue import rows_in
 from watersmeet.hosts.local.durable.noted import note, noted
 from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.connectors.databases.netting import COUNT, by_row, netted
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.saving import Saved, load_state, state_of
@@ -72,7 +72,7 @@ class Skips:
                 )
             self._left_out[number] = given if given >= number else _NONE_GIVEN
             note(self._path, skipped={str(one): given for one, given in self._left_out.items()})
-        rows = sum(rows_in(ready.step.rows) for ready in steps)
+        rows = sum(ready.step.num_rows for ready in steps)
         parts = max(self._left_out[number] - number + 1, 0)
         said = f"batch {number:,} with its {rows:,} rows was left out, as asked for"
         self._tell(SkippedRowsWarning(said + self._said(parts, record)))
@@ -103,7 +103,7 @@ class Skips:
     def to_take_back(self) -> Iterator[Step]:
         """What was given of batches that are left out, the other way round."""
         for number, part in self._given_in_part.items():
-            yield Step("given", "", _opposite(self._given_of(part)), range=number)
+            yield Step("given", "", SourceBatch(_opposite(self._given_of(part))), number=number)
 
     def _given_of(self, part: _Part) -> pa.Table:
         found: list[Answer] = []

@@ -81,11 +81,11 @@ class TableLoads:
         for name, load in self._reloads.take().items():
             number = self.numbers[name] + 1
             self._write(name, number, load)
-            found.append(Step("table", name, range=number))
+            found.append(Step("table", name, number=number))
         return found
 
     def take(self, step: Step) -> None:
-        self._use(step.stream, int(step.range))
+        self._use(step.stream, step.number)
 
     def forget(self, numbers: Mapping[str, int]) -> None:
         """No batch before those that joined these is repeated any more."""

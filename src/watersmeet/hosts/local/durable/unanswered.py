@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.input_queue import rows_in
 from watersmeet.runtime.clock import QueryClock
 
 
@@ -22,7 +21,7 @@ class Unanswered:
 
     def leave(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            self._rows[step.stream] += rows_in(step.rows)
+            self._rows[step.stream] += step.num_rows
 
     def came(self, stream: str, *, failed: bool) -> int:
         if failed and self._before:
