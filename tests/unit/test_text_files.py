@@ -1,9 +1,10 @@
-"""Files of text: dates of JSON, and lines that are longer than what is read at once."""
+"""Files of text: dates of JSON, lines that are no objects, and lines that are longer than what is read at once."""
 
 from __future__ import annotations
 
 import csv
 import datetime as dt
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,74 @@ def test_a_stream_by_arrival_leaves_bad_lines_out_too(tmp_path: Path) -> None:
     query = wm.Session().sql(f"CREATE STREAM s (x BIGINT) WITH ({options}); SELECT x FROM s")
     with pytest.warns(wm.errors.BadRecordsWarning, match="1 wrong type"):
         assert query.to_arrow()["x"].to_pylist() == [1]
+
+
+ROW = b'{"ts": "2026-01-01 12:00:00", "x": %d}'
+NULLS = [b"null", b" \tnull", b"nullnull", b"null " + ROW % 9, ROW % 9 + b" null"]
+NO_OBJECTS = [*NULLS, b"true", b"1", b'"a"', b"[1]", b"\0"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r", b"\n\n \n"])
+@pytest.mark.parametrize("line", NO_OBJECTS)
+def test_a_line_of_json_that_is_no_object_is_told_wherever_it_stands(tmp_path: Path, line: bytes, end: bytes) -> None:
+    path = tmp_path / "a.json"
+    for before, behind in ([], [1]), ([1], [2]), ([1, 2], []):
+        lines = [*(ROW % x for x in before), line, *(ROW % x for x in behind)]
+        path.write_bytes(end.join(lines))
+        with pytest.warns(wm.errors.BadRecordsWarning, match="1 not json"):
+            assert read(path, "BIGINT", ", on_bad = 'skip'") == before + behind
+        with pytest.raises(wm.WatersmeetError):
+            read(path, "BIGINT")
+
+
+@pytest.mark.parametrize("columns", ["(ts TIMESTAMP, x BIGINT)", ""])
+@pytest.mark.parametrize("start", [b"null", b"\xef\xbb\xbfnull", b"\n \r\n null"])
+def test_a_file_that_begins_with_null_is_refused_in_a_sentence(tmp_path: Path, start: bytes, columns: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(start + b"\n" + ROW % 1)
+    with pytest.raises(SourceError, match=r"a\.json cannot be read: .*from object to null"):
+        wm.Session().sql(f"CREATE STREAM s {columns} WITH (path = '{path}', time = 'ts'); SELECT x FROM s").to_arrow()
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_null_is_seen_wherever_a_block_of_a_file_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
+) -> None:
+    monkeypatch.setattr(long_lines, "BLOCK_BYTES", (100, 200))
+    path = tmp_path / f"a.json{packed}"
+    for good in range(1, 12):
+        for blanks in range(5):
+            text = (ROW % 1 + b"\n") * good + b" " * blanks + b"null\n" + ROW % 2
+            path.write_bytes(gzip.compress(text) if packed else text)
+            with pytest.raises(SourceError, match="from object to null"):
+                read(path, "BIGINT")
+
+
+def test_values_that_are_nested_too_deep_to_guess_their_type_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for begun, ended in (b"[", b"]"), (b'{"a":', b"}"), (b"[\n", b"]"):
+        deep = begun * 100_000 + b"1" + ended * 100_000
+        path.write_bytes(b'{"y": ' + deep + b', "ts": "2026-01-01 12:00:00", "x": 1}\n')
+        with pytest.raises(SourceError, match="nested more than 1,000 deep"):
+            read(path, "BIGINT")
+
+
+def test_brackets_in_texts_are_not_taken_for_nested_values(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", *(['[{"'] * 59))
+    text = (tmp_path / "a.json").read_text()
+    (tmp_path / "a.json").write_text(text * 100)
+    assert read(tmp_path / "a.json", "STRING") == ['[{"'] * 5_900
+
+
+@pytest.mark.parametrize("between", [b"\r", b" ", b"\t", b""])
+def test_objects_of_one_line_are_read_whether_or_not_bad_ones_are_left_out(tmp_path: Path, between: bytes) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(between.join([ROW % 1, ROW % 2]) + b"\n" + (ROW % 3).replace(b", ", b"," + between) + b"\n")
+    assert read(path, "BIGINT") == read(path, "BIGINT", ", on_bad = 'skip'") == [1, 2, 3]
+
+
+def test_a_carriage_return_parts_bad_objects_from_good_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\r".join([ROW % 1, b"{oops", ROW % 2, b""]) + b"\n")
+    with pytest.warns(wm.errors.BadRecordsWarning, match="1 not json.*number 1: .*it is '{oops'"):
+        assert read(path, "BIGINT", ", on_bad = 'skip'") == [1, 2]

@@ -15,6 +15,7 @@ from watersmeet.errors import SourceError
 from watersmeet.io import csv_errors
 from watersmeet.io.connectors.registry import known_sources
 from watersmeet.io.filesystems import AnyFile, to_seek, to_stream
+from watersmeet.io.json_guard import guarded_stream
 from watersmeet.io.json_types import as_declared, parsed_schema
 from watersmeet.io.long_lines import batches_with_long_lines, with_long_lines
 
@@ -179,7 +180,11 @@ class Json:
         if path.stat().st_size == 0:
             return None
         return with_long_lines(
-            lambda size: _columns(pa_json.open_json(to_stream(path), read_options=pa_json.ReadOptions(block_size=size)))
+            lambda size: _columns(
+                pa_json.open_json(
+                    guarded_stream(path, guessing=True), read_options=pa_json.ReadOptions(block_size=size)
+                )
+            )
         )
 
     def count(self, path: AnyFile) -> int | None:
@@ -196,7 +201,7 @@ class Json:
 
         def opened(block_bytes: int) -> pa_json.JSONStreamingReader:
             reading = pa_json.ReadOptions(block_size=block_bytes)
-            return pa_json.open_json(to_stream(path), read_options=reading, parse_options=options)
+            return pa_json.open_json(guarded_stream(path), read_options=reading, parse_options=options)
 
         yield from (as_declared(batch, columns) for batch in batches_with_long_lines(opened))
 

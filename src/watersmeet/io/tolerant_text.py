@@ -24,11 +24,14 @@ from watersmeet.io.bad_rows import bad_records
 from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_JSON, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Csv, csv_conversion
+from watersmeet.io.json_guard import refuse_null
 from watersmeet.io.json_types import as_declared, parsed_schema
 
 _BLOCK_BYTES = 1 << 20
 _LONGEST_RECORD = 1 << 10  # lines that a quoted text may go on for
 _QUOTE = b'"'
+_JSON = json.JSONDecoder()
+_BLANKS = re.compile(r"[ \t]*")
 _ROW = re.compile(r"( in row \d+|Row #\d+: )")
 
 
@@ -179,12 +182,19 @@ class TolerantText:
         good: list[Lines],
         bad: list[tuple[Lines, Exception]],
     ) -> None:
+        first = record.numbers[0]
+        if self._csv is None:
+            objects = _objects(record.raw[0])
+            if len(objects) > 1:
+                self._read(Lines(objects, [first] * len(objects)), rows, good, bad)
+            else:
+                bad.append((record, error))
+            return
         lines = record.raw[0].split(b"\n")
         if len(lines) == 1:
             bad.append((record, error))
             return
         # A quote that opened no text has drawn other lines to it.
-        first = record.numbers[0]
         for place, line in enumerate(lines):
             if line:
                 self._read(Lines([line], [first + place]), rows, good, bad)
@@ -201,6 +211,7 @@ class TolerantText:
         return rows if self._csv is not None else as_declared(rows, self._wanted)
 
     def _as_json(self, text: bytes) -> pa.Table:
+        refuse_null(text)
         options = pa_json.ParseOptions(explicit_schema=parsed_schema(self._wanted), unexpected_field_behavior="ignore")
         reading = pa_json.ReadOptions(block_size=max(len(text) + 1, _BLOCK_BYTES), use_threads=False)
         return pa_json.read_json(pa.BufferReader(text), reading, options)
@@ -272,6 +283,30 @@ def _with_one_end(text: bytes) -> bytes:
     pieces = text.split(_QUOTE)
     pieces[::2] = [piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for piece in pieces[::2]]
     return _QUOTE.join(pieces)
+
+
+def _objects(line: bytes) -> list[bytes]:
+    """The parts of a line of JSON that may be objects each: between carriage returns, which no text holds, or with
+    nothing but blanks between them.
+
+    >>> _objects(b'{"a": 1}\\r{"a": '), _objects(b'{"a": 1} {"a": 2}'), _objects(b'{"a": 1} null')
+    ([b'{"a": 1}', b'{"a": '], [b'{"a": 1}', b'{"a": 2}'], [b'{"a": 1} null'])
+    """
+    parts = [part for part in line.split(b"\r") if part and not part.isspace()]
+    if len(parts) > 1:
+        return parts
+    found = []
+    try:
+        text, at = line.decode().rstrip(), 0
+        while at < len(text):
+            start = _BLANKS.match(text, at).end()  # type: ignore[union-attr]  # which always matches
+            value, at = _JSON.raw_decode(text, start)
+            if not isinstance(value, dict):
+                return [line]
+            found.append(text[start:at].encode())
+    except (ValueError, RecursionError):
+        return [line]
+    return found
 
 
 def _other_zone(kind: pa.DataType) -> pa.DataType:

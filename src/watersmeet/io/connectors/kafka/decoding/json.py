@@ -55,11 +55,7 @@ def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
             pa.BufferReader(text),
             # One block, in this thread: others read the other streams.
             pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
-            pa_json.ParseOptions(
-                explicit_schema=held if len(held) else None,
-                unexpected_field_behavior="ignore" if len(held) else "infer",
-                newlines_in_values=True,
-            ),
+            pa_json.ParseOptions(explicit_schema=held, unexpected_field_behavior="ignore", newlines_in_values=True),
         )
     except pa.ArrowInvalid as error:
         raise _told(str(error), schema, values) from None
