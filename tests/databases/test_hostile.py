@@ -16,6 +16,8 @@ from tests.databases.places import Place, batch, file_place, ran
 from tests.databases.server import PASSWORD, Server
 from watersmeet.errors import SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.io.connectors.databases import table_sink
+from watersmeet.io.connectors.databases.duckdb_files import DuckdbFile
+from watersmeet.io.connectors.guarded import called
 from watersmeet.runtime.script import read_script
 
 PLAIN = pa.schema([("k", pa.int64()), ("w", pa.string())])
@@ -40,6 +42,20 @@ def test_a_file_that_is_no_database_is_left_alone(kind: str, tmp_path: Path) -> 
     refused(lambda: place.sink(PLAIN), SinkError, "cannot be written", place.options["path"])
     refused(lambda: place.load(table="t"), SourceError, "cannot be loaded")
     assert Path(place.options["path"]).read_text().startswith("these are my notes")
+
+
+def test_ctrl_c_while_duckdb_writes_is_no_failure_and_leaves_nothing(tmp_path: Path) -> None:
+    file = DuckdbFile(tmp_path / "o.duckdb")
+
+    def interrupted() -> None:
+        with called("duckdb", "commit()"), file.begin() as work:
+            work.run("CREATE TABLE t (k BIGINT)")
+            raise RuntimeError("Query interrupted")  # which is what DuckDB makes of a KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with file.begin() as work:
+        assert work.columns_of("t") is None
 
 
 @FILES

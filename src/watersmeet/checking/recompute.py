@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from watersmeet.checking.duckdb_expressions import MACROS, InexpressibleError, quoted
 from watersmeet.checking.duckdb_sql import Script, raw_name, refuse_rough_values
 from watersmeet.errors import SetupError
+from watersmeet.io.duckdb_ctrl_c import ctrl_c_as_such
 from watersmeet.io.rows import python_rows
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import cast_intervals, cast_timestamps
@@ -165,10 +166,11 @@ class DuckDB:
     def _table(self, text: str) -> pa.Table:
         try:
             # Writing a query may have asked for more tables.
-            for statement in self._script.statements[self._ran :]:
-                self._connection.execute(statement)
-            self._ran = len(self._script.statements)
-            return self._connection.sql(text).to_arrow_table()
+            with ctrl_c_as_such():
+                for statement in self._script.statements[self._ran :]:
+                    self._connection.execute(statement)
+                self._ran = len(self._script.statements)
+                return self._connection.sql(text).to_arrow_table()
         except self._error as error:
             raise InexpressibleError(f"its error: {str(error).splitlines()[0]}") from None
 

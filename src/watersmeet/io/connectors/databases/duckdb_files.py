@@ -19,6 +19,7 @@ from watersmeet.io.connectors.databases.paths import file_of
 from watersmeet.io.connectors.databases.queries import query_of
 from watersmeet.io.connectors.databases.table_sink import TableSink
 from watersmeet.io.connectors.gone import gone
+from watersmeet.io.duckdb_ctrl_c import ctrl_c_as_such
 
 PATIENCE_S = 30.0
 _ROWS = "watersmeet_rows"
@@ -90,7 +91,8 @@ class DuckdbFile:
     @contextmanager
     def _said(self) -> Iterator[None]:
         try:
-            yield
+            with ctrl_c_as_such():
+                yield
         except (duckdb.Error, OSError) as error:
             raise (LostError if _met_another(error) else SinkError)(
                 f"{self._path} cannot be written: {_first_line(error)}",
