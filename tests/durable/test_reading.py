@@ -108,7 +108,7 @@ def test_a_file_that_grows_after_it_was_read_is_told_once(tmp_path: Path) -> Non
             time.sleep(1.2)
             assert run.taken("a") == 1
     assert [one.category for one in told] == [wm.SourceChangedWarning]
-    assert "a.csv, which stream 'a' has read, was added to since, and is not read again" in str(told[0].message)
+    assert "a.csv, which stream 'a' has read, has become longer since, and is not read again" in str(told[0].message)
 
 
 def read_all(folder: Path) -> list[str]:
@@ -128,7 +128,7 @@ def changed_between(path: Path, how: str) -> None:
     before = path.read_text()
     at = path.stat().st_mtime_ns
     match how:
-        case "was added to":
+        case "has become longer":
             path.write_text(f"{before}7,2026-01-01 00:00:07\n")
         case "has become shorter":
             path.write_text(before[: before.index("\n2,") + 1])
@@ -137,7 +137,7 @@ def changed_between(path: Path, how: str) -> None:
             os.utime(path, ns=(at, at + 10**9))
 
 
-@pytest.mark.parametrize("how", ["was added to", "has become shorter", "was replaced or written anew"])
+@pytest.mark.parametrize("how", ["has become longer", "has become shorter", "was replaced or written anew"])
 @pytest.mark.parametrize("new_rows", [False, True])
 def test_a_file_that_changes_between_two_runs_is_told_once(tmp_path: Path, how: str, new_rows: bool) -> None:
     folder = tmp_path / "a"

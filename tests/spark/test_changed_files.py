@@ -47,7 +47,7 @@ def test_an_offset_tells_of_a_change_once_in_all_lives(tmp_path: Path) -> None:
     assert changed_in([SimpleNamespace(startOffset=str(read), endOffset=str(told))]) == [found]
     assert changed_in([SimpleNamespace(startOffset="1", endOffset="FileStreamSource[file:/changed]")]) == []
     assert (found.stream, found.files) == ("s", 2)
-    assert "a.csv, which stream 's' has read, was added to since, and is not read again" in found.sentences[0]
+    assert "a.csv, which stream 's' has read, has become longer since, and is not read again" in found.sentences[0]
     assert "b.csv, which stream 's' has read, has become shorter since" in found.sentences[1]
     assert latest(second, told) == told
     assert latest(reader(tmp_path), told) == told
@@ -83,4 +83,4 @@ def test_a_run_warns_of_a_change_between_two_starts_and_counts_it(
         (second,) = SparkRun(spark, SCRIPT, choices).run()
     assert second.metrics.changed_files == {"s": 1}
     assert second.metrics.rows_in == 0
-    assert "out: a.csv, which stream 's' has read, was added to since" in caplog.text
+    assert "out: a.csv, which stream 's' has read, has become longer since" in caplog.text

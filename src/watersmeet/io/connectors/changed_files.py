@@ -43,13 +43,13 @@ def difference(before: Look, now: Look) -> str | None:
     """What has happened to a file, in words; None if nothing has.
 
     >>> difference(Look(10, 1), Look(12, 2)), difference(Look(10, 1), Look(7, 2)), difference(Look(10, 1), Look(10, 1))
-    ('was added to', 'has become shorter', None)
+    ('has become longer', 'has become shorter', None)
     """
     if now == before:
         return None
     if now.size == before.size:
         return "was replaced or written anew"
-    return "was added to" if now.size > before.size else "has become shorter"
+    return "has become longer" if now.size > before.size else "has become shorter"
 
 
 def told_of(stream: str, changed: Iterable[Changed]) -> list[str]:
