@@ -1,6 +1,6 @@
 """`python -m watersmeet` is the command."""
 
-from watersmeet.cli.commands import main
+from watersmeet.cli import main
 
 if __name__ == "__main__":
     main()

@@ -195,7 +195,7 @@ def test_ctrl_c_leaves_a_clean_terminal_and_stdout_has_the_answer_only(tmp_path:
 
 STARTING = """
 import sys, time
-from watersmeet.cli import commands
+from watersmeet.cli import commands, main
 
 def starting(*_):
     print("starting", flush=True)
@@ -204,7 +204,7 @@ def starting(*_):
 commands._text_of = lambda file: "SELECT 1"
 commands._run_on_spark = starting
 sys.argv = ["watersmeet", "run", "x.sql"]
-commands.main()
+main()
 """
 
 
@@ -214,5 +214,26 @@ def test_sigterm_before_anything_runs_ends_as_ctrl_c_does() -> None:
         assert process.stdout.readline() == b"starting\n"
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=60)
-    assert told.startswith(b"aborted"), told
+    assert told == b"aborted\n"  # there was no batch to speak of
     assert process.returncode == 130
+
+
+LOADING = """
+import importlib.abc, os, sys
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), int(sys.argv.pop()))
+
+sys.meta_path.insert(0, Interrupting())
+from watersmeet.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_while_the_command_line_loads_ends_without_a_word(signum: signal.Signals) -> None:
+    command = [sys.executable, "-c", LOADING, "run", "x.sql", str(int(signum))]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (130, b"")

@@ -17,6 +17,7 @@ from watersmeet.cli.with_view import WithView, checked_port
 from watersmeet.errors import CatalogError, OptionError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
 from watersmeet.noticing import phase
+from watersmeet.runtime.interrupt import INTERRUPTED, AbortedInBatch
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import Job
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, BAD_INPUT = 1, 2
 PIPE_CLOSED = 141  # as of a process that SIGPIPE ended
 
 app = typer.Typer(
@@ -141,7 +142,6 @@ def run(
         _need_server()
         checked_port(view)
     text = _text_of(file)
-    from watersmeet.runtime.interrupt import term_as_ctrl_c
     from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
 
     if engine is Engine.local and checkpoint is None:
@@ -152,15 +152,16 @@ def run(
         skip_batch=skip_batch or (),
     )  # fmt: skip
     try:
-        with term_as_ctrl_c():
-            if engine is Engine.spark:
-                _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
-            elif checkpoint is None:
-                _run_in_process(text, batch_rows, final, view)
-            else:
-                _run_durable(text, settings, final, view)
-    except KeyboardInterrupt:
+        if engine is Engine.spark:
+            _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
+        elif checkpoint is None:
+            _run_in_process(text, batch_rows, final, view)
+        else:
+            _run_durable(text, settings, final, view)
+    except AbortedInBatch:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
 
 
 def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, ...] = ()) -> None:
@@ -289,8 +290,10 @@ def serve(
         limits = Limits(body_bytes=_bytes("--max-body", max_body), subscribers=max_subscribers, kept_rows=keep_rows)
     try:
         serve_script(text, settings, Address(host, port, token or None), limits, skip_batch or ())
-    except KeyboardInterrupt:
+    except AbortedInBatch:
         _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
+    except KeyboardInterrupt:
+        _fail("aborted", INTERRUPTED)
 
 
 def _need_server() -> None:
@@ -756,8 +759,6 @@ def main() -> None:
         _fail(error, BAD_INPUT)
     except WatersmeetError as error:
         _fail(error, FAILED)
-    except KeyboardInterrupt:  # before a command has begun
-        raise SystemExit(INTERRUPTED) from None
     except SystemExit as ended:
         if not isinstance(ended.__context__, BrokenPipeError):  # which the command line takes for any failure
             raise

@@ -8,6 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED = 130  # the exit code of whoever was stopped
+
+
+class AbortedInBatch(KeyboardInterrupt):
+    """The second Ctrl-C: what the batch in hand has done is given up."""
+
 
 class Interrupts:
     """Remembers whether a stop was asked for, across the runs of a script."""
@@ -20,7 +26,7 @@ class Interrupts:
 
     @contextmanager
     def stopping(self, request_stop: Callable[[], None]) -> Iterator[None]:
-        """Within the block, the first Ctrl-C calls `request_stop` and the second raises KeyboardInterrupt."""
+        """Within the block, the first Ctrl-C calls `request_stop` and the second raises AbortedInBatch."""
 
         def handle(signum: int, frame: FrameType | None) -> None:
             if self.requested:
@@ -32,6 +38,8 @@ class Interrupts:
         before = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
+        except KeyboardInterrupt:
+            raise AbortedInBatch from None
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
