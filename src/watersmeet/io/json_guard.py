@@ -16,7 +16,7 @@ from watersmeet.io.filesystems import AnyFile
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NULL = b"null"
-_ENDS = np.isin(np.arange(256), list(b"\r\n"))
+_END, _RETURN = b"\n\r"
 _BEFORE_NULL = np.isin(np.arange(256), list(b" \tn"))  # with which a line begins that may begin with null
 # One of each end, as what is sought begins with a byte then, which is found many times faster than one of a few.
 _LINES_OF_NULL = (re.compile(rb"\n[ \t\r\n]*null"), re.compile(rb"\r[ \t\r\n]*null"))
@@ -34,7 +34,8 @@ def refuse_null(text: bytes) -> None:
 
 def _refuse_null_behind_ends(text: bytes) -> None:
     found = np.frombuffer(text, np.uint8)
-    begins = found[1:][_ENDS[found[:-1]]]
+    before = found[:-1]  # compared, as a look into a table takes as long as parsing
+    begins = found[1:][np.flatnonzero((before == _END) | (before == _RETURN))]
     if _BEFORE_NULL[begins].any() and any(one.search(text) for one in _LINES_OF_NULL):
         raise _not_an_object()
 
