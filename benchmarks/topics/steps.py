@@ -11,7 +11,6 @@ from benchmarks.harness import Figure, alternate, figure
 from benchmarks.topics.cluster import all_values, new_topic
 from benchmarks.topics.rows import Query, Told, script, told_by
 from watersmeet.hosts.local.durable.jobs import LastingJobs, streams_of
-from watersmeet.io.connectors.contract import has_more
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
 from watersmeet.runtime.declaring import open_to_go_on
@@ -36,7 +35,7 @@ def consumed_alone(text: str) -> float:
 
 def _read_all(stream: Stream) -> None:
     reader = reader_of(stream)
-    while has_more(reader, reader.poll(PIECE_ROWS)):
+    while reader.has_more(reader.poll(PIECE_ROWS)):
         pass
     reader.close()
 

@@ -285,7 +285,7 @@ GOOD = {"k": [1], "ts": times([1])}
     ("arguments", "part"),
     [
         ({"data": pa.table(GOOD), "time": "when"}, "no column 'when'"),
-        ({"data": pa.table(GOOD), "time": None}, "name of its event-time column"),
+        ({"data": pa.table(GOOD), "time": None}, "which column holds its event time"),
         ({"data": pa.table(GOOD), "time": "k"}, "not a timestamp"),
         ({"data": pa.table(GOOD), "time": "ts", "lateness": "soon"}, "not an interval"),
         ({"data": pa.table(GOOD), "time": "ts", "lateness": "99999999999999 days"}, "longer than"),

@@ -221,6 +221,7 @@ def test_a_run_on_spark_is_followed(browser: Any, tmp_path: Path) -> None:
     from tests.spark.harness import quiet_session
     from tests.spark.test_run import STREAMS, arrive
     from watersmeet.cli.view import Page
+    from watersmeet.hosts.spark.host import SparkHost
     from watersmeet.hosts.spark.run import SparkRun
     from watersmeet.runtime.board import Board
     from watersmeet.runtime.run_settings import RunSettings
@@ -238,7 +239,7 @@ def test_a_run_on_spark_is_followed(browser: Any, tmp_path: Path) -> None:
     try:
         run = SparkRun(spark, script, RunSettings(available_now=True, buckets=1))
         boards = {job.name: Board(job.plan, adds_up=False) for job in run.jobs}
-        shown = Page("0", run.jobs, boards, run.host)
+        shown = Page("0", run.jobs, boards, SparkHost(spark, run.buckets))
         shown.open()
         running = Thread(target=run.run, args=(None, boards), daemon=True)
         try:

@@ -31,7 +31,7 @@ HINTS = {
     "rows": {"statistics": Statistics(rows=12)},
     "distinct": {"statistics": Statistics(distinct={"k": 5.0})},
     "lateness": {"lateness_us": 5_000_000},
-    "source": {"source": object(), "options": {"path": "elsewhere"}},
+    "source": {"source": object()},
 }
 
 

@@ -16,22 +16,21 @@ _TAKEN = frozenset({*SUFFIXES.values(), *ALIASES, "console", "orc", "text", "rat
 def register_connector(connector: Connector) -> None:
     """Make a connector known in this process: `source = '…'` and `sink = '…'` then name it, in SQL and in Python.
 
-        connector: its name and what opens its halves, see `watersmeet.io.connectors.contract` and "Add a connector" in
-        CONTRIBUTING.md. The same name again takes the place of the one before. On a cluster of Spark its module must be
-        there on every machine, as rows are read where they are joined.
+    connector: its name and what opens its halves, see `watersmeet.io.connectors.contract` and "Add a connector" in
+    CONTRIBUTING.md. The same name again takes the place of the one before. On a cluster of Spark its module must be
+    there on every machine, as rows are read where they are joined.
 
-        >>> import pyarrow as pa
-        >>> import watersmeet as wm
-        >>> from watersmeet.io.connectors.contract import Connector, NumberedSink, Options, PartitionedSource
-    from watersmeet.io.connectors.guarded import check_derived
-        >>> def load(opening):
-        ...     return pa.table({"k": [1, 2], "word": [opening.options["word"]] * 2})
-        >>> wm.register_connector(Connector("words", table=load, table_options=Options(("word",))))
-        >>> session = wm.Session()
-        >>> session.table("t", source="words", word="hello")
-        >>> session.stream("s", pa.table({"k": [2, 3], "ts": pa.array([0, 1], pa.timestamp("us"))}), time="ts")
-        >>> list(session.sql("SELECT s.k, t.word FROM s, t WHERE s.k = t.k"))
-        [{'k': 2, 'word': 'hello'}]
+    >>> import pyarrow as pa
+    >>> import watersmeet as wm
+    >>> from watersmeet.io.connectors.contract import Connector, Options
+    >>> def load(opening):
+    ...     return pa.table({"k": [1, 2], "word": [opening.options["word"]] * 2})
+    >>> wm.register_connector(Connector("words", table=load, table_options=Options(("word",))))
+    >>> session = wm.Session()
+    >>> session.table("t", source="words", word="hello")
+    >>> session.stream("s", pa.table({"k": [2, 3], "ts": pa.array([0, 1], pa.timestamp("us"))}), time="ts")
+    >>> list(session.sql("SELECT s.k, t.word FROM s, t WHERE s.k = t.k"))
+    [{'k': 2, 'word': 'hello'}]
     """
     if not isinstance(connector, Connector):
         raise OptionError(
