@@ -65,14 +65,16 @@ class Answering:
         self._records = iter(found)
         return found
 
-    def answer(self, number: int, steps: Sequence[Ready], part_rows: int) -> list[Answer]:
-        """The answers of a batch that are to be given under its number, or under that of its last part."""
+    def answer(self, number: int, steps: Sequence[Ready], part_rows: int, *, goes_on: bool = True) -> list[Answer]:
+        """The answers of a batch that are to be given under its number, or under that of its last part. goes_on:
+        whether time goes on with it."""
         self._in_hand, self._found, self._part_rows = number, [], part_rows
         self.execution.floods.way_out = way_past(number)
         with self.lock:
             for ready in steps:
                 self._take(ready)
-            self._gather(self.execution.tick())
+            if goes_on:
+                self._gather(self.execution.tick())
             self._progress.number = self._in_hand
         return self._found
 
@@ -80,8 +82,6 @@ class Answering:
         step = ready.step
         if step.batch is not None and ready.timed is not None:
             self._take_rows(step.stream, step.batch, ready.timed)
-        elif step.batch is not None and step.kind == "given":
-            self._found.append(step.batch.rows)
         elif step.kind == "table":
             self._loads.take(step)
         elif step.kind == "flush":

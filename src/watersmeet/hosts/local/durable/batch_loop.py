@@ -15,7 +15,6 @@ from watersmeet.hosts.local.durable.saver import Saver
 
 class BatchLoop:
     def __init__(self, parts: RunParts, intake: InputQueue, saver: Saver) -> None:
-        self.error: BaseException | None = None  # what ended it, if something went wrong
         self.stop = parts.answering.stop
         self._parts, self._intake, self._saver = parts, intake, saver
         self._execution, self._wall = parts.answering.execution, parts.answering.wall
@@ -24,20 +23,20 @@ class BatchLoop:
         parts.answering.may_wait = self._may_wait
 
     def run(self) -> None:
-        """Until a stop is asked for, the input ends, or something fails; `error` says what, if that was no surprise."""
+        """Until a stop is asked for, the input ends, or something fails, of which `progress` tells."""
         self._answer_until_it_fails()
-        if self.error is not None:
+        if self._progress.error is not None:
             self._only_write()
 
     def fail(self, error: BaseException) -> None:
-        self.error = self.error or error
+        self._progress.error = self._progress.error or error
         if not (self._settings.writes_on and self._can_write):
             self.stop.set()
         self._intake.wake()
 
     def _answer_until_it_fails(self) -> None:
         try:
-            if self.error is None:
+            if self._progress.error is None:
                 self._answer_batches()
         except Exception as error:
             if not (self._settings.writes_on and self._can_write):
@@ -57,8 +56,8 @@ class BatchLoop:
     def _answer_batches(self) -> None:
         try:
             self._answer_until_stopped()
-            if self.error is not None:
-                raise self.error
+            if self._progress.error is not None:
+                raise self._progress.error
             if self._settings.flush and not self.stop.is_set():  # all that waits; what comes later up to there is late
                 self._batch([Arrived(Step("flush", ""), 0)])
         except LeftInTheMiddle as left:
@@ -71,7 +70,7 @@ class BatchLoop:
 
     def _answer_until_stopped(self) -> None:
         self._saver.begin()
-        while not self.stop.is_set() and self.error is None:
+        while not self.stop.is_set() and self._progress.error is None:
             arrived = self._intake.take(
                 self._settings.batch_rows, self._settings.gather_s, self._patience_s(), self._newest_us
             )
@@ -101,13 +100,13 @@ class BatchLoop:
         """Write down what came, answer it, and hand the answers on."""
         began_s = monotonic()
         self._wall.go_on()
-        if self._settings.writes_on and self.error is None:
+        if self._settings.writes_on and self._progress.error is None:
             self._unanswered.remember()
-        loads = [] if self.error is not None else self._parts.loads.steps()
+        loads = [] if self._progress.error is not None else self._parts.loads.steps()
         steps = [*map(Ready, loads), *self._parts.admission.accepted(arrived)]
         number = self._progress.written + 1
         self._write_down(number, [ready.step for ready in steps], arrived)
-        if self.error is not None:
+        if self._progress.error is not None:
             self._unanswered.leave([ready.step for ready in steps])
             return
         try:

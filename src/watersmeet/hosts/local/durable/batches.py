@@ -21,11 +21,10 @@ Noted = tuple[Note, int]  # of how many rows
 @dataclass(frozen=True)
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie, and are not there before they
-    are read again; those that were pushed are written down themselves. "more" are further answers of the batch before,
-    "given" are rows of the answer itself: they take back what was given of a batch that is left out. `number`: of the
-    load of a table, or of that batch."""
+    are read again; those that were pushed are written down themselves. "more" are further answers of the batch before.
+    `number`: of the load of a table."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more", "given"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more"]
     stream: str
     batch: SourceBatch | None = None
     until_us: int = 0
@@ -106,10 +105,6 @@ class BatchRecord:
                     bodies.append(step.batch.rows.serialize())
                     noted = [[*note.as_json(), rows] for note, rows in step.notes]
                     told.append(["pushed", step.stream, bodies[-1].size, *noted])
-                case "given":
-                    assert step.batch is not None
-                    bodies.append(step.batch.rows.serialize())
-                    told.append(["given", "", bodies[-1].size, step.number])
                 case "end" | "flush" | "more":
                     told.append([step.kind, step.stream])
                 case "table":
@@ -121,7 +116,7 @@ class BatchRecord:
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
-        """schemas: of the streams, and under no name of the answer."""
+        """schemas: of the streams."""
         (size,) = _SIZE.unpack_from(data)
         now_s, today_us, part_rows, told = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
@@ -137,11 +132,6 @@ class BatchRecord:
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
                     steps.append(Step("pushed", stream, SourceBatch(rows), notes=[_noted(one) for one in more[1:]]))
-                    at += more[0]
-                case "given":
-                    body = pa.py_buffer(data)[at : at + more[0]]
-                    batch = SourceBatch(pa.ipc.read_record_batch(body, schemas[""]))
-                    steps.append(Step(kind, "", batch, number=more[1]))
                     at += more[0]
                 case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))

@@ -81,7 +81,7 @@ class DurableExecution:
         """Recover what was there before, then begin to read."""
         try:
             self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
-            self._recover()
+            Recovery(self._parts).recover(self.outputs.committed())
         except LeftInTheMiddle:
             self._close(commit=False)
             self._ended.set()
@@ -91,13 +91,6 @@ class DurableExecution:
             raise
         self._intake.start()
         self._thread.start()
-
-    def _recover(self) -> None:
-        recovery = Recovery(self._parts)
-        try:
-            recovery.recover(self.outputs.committed())
-        finally:
-            self._loop.error = self.error or recovery.error
 
     def request_stop(self) -> None:
         """Finish the batch in hand, save the state, and end; a batch that takes longer is left to the next start. May
@@ -128,7 +121,7 @@ class DurableExecution:
     @property
     def error(self) -> BaseException | None:
         """What ended it, if something went wrong."""
-        return self._loop.error
+        return self.progress.error
 
     @property
     def has_ended(self) -> bool:
@@ -267,7 +260,7 @@ class DurableExecution:
             finally:
                 self._parts.checkpoint.note_given(self.outputs.taken_number)
         except BaseException as error:
-            self._loop.error = self.error or error
+            self.progress.error = self.error or error
         finally:
             self._saver.close()
             self._parts.loads.close()

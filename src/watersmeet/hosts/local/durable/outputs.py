@@ -31,6 +31,11 @@ class Outputs:
         return max(self._there, self.sides.committed())
 
     @property
+    def in_sink(self) -> int:
+        """The same of the sink for answers alone."""
+        return self._there
+
+    @property
     def taken_number(self) -> int:
         """Up to this batch all answers were taken from a sink in memory."""
         return self._sink.taken_number

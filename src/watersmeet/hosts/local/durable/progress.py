@@ -17,5 +17,6 @@ class Progress:
     first: int = 0  # the first of this life
     repeated: int = 0  # how many were repeated in this life
     failed: int | None = None  # the one that could not be answered
+    error: BaseException | None = None  # what ended the run, if something went wrong
     rows_before: int = 0  # that came before this life
     seconds: float = 0.0  # that batches of this life took, from what came to its answers

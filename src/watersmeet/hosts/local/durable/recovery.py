@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
-from watersmeet.hosts.local.durable.batches import BatchRecord, Step, note_pushes, together
+from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes, together
 from watersmeet.hosts.local.durable.beginnings import begin_readers
-from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle
+from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
 from watersmeet.hosts.local.durable.run_parts import RunParts
-from watersmeet.hosts.local.durable.skipping import Skips
+from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.operators.saving import load_state
 from watersmeet.runtime.skipped_batches import way_past
@@ -24,14 +24,13 @@ class Recovery:
         self._skips = Skips(
             parts.checkpoint.path, parts.settings.skipped, parts.answering, parts.answering_apart, parts.tell
         )
-        self.error: BaseException | None = None  # that a batch ended with, where batches are written on
 
     def recover(self, in_sinks: int) -> None:
         """in_sinks: the last batch of which a sink has something."""
         checkpoint, progress = self._parts.checkpoint, self._progress
         snapshot = checkpoint.latest_state(self._tell)
         progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
-        self._given = max(in_sinks, progress.given_before)
+        self._given = max(self._parts.outputs.in_sink, progress.given_before)
         execution, readers = self._answering.execution, self._parts.readers.of
         arriving = ArrivalNote(checkpoint.path, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
@@ -42,8 +41,6 @@ class Recovery:
         self._repeat_all(arriving)
         self._skips.tell_of_others()
         checkpoint.check_end(progress.written, in_sinks, self._tell)
-        for step in self._skips.to_take_back():
-            self._take_back(step)
         arriving.write(progress.written + 1)
         logged = progress.written if self._settings.sync else -1
         checkpoint.reached.begin(logged, progress.given_before, progress.saved)
@@ -63,7 +60,7 @@ class Recovery:
 
     def _repeat_all(self, arriving: ArrivalNote) -> None:
         progress, execution = self._progress, self._answering.execution
-        schemas = {"": execution.plan.output_schema, **{name: execution.schema_of(name) for name in execution.streams}}
+        schemas = {name: execution.schema_of(name) for name in execution.streams}
         progress.written = progress.number
         written = self._parts.checkpoint.journal.records(progress.number)
         records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
@@ -77,7 +74,7 @@ class Recovery:
 
     def _repeat_or_fail(self, record: BatchRecord) -> None:
         """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""
-        if self.error is not None:
+        if self._progress.error is not None:
             note_pushes(self._parts.notes, record.steps, record.number)
             self._unanswered.leave(record.steps)
             return
@@ -85,25 +82,25 @@ class Recovery:
             self._unanswered.remember()
         try:
             self._repeat(record)
+        except CannotSkipError:
+            raise
         except WatersmeetError as error:
             if not self._settings.writes_on:
                 raise
-            self.error, self._progress.failed = error, record.number
+            if self._progress.error is None:  # else a sink has failed, and not the batch
+                self._progress.error, self._progress.failed = error, record.number
             self._unanswered.leave(record.steps)
 
     def _repeat(self, record: BatchRecord) -> None:
         self._answering.wall.put(record.now_s, record.today_us)
         steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
         note_pushes(self._parts.notes, steps, record.number)
-        for step in steps:
-            if step.kind == "given":
-                self._skips.taken_back(step.number)
+        if self._skips.holds(record.number):
+            self._skips.skip(record, steps, self._given, self._ready)
+            steps = [step for step in steps if step.kind == "table"]
+        goes_on = not self._skips.was_given(record.number)
         try:
-            ready = [self._parts.admission.ready(step) for step in together(steps)]
-            if self._skips.holds(record.number):
-                self._skips.skip(record, ready, self._given)
-                ready = [one for one in ready if one.step.kind == "table"]
-            answers = self._answering.answer(record.number, ready, record.part_rows)
+            answers = self._answering.answer(record.number, self._ready(steps), record.part_rows, goes_on=goes_on)
         except WatersmeetError as error:
             raise RunError(
                 f"batch {record.number:,} fails whenever it is repeated: {error.message}",
@@ -111,11 +108,7 @@ class Recovery:
                 "query that takes such rows",
             ) from error
         self._progress.repeated += 1
-        self._answering.give(answers)
+        self._answering.give([*self._skips.taken_back(record.number), *answers])
 
-    def _take_back(self, step: Step) -> None:
-        number, wall = self._progress.written + 1, self._answering.wall
-        record = BatchRecord(number, wall.now, wall.today, [step], PART_ROWS)
-        self._parts.checkpoint.journal.append(number, record.parts())
-        self._progress.written = number
-        self._answering.give(self._answering.answer(number, [self._parts.admission.ready(step)], PART_ROWS))
+    def _ready(self, steps: Sequence[Step]) -> list[Ready]:
+        return [self._parts.admission.ready(step) for step in together(steps)]
