@@ -17,6 +17,7 @@ VALUES_ONLY = ("watersmeet.why", "watersmeet.advise")
 DIRECTIVES = {
     "Classes": ("autoclass", ":members:\n:inherited-members: object"),
     "Functions": ("autofunction", ""),
+    "Values": ("autodata", ":no-value:"),
     "Errors": ("autoexception", ":show-inheritance:"),
     "Warnings": ("autoexception", ":show-inheritance:"),
 }
@@ -34,7 +35,7 @@ def public_names(module: str) -> dict[str, object]:
 
 def kind_of(value: object) -> str:
     if not inspect.isclass(value):
-        return "Functions"
+        return "Functions" if callable(value) else "Values"
     if issubclass(value, Warning):
         return "Warnings"
     return "Errors" if issubclass(value, Exception) else "Classes"

@@ -172,6 +172,7 @@ def can_be_closed_twice(case: SinkCase) -> None:
     _has(case, _opened(case), 0, 2)
 
 
+#: All that `check_sink` looks at, one function each: for tests that name what fails.
 SINK_CHECKS: tuple[Callable[[SinkCase], None], ...] = (
     has_nothing_at_first,
     commits_each_number_once,

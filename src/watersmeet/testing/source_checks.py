@@ -208,6 +208,7 @@ def is_resumed_behind_every_range(case: SourceCase) -> None:
         resumed.close()
 
 
+#: All that `check_source` looks at, one function each: for tests that name what fails.
 SOURCE_CHECKS: tuple[Callable[[SourceCase], None], ...] = (
     says_what_it_is,
     has_nothing_beyond_what_came,
