@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -173,6 +175,21 @@ def test_runs_of_one_process_write_to_one_duckdb_file_at_once(tmp_path: Path) ->
     with ThreadPoolExecutor() as threads:
         list(threads.map(write, sinks))
     assert all(place.rows(f"table{number}").total() == 60 for number in range(3))
+
+
+def test_a_duckdb_file_that_another_process_holds_is_waited_for_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place("duckdb", {"path": str(tmp_path / "held.duckdb")})
+    sink = place.sink(PLAIN)
+    path = place.options["path"]
+    hold = f"import duckdb, time; held = duckdb.connect({path!r}); print('held', flush=True); time.sleep(2)"
+    with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        sink.commit(0, [batch(PLAIN, [(1, "a")])])
+    assert "is held by another; for 30 s it is tried again" in caplog.text
+    assert place.rows() == Counter([(1, "a")])
 
 
 def test_a_table_that_is_put_back_to_an_older_state_is_told(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -21,7 +22,8 @@ from watersmeet.io.connectors.databases.table_sink import TableSink
 from watersmeet.io.connectors.gone import gone
 from watersmeet.io.duckdb_ctrl_c import ctrl_c_as_such
 
-PATIENCE_S = 30.0
+PATIENCE_S, TOLD_AFTER_S = 30.0, 1.0
+LOGGER = logging.getLogger("watersmeet")
 _ROWS = "watersmeet_rows"
 _COLUMNS = """
 SELECT column_name, data_type FROM duckdb_columns()
@@ -128,7 +130,7 @@ class DuckdbWork:
 
 def _connected(path: Path) -> duckdb.DuckDBPyConnection:
     """Another process may have the file open, or this one be about to close it; as a rule not for long."""
-    until = time.monotonic() + PATIENCE_S
+    until, told = time.monotonic() + PATIENCE_S, False
     while True:
         try:
             return duckdb.connect(str(path))
@@ -136,6 +138,9 @@ def _connected(path: Path) -> duckdb.DuckDBPyConnection:
             held = isinstance(error, duckdb.ResourceInUseException) or "lock" in str(error)
             if not held or time.monotonic() > until:
                 raise
+            if not told and time.monotonic() > until - PATIENCE_S + TOLD_AFTER_S:
+                LOGGER.warning("%s is held by another; for %g s it is tried again", path, PATIENCE_S)
+                told = True
             time.sleep(0.05)
 
 
