@@ -97,6 +97,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.typed
 	$(BIN)/lint-imports
 
 format: $(READY)

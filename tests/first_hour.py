@@ -67,9 +67,11 @@ class Stranger:
         """As README writes it, but for where the package comes from; with the user's own settings of pip, as from where
         all others come is none of README's business."""
         (extras,) = {match[1] or "" for match in INSTALL.findall(written)}
+        self.pip(written, f"{wheel.resolve()}{extras}")
+
+    def pip(self, what: str, package: str) -> None:
         command = [str(self.bin / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += ["-c", str(ROOT / "constraints.txt"), f"{wheel.resolve()}{extras}"]
-        self._timed(written, command, dict(os.environ))
+        self._timed(what, [*command, "-c", str(ROOT / "constraints.txt"), package], dict(os.environ))
 
     def run(self, what: str, *command: str, exit_code: int = 0) -> subprocess.CompletedProcess[str]:
         """What a command prints, on both channels. It must end as it should, and not by a traceback."""
@@ -152,6 +154,12 @@ def try_mistakes(stranger: Stranger, shown: list[str]) -> None:
         told = stranger.command("run", "mistake.sql", "--engine", "local", exit_code=2).stderr
         if told not in shown:
             sys.exit(f"README does not show\n{told}")
+
+
+def try_types(stranger: Stranger) -> None:
+    """A program with types, and mistakes in one (tests/typed)."""
+    stranger.pip("pip install mypy", "mypy")
+    stranger.run("a typed program", "python", "-P", str(ROOT / "tests" / "typed" / "__main__.py"))
 
 
 def try_python(stranger: Stranger, page: Path, language: str = "python") -> None:
@@ -251,6 +259,7 @@ def first_hour(stranger: Stranger, wheel: Path, *, with_spark: bool) -> None:
     stranger.make_environment()
     stranger.install(alone, wheel)
     try_readme(stranger)
+    try_types(stranger)
     if "none-any" not in wheel.name:
         stranger.run("all kernels", "python", "-m", "watersmeet.warm_up")
         if compiled := stranger.compiled():

@@ -7,6 +7,7 @@ session.stream("a", table, time="ts", lateness="2 seconds")
 session.sql("SELECT … FROM a [RANGE 30 SECONDS], b [RANGE 1 MINUTE] WHERE a.k = b.k").to_arrow()
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import (
@@ -109,55 +110,32 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Session and Query bring Arrow and NumPy with them, so they are loaded when first asked for."""
-    if name in ("Report", "check"):
-        from watersmeet import checking
+# They bring Arrow and NumPy with them, so they are loaded when first asked for.
+_LOADED_LATER = {
+    "AsyncRun": "hosts.local.async_run",
+    "DurableRun": "hosts.local.durable.durable_run",
+    "EventTime": "model.stream_values",
+    "Hints": "model.stream_values",
+    "Outcome": "runtime.outcome",
+    "ParquetStream": "hosts.spark.reading.file_stream",
+    "Query": "session",
+    "Report": "checking",
+    "RowPolicy": "model.stream_values",
+    "Run": "hosts.local.pushed_run",
+    "Session": "session",
+    "check": "checking",
+    "complete": "archive.complete",
+    "notices": "runtime.notices",
+    "register_connector": "io.connectors.registering",
+}
 
-        return getattr(checking, name)
-    if name in ("Query", "Session"):
+if not TYPE_CHECKING:  # for which a name that is not there would be there, as Any
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LOADED_LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         with undisturbed():
-            from watersmeet import session
-
-        return getattr(session, name)
-    if name == "Run":
-        from watersmeet.hosts.local.pushed_run import Run
-
-        return Run
-    if name == "AsyncRun":
-        from watersmeet.hosts.local.async_run import AsyncRun
-
-        return AsyncRun
-    if name == "DurableRun":
-        from watersmeet.hosts.local.durable.durable_run import DurableRun
-
-        return DurableRun
-    if name == "Outcome":
-        from watersmeet.runtime.outcome import Outcome
-
-        return Outcome
-    if name in ("EventTime", "Hints", "RowPolicy"):
-        from watersmeet.model import stream_values
-
-        return getattr(stream_values, name)
-    if name == "complete":
-        from watersmeet.archive.complete import complete
-
-        return complete
-    if name == "notices":
-        from watersmeet.runtime.notices import notices
-
-        return notices
-    if name == "ParquetStream":
-        from watersmeet.hosts.spark.reading.file_stream import ParquetStream
-
-        return ParquetStream
-    if name == "register_connector":
-        with undisturbed():
-            from watersmeet.io.connectors.registering import register_connector
-
-        return register_connector
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return getattr(import_module(f"watersmeet.{_LOADED_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:
