@@ -34,7 +34,7 @@ from watersmeet.sql.over import OverBinder
 from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
 from watersmeet.sql.scope import HIDDEN_TIME, Scope
 from watersmeet.sql.sources import ONCE
-from watersmeet.sql.syntax import SelectItem, SelectSyntax, Star, span_of
+from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
 from watersmeet.sql.window_groups import (
     check_growing,
     check_window_groups,
@@ -63,47 +63,131 @@ class Answer:
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
-    source = FromClause(select, context, bind_subquery)
-    scope = source.scope
-    outputs = _outputs(select, scope)
-    having = ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
-    keep = _kept(select, outputs, scope)
-    calls = calls_in([*(output.expression for output in outputs), *([] if keep is None else [keep])])
-    if keep is not None and not calls:
-        raise context.text.error(
-            "QUALIFY is about functions of OVER, and here is none",
-            span_of(select.qualify) if select.qualify is not None else select.span,
-            hint="conditions on rows go into WHERE, on groups into HAVING",
+    return _SelectBinder(select, context, FromClause(select, context, bind_subquery), changing).answer()
+
+
+class _SelectBinder:
+    """One SELECT on its way to a plan: what it asks for, whether its answer changes, what windows make of its groups,
+    and then its nodes."""
+
+    def __init__(self, select: SelectSyntax, context: Context, source: FromClause, changing: str | None) -> None:
+        self.select, self.context, self.source, self.changing = select, context, source, changing
+        self.scope = scope = source.scope
+        self.outputs = _outputs(select, scope)
+        self.having = (
+            ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
         )
-    grouped = select.is_grouped or any(is_aggregated(output.expression) for output in outputs)
-    grouped = grouped or (keep is not None and is_aggregated(keep))
-    grouped = grouped or (having is not None and is_aggregated(having))
-    if having is not None and not grouped:
-        raise context.text.error(
-            "HAVING needs GROUP BY or an aggregate",
-            span_of(select.having or select.group_by[0]),
-            hint="conditions on rows go into WHERE",
-        )
-    keys = bind_keys(select, outputs, scope) if grouped else ()
-    for expression, span in source.depends if grouped else ():
-        if expression not in keys:
-            raise context.text.error(
-                f"the query depends on {to_text(expression)}, which is not the same in all rows of a group",
-                span,
-                hint=f"add {to_text(expression)} to GROUP BY, or join the query's groups in FROM",
+        self.keep = _kept(select, self.outputs, scope)
+        self.keys: tuple[Expression, ...] = ()
+        self.calls = calls_in([*(output.expression for output in self.outputs), *_there(self.keep)])
+        self.grouped = select.is_grouped or any(map(is_aggregated, self._asked()))
+        self._check_clauses()
+        if self.grouped:
+            self.keys = bind_keys(select, self.outputs, scope)
+        self._check_dependence()
+        self.inputs = tuple(one for one in source.inputs if one.alias not in source.looked_up)
+        why = self._why_windows()
+        self.final = _is_final(self.calls, why, self.inputs, scope)
+        if self.calls and why is None and not self.final:
+            why = is_changing(self.calls, self.inputs, scope) or "OVER"
+        self.why = why
+        """What it is that needs a window on every stream, or None."""
+        self.windows = window_inputs(self.inputs) if self.grouped else []
+
+    def answer(self) -> Answer:
+        if self.windows:
+            self._bind_groups_of_windows()
+        self._check_windows()
+        beside = self._beside()
+        if self.grouped:
+            # The value of a query is the same in all rows of a group, and stands for itself in none.
+            self._change(lambda expression, _: _of_group(expression, self.source.values))
+        if self.source.has_trees and not self.source.is_one_stream:
+            having = [GroupedOutput("", one, self.select.span) for one in _there(self.having)]
+            _refuse_order_of_rows([*self.outputs, *having], self.scope)
+        made = self.source.join(self._asked(), changing=self.why is not None)
+        below = self._grouped_by(made.join, made.over) if self.grouped else made.join
+        if self.calls:
+            return self._answer_over(below, made.over)
+        node = beside() if beside is not None else self._selected(below, made.join, made.over)
+        plain = not self.grouped and not self.select.distinct
+        around = merged(node) if plain and isinstance(node, Project) else None
+        if isinstance(around, Changes):
+            return Answer(around.child, self.outputs, True, self.scope, complete=True)
+        if around is not None:
+            return Answer(around, self.outputs, is_monotone(around), self.scope)
+        if (ahead := ahead_inside(self.inputs, self.source.places, self.scope)) is not None:
+            raise ahead
+        if self.select.distinct:
+            node = Distinct(node)
+        if self.windows and not self.context.emits_changes:
+            return Answer(node, self.outputs, True, self.scope, self.keys, complete=True)
+        monotone = not (self.grouped or self.select.distinct or made.join.views)
+        return Answer(node, self.outputs, monotone, self.scope, self.keys if self.grouped else None)
+
+    def _asked(self) -> list[Expression]:
+        """All that is made of rows."""
+        outputs = (output.expression for output in self.outputs)
+        return [*outputs, *self.keys, *_there(self.having), *_there(self.keep)]
+
+    def _change(self, change: Callable[[Expression, Span], Expression]) -> None:
+        span = self.select.span
+        self.outputs = [replace(one, expression=change(one.expression, one.span)) for one in self.outputs]
+        self.having = None if self.having is None else change(self.having, span)
+        self.keep = None if self.keep is None else change(self.keep, span)
+
+    def _check_clauses(self) -> None:
+        select, text = self.select, self.context.text
+        if self.keep is not None and not self.calls:
+            raise text.error(
+                "QUALIFY is about functions of OVER, and here is none",
+                span_of(select.qualify) if select.qualify is not None else select.span,
+                hint="conditions on rows go into WHERE, on groups into HAVING",
             )
-    why = "GROUP BY" if select.group_by else "an aggregate" if grouped else "DISTINCT" if select.distinct else changing
-    inputs = tuple(one for one in source.inputs if one.alias not in source.looked_up)
-    views = [one.alias for one in inputs if one.is_view]
-    if why is None and views:
-        why = f"a join with {views[0]}, an answer that changes,"
-    if why is None and source.has_trees and context.as_view and _have_windows(inputs):
-        why = "a join in a subquery"
-    final = _is_final(calls, why, inputs, scope)
-    if calls and why is None and not final:
-        why = is_changing(calls, inputs, scope) or "OVER"
-    windows = window_inputs(inputs) if grouped else []
-    if windows:
+        if self.having is not None and not self.grouped:
+            raise text.error(
+                "HAVING needs GROUP BY or an aggregate",
+                span_of(select.having or select.group_by[0]),
+                hint="conditions on rows go into WHERE",
+            )
+        if self._asks_grouping() and not self.grouped and not self.calls:
+            raise text.error(
+                "GROUPING tells by which keys of GROUP BY a row is grouped, and here is none",
+                select.span,
+                hint="leave it out",
+            )
+
+    def _asks_grouping(self) -> bool:
+        return any(is_grouping(part) for expression in self._asked() for part in walk(expression))
+
+    def _check_dependence(self) -> None:
+        for expression, span in self.source.depends if self.grouped else ():
+            if expression not in self.keys:
+                raise self.context.text.error(
+                    f"the query depends on {to_text(expression)}, which is not the same in all rows of a group",
+                    span,
+                    hint=f"add {to_text(expression)} to GROUP BY, or join the query's groups in FROM",
+                )
+
+    def _why_windows(self) -> str | None:
+        if self.select.group_by:
+            return "GROUP BY"
+        if self.grouped:
+            return "an aggregate"
+        if self.select.distinct:
+            return "DISTINCT"
+        if self.changing is not None:
+            return self.changing
+        views = [one.alias for one in self.inputs if one.is_view]
+        if views:
+            return f"a join with {views[0]}, an answer that changes,"
+        if self.source.has_trees and self.context.as_view and _have_windows(self.inputs):
+            return "a join in a subquery"
+        return None
+
+    def _bind_groups_of_windows(self) -> None:
+        """Groups of TUMBLE, HOP and SESSION: the columns of their windows are those of the rows that open them."""
+        select, context, source, scope = self.select, self.context, self.source, self.scope
         if select.grouping_sets is not None:
             raise context.text.error(
                 "GROUPING SETS, ROLLUP and CUBE do not go with TUMBLE, HOP and SESSION: every group has its window",
@@ -111,134 +195,97 @@ def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryB
                 hint="write a query for each grouping, each grouped by window_start and window_end, too",
                 kind=UnsupportedError,
             )
-        if not any(one.alias in source.sure for one in windows):
+        if not any(one.alias in source.sure for one in self.windows):
             raise context.text.error(
                 "groups of windows go by those of a row that is there in any case, and here none is",
                 select.span,
                 hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w FULL JOIN …",
                 kind=UnsupportedError,
             )
-        check_window_groups(select, context, inputs, keys, source.conditions, changing, source.places, source.sure)
-        outputs = [replace(o, expression=with_own_times(o.expression, windows, scope, o.span)) for o in outputs]
-        having = None if having is None else with_own_times(having, windows, scope, select.span)
-        keep = None if keep is None else with_own_times(keep, windows, scope, select.span)
-        keys = tuple(with_own_times(key, windows, scope, select.span) for key in keys)
-        if (session := growing_session(windows)) is not None:
-            check_growing(session, select, context, inputs, keys, source.found.predicates, source.places)
-            outputs = [replace(o, expression=with_growing_end(o.expression, session, scope, o.span)) for o in outputs]
-            having = None if having is None else with_growing_end(having, session, scope, select.span)
-            keep = None if keep is None else with_growing_end(keep, session, scope, select.span)
-            keys = tuple(key for key in keys if key != end_of(session))
-    # Before the join is made, which would only say that rows could never be forgotten.
-    if why is None and any(moves_in_steps(one.window) and not isinstance(one.window, Each) for one in inputs):
-        word = "LANDMARK" if any(isinstance(one.window, Landmark) for one in inputs) else "SLIDE"
-        _require_windows(f"a join with {word}", inputs, scope, source)
-    if why is not None:
-        _require_windows(why, inputs, scope, source)
-        _require_comparable(outputs, context)
-    plain = [(output.name, output.expression) for output in outputs], having
-    # Where everything is one group, values of queries beside it are there without rows, too.
-    beside = grouped and not keys and not calls
-    beside = beside and source.has_values_beside([e for _, e in plain[0]] + ([] if having is None else [having]))
-    if grouped:
-        # The value of a query is the same in all rows of a group, and stands for itself in none.
-        outputs = [replace(output, expression=_of_group(output.expression, source.values)) for output in outputs]
-        having = None if having is None else _of_group(having, source.values)
-        keep = None if keep is None else _of_group(keep, source.values)
-    if source.has_trees and not source.is_one_stream:
-        _refuse_order_of_rows([*outputs, *([] if having is None else [GroupedOutput("", having, select.span)])], scope)
-    asked = [*(output.expression for output in outputs), *keys, *(one for one in (having, keep) if one is not None)]
-    made = source.join(asked, changing=why is not None)
-    join, over = made.join, made.over
-    below: Join | GroupBy = join
-    node: Node
-    if grouped:
-        _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], context)
-        for output in outputs:
+        check_window_groups(
+            select, context, self.inputs, self.keys, source.conditions, self.changing, source.places, source.sure
+        )
+        self._change(lambda expression, span: with_own_times(expression, self.windows, scope, span))
+        self.keys = tuple(with_own_times(key, self.windows, scope, select.span) for key in self.keys)
+        session = growing_session(self.windows)
+        if session is not None:
+            check_growing(session, select, context, self.inputs, self.keys, source.found.predicates, source.places)
+            self._change(lambda expression, span: with_growing_end(expression, session, scope, span))
+            self.keys = tuple(key for key in self.keys if key != end_of(session))
+
+    def _check_windows(self) -> None:
+        """Before the join is made, which would only say that rows could never be forgotten."""
+        windows = [one.window for one in self.inputs]
+        if self.why is None and any(moves_in_steps(one) and not isinstance(one, Each) for one in windows):
+            word = "LANDMARK" if any(isinstance(one, Landmark) for one in windows) else "SLIDE"
+            _require_windows(f"a join with {word}", self.inputs, self.scope, self.source)
+        if self.why is not None:
+            _require_windows(self.why, self.inputs, self.scope, self.source)
+            _require_comparable(self.outputs, self.context)
+
+    def _beside(self) -> Callable[[], Node] | None:
+        """Where everything is one group, values of queries beside it are there without rows, too."""
+        if not self.grouped or self.keys or self.calls or not self.source.has_values_beside(self._asked()):
+            return None
+        plain, having = [(output.name, output.expression) for output in self.outputs], self.having
+        return lambda: self.source.aggregated(plain, having, self.select.span)
+
+    def _grouped_by(self, join: Join, over: Callable[[Expression], Expression]) -> GroupBy:
+        select, scope, keys = self.select, self.scope, self.keys
+        _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], self.context)
+        for output in self.outputs:
             check_grouped(output.expression, keys, output.span, scope)
-        if having is not None:
-            check_grouped(having, keys, span_of(select.having) if select.having else None, scope)
-        if keep is not None:
-            check_grouped(keep, keys, span_of(select.qualify) if select.qualify else None, scope)
-        below = GroupBy(join, tuple(map(over, keys)), None if having is None else over(having))
-    if calls:
-        return _over(select, context, source, outputs, keep, keys, below, over, final=final, once=bool(windows))
-    columns = tuple((output.name, over(output.expression)) for output in outputs)
-    asks = [expression for expression in asked if any(map(is_grouping, walk(expression)))]
-    if asks and not grouped:
-        raise context.text.error(
-            "GROUPING tells by which keys of GROUP BY a row is grouped, and here is none",
-            select.span,
-            hint="leave it out",
-        )
-    if beside:
-        node = source.aggregated(*plain, select.span)
-    elif select.grouping_sets is not None or asks:
-        sets = select.grouping_sets or (tuple(range(len(keys))),)
-        kept = None if having is None else over(having)
-        node = grouped_by_sets(join, tuple(map(over, keys)), sets, kept, columns)
-    else:
-        node = Project(below, columns)
-        around = None if grouped or select.distinct else merged(node)
-        if isinstance(around, Changes):
-            return Answer(around.child, outputs, True, scope, complete=True)
-        if around is not None:
-            return Answer(around, outputs, is_monotone(around), scope)
-    if (ahead := ahead_inside(inputs, source.places, scope)) is not None:
-        raise ahead
-    if select.distinct:
-        node = Distinct(node)
-    if windows and not context.emits_changes:
-        return Answer(node, outputs, True, scope, keys, complete=True)
-    return Answer(node, outputs, not (grouped or select.distinct or join.views), scope, keys if grouped else None)
+        if self.having is not None:
+            check_grouped(self.having, keys, span_of(select.having) if select.having else None, scope)
+        if self.keep is not None:
+            check_grouped(self.keep, keys, span_of(select.qualify) if select.qualify else None, scope)
+        return GroupBy(join, tuple(map(over, keys)), None if self.having is None else over(self.having))
 
-
-def _over(
-    select: SelectSyntax,
-    context: Context,
-    source: FromClause,
-    outputs: list[GroupedOutput],
-    keep: Expression | None,
-    keys: tuple[Expression, ...],
-    below: Join | GroupBy,
-    over: Callable[[Expression], Expression],
-    *,
-    final: bool,
-    once: bool,
-) -> Answer:
-    """once: groups of windows that are given when they are complete."""
-    scope = source.scope
-    if (ahead := ahead_inside(source.inputs, source.places, scope)) is not None:
-        raise ahead
-    expressions = [*(output.expression for output in outputs), *([] if keep is None else [keep])]
-    if select.grouping_sets is not None or any(is_grouping(part) for e in expressions for part in walk(e)):
-        raise context.text.error(
-            "OVER does not go with GROUPING SETS, ROLLUP and CUBE in one SELECT",
-            select.span,
-            hint="write it in a query around this one: SELECT *, RANK() OVER (…) AS r FROM (SELECT …) AS x",
-            kind=UnsupportedError,
+    def _selected(self, below: Join | GroupBy, join: Join, over: Callable[[Expression], Expression]) -> Node:
+        columns = tuple((output.name, over(output.expression)) for output in self.outputs)
+        sets = self.select.grouping_sets
+        if sets is None and not self._asks_grouping():
+            return Project(below, columns)
+        having = None if self.having is None else over(self.having)
+        return grouped_by_sets(
+            join, tuple(map(over, self.keys)), sets or (tuple(range(len(self.keys))),), having, columns
         )
-    columns = [(output.name, output.expression) for output in outputs]
-    made = over_rows(below, over, columns, keep, keys, source.inputs, scope, final=final)
-    if not final:
-        read = [Column("", field.name, field.type) for field in schema_of(made.child)]
-        _require_comparable([GroupedOutput(one.name, one, select.span) for one in read], context)
-    node: Node = made
-    grouped = isinstance(below, GroupBy)
-    if not grouped and _are_complete(source.inputs):
-        if context.emits_changes:
+
+    def _answer_over(self, below: Join | GroupBy, over: Callable[[Expression], Expression]) -> Answer:
+        select, context, inputs = self.select, self.context, self.source.inputs
+        if (ahead := ahead_inside(inputs, self.source.places, self.scope)) is not None:
+            raise ahead
+        if select.grouping_sets is not None or self._asks_grouping():
             raise context.text.error(
-                "OVER within windows is given once, when they are complete; of its changes nothing is given",
+                "OVER does not go with GROUPING SETS, ROLLUP and CUBE in one SELECT",
                 select.span,
-                hint="leave emit = 'changes' out, or use a [RANGE …] window, whose answer comes as its changes",
+                hint="write it in a query around this one: SELECT *, RANK() OVER (…) AS r FROM (SELECT …) AS x",
                 kind=UnsupportedError,
             )
-        once = True
-    if select.distinct:
-        node = Distinct(node)
-    if once and not context.emits_changes:
-        return Answer(node, outputs, True, scope, keys, complete=True)
-    return Answer(node, outputs, final and not select.distinct, scope, keys if grouped else None)
+        columns = [(output.name, output.expression) for output in self.outputs]
+        made = over_rows(below, over, columns, self.keep, self.keys, inputs, self.scope, final=self.final)
+        if not self.final:
+            read = [Column("", field.name, field.type) for field in schema_of(made.child)]
+            _require_comparable([GroupedOutput(one.name, one, select.span) for one in read], context)
+        complete = bool(self.windows)
+        if not self.grouped and _are_complete(inputs):
+            if context.emits_changes:
+                raise context.text.error(
+                    "OVER within windows is given once, when they are complete; of its changes nothing is given",
+                    select.span,
+                    hint="leave emit = 'changes' out, or use a [RANGE …] window, whose answer comes as its changes",
+                    kind=UnsupportedError,
+                )
+            complete = True
+        node = Distinct(made) if select.distinct else made
+        if complete and not context.emits_changes:
+            return Answer(node, self.outputs, True, self.scope, self.keys, complete=True)
+        monotone = self.final and not select.distinct
+        return Answer(node, self.outputs, monotone, self.scope, self.keys if self.grouped else None)
+
+
+def _there(expression: Expression | None) -> tuple[Expression, ...]:
+    return () if expression is None else (expression,)
 
 
 def _are_complete(inputs: tuple[Input, ...]) -> bool:
