@@ -23,6 +23,7 @@ from watersmeet.sql.syntax import CreateStream, CreateTable
 
 ROOT = Path(__file__).parents[2]
 README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
+OPTIMIZER = ROOT / "docs" / "optimizer.md"
 LAB = ROOT / "docs" / "lab.md"
 COMING_FROM, TESTING = ROOT / "docs" / "coming_from.md", ROOT / "docs" / "testing.md"
 LASTING = ROOT / "docs" / "lasting.md"
@@ -65,7 +66,9 @@ def test_the_query_of_the_readme_gives_its_rows_and_plan(
 ) -> None:
     monkeypatch.chdir(ROOT)
     script = (ROOT / "examples" / "checkout.sql").read_text()
-    (_, query), (_, rows), (_, plan) = [block for block in blocks(README) if block[0] in ("sql", "text")][:3]
+    query = next(text for language, text in blocks(README) if language == "sql")
+    rows = next(text for _, text in blocks(README) if text.startswith("id   page"))
+    plan = next(text for _, text in blocks(OPTIMIZER) if text.startswith("select: o.id, c.page"))
     assert query in script
     assert call("run", "examples/checkout.sql", "--quiet", "--engine", "local") == 0
     printed = [line.split("\t") for line in capsys.readouterr().out.splitlines()]

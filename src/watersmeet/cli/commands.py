@@ -7,28 +7,36 @@ import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.completion import masters, scripts
+from watersmeet.cli.arguments import (
+    BAD_INPUT,
+    FAILED,
+    Engine,
+    Script,
+    WithView,
+    check_options,
+    fail,
+    interruptible,
+    masters,
+    need_server,
+    need_spark,
+    text_of,
+)
+from watersmeet.cli.run import run
 from watersmeet.cli.voice import speak, voice
-from watersmeet.cli.with_view import WithView, checked_port
 from watersmeet.errors import CatalogError, OptionError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
 from watersmeet.noticing import phase
-from watersmeet.runtime.interrupt import INTERRUPTED, AbortedInBatch
+from watersmeet.runtime.interrupt import INTERRUPTED
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
-    from watersmeet.hosts.local.run import LocalRun
     from watersmeet.hosts.spark.checkpoints.state import State
-    from watersmeet.runtime.board import Board
     from watersmeet.runtime.interrupt import Interrupts
-    from watersmeet.runtime.run_settings import RunSettings
-    from watersmeet.runtime.script import Job
 
-FAILED, BAD_INPUT = 1, 2
 PIPE_CLOSED = 141  # as of a process that SIGPIPE ended
 
 app = typer.Typer(
@@ -38,17 +46,8 @@ app = typer.Typer(
     context_settings={"max_content_width": 80},
     pretty_exceptions_enable=False,  # main tells errors
 )
+app.command(cls=WithView)(run)
 app.add_typer(lab)
-
-
-class Engine(StrEnum):
-    local = "local"
-    spark = "spark"
-
-
-Script = Annotated[
-    Path, typer.Argument(help="A file of SQL statements, or - for stdin.", autocompletion=scripts, show_default=False)
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -68,166 +67,6 @@ def _options(
         from watersmeet.io.connectors.own_files import load_connectors
 
         load_connectors(one)
-
-
-@app.command(cls=WithView)
-def run(
-    context: typer.Context,
-    file: Script,
-    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.spark,
-    available_now: Annotated[
-        bool, typer.Option("--available-now", help="Take what is there now, then end; else run until Ctrl-C.")
-    ] = False,
-    checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where a query's progress is kept, to go on from next time.")
-    ] = None,
-    trigger: Annotated[
-        str | None, typer.Option(metavar="INTERVAL", help="Start a batch every so often, such as '10 seconds'.")
-    ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
-    remote: Annotated[
-        str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://host:port, instead of a master.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
-    ] = None,
-    buckets: Annotated[
-        int | None, typer.Option(min=1, help="Into how many parts the state is cut; by default one per core.")
-    ] = None,
-    batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
-    << 16,
-    gather: Annotated[
-        str | None,
-        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how long a batch waits for more rows."),
-    ] = None,
-    commit_every: Annotated[
-        str | None,
-        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how often answers go into the sink."),
-    ] = None,
-    save_every: Annotated[
-        str | None,
-        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how often the state is saved."),
-    ] = None,
-    flush: Annotated[
-        bool,
-        typer.Option(
-            "--flush", help="With --available-now and --checkpoint: answer at the end also what waits for later rows."
-        ),
-    ] = False,
-    skip_batch: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME:N",
-            help="With --checkpoint: leave out a batch with which a query fails or floods again and again.",
-        ),
-    ] = None,
-    final: Annotated[
-        bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
-    ] = False,
-    view: Annotated[
-        str | None,
-        typer.Option(metavar="[PORT]", help="A page to watch the run on, at 127.0.0.1; it stays until Ctrl-C."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Tell all that goes to stderr as JSON, an object on every line.")
-    ] = False,
-) -> None:
-    """Run every query of a script; a bare SELECT prints to the console."""
-    speak(as_json=as_json, quiet=quiet)
-    _check_options(context, engine)
-    if as_json and quiet:
-        _fail("--json does not go with --quiet: the one tells more than the other\nhint: leave one out", BAD_INPUT)
-    if view is not None:
-        _need_server()
-        checked_port(view)
-    text = _text_of(file)
-    from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
-
-    if engine is Engine.local and checkpoint is None:
-        _check_without_checkpoint(context)
-    settings = RunSettings.read(
-        COMMAND_LINE, checkpoint=checkpoint, available_now=available_now, flush=flush, batch_rows=batch_rows,
-        gather=gather, save_every=save_every, commit_every=commit_every, trigger=trigger, buckets=buckets,
-        skip_batch=skip_batch or (),
-    )  # fmt: skip
-    try:
-        if engine is Engine.spark:
-            _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
-        elif checkpoint is None:
-            _run_in_process(text, batch_rows, final, view)
-        else:
-            _run_durable(text, settings, final, view)
-    except AbortedInBatch:
-        _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
-
-
-def _check_options(context: typer.Context, engine: Engine, *, read: tuple[str, ...] = ()) -> None:
-    """Refuse options that the chosen engine does not read; those of `read` any engine does."""
-    from watersmeet.cli.engines import misplaced
-
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    # What was typed, not what has a default: defaults of the other engine are no fault of the user's.
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    wrong = list(misplaced(set(given) - set(read), engine.value))
-    if wrong:
-        _fail("\n".join([*wrong, "hint: leave it out" if len(wrong) == 1 else "hint: leave them out"]), BAD_INPUT)
-
-
-def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -> None:
-    with phase("reading the script"):
-        from watersmeet.cli.view import viewing
-        from watersmeet.explain.explaining import explained
-        from watersmeet.hosts.local.host import LocalHost
-        from watersmeet.hosts.local.run import LocalRun
-        from watersmeet.hosts.local.side_files import beside_all
-        from watersmeet.plan.explaining import Explaining
-        from watersmeet.runtime.board import Board
-        from watersmeet.runtime.interrupt import Interrupts
-        from watersmeet.runtime.script import read_script
-
-        jobs = read_script(text, explain=True)
-        # All are made before the first one runs, so that what is wrong with the last shows at once.
-        runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
-    interrupts = Interrupts(_tell)
-    shown = [] if view is None else [job for job in jobs if job.told is None]
-    boards = {job.name: Board(job.plan, adds_up=True) for job in shown}
-    with viewing(view, shown, boards, LocalHost()) as page:
-        with beside_all(job.plan for job in jobs if job.told is None) as beside:
-            for job, one in zip(jobs, runs, strict=True):
-                if isinstance(one, Explaining):
-                    typer.echo(explained(job.plan, one, LocalHost()))
-                    continue
-                one.beside = beside
-                _run_one(job, one, interrupts, final, boards.get(job.name))
-                if interrupts.requested:
-                    raise typer.Exit(INTERRUPTED)
-        if page is not None:
-            page.stay()
-
-
-def _check_without_checkpoint(context: typer.Context) -> None:
-    """Refuse what only a run that goes on has a use for."""
-    for name in ("flush", "gather", "commit_every", "save_every", "skip_batch"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            _fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
-
-
-def _run_durable(text: str, settings: RunSettings, final: bool, view: str | None) -> None:
-    if not str(settings.checkpoint).strip():
-        _fail(
-            "--checkpoint names no folder\nhint: leave it out, or name one; is a variable of the shell unset?",
-            BAD_INPUT,
-        )
-    if final:
-        _fail("--final does not go with --checkpoint: a run that goes on has no end\nhint: leave one out", BAD_INPUT)
-    with phase("reading the script"):
-        from watersmeet.cli.run_durable import run_durable
-    if run_durable(text, settings, view):
-        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
@@ -276,8 +115,8 @@ def serve(
     Streams without a source take rows by POST. Answers, their changes, plans and metrics are read over HTTP.
     """
     speak(as_json=as_json, quiet=quiet)
-    _need_server()
-    text = _text_of(file)
+    need_server()
+    text = text_of(file)
     with phase("reading the script"):
         from watersmeet.cli.serve import Address, serve_script
         from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
@@ -288,19 +127,8 @@ def serve(
             commit_every=commit_every,
         )  # fmt: skip
         limits = Limits(body_bytes=_bytes("--max-body", max_body), subscribers=max_subscribers, kept_rows=keep_rows)
-    try:
+    with interruptible():
         serve_script(text, settings, Address(host, port, token or None), limits, skip_batch or ())
-    except AbortedInBatch:
-        _fail("aborted; nothing of the batch in hand was kept", INTERRUPTED)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
-
-
-def _need_server() -> None:
-    from importlib.util import find_spec
-
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "prometheus_client")):
-        _fail("the server is not installed\nhint: pip install 'watersmeet[serve]'", BAD_INPUT)
 
 
 def _bytes(option: str, written: str) -> int:
@@ -311,66 +139,8 @@ def _bytes(option: str, written: str) -> int:
     except WatersmeetError:
         size = None
     if size is None or size.size is None:
-        _fail(f"{option} {written} is no size\nhint: write it as '16 MiB'", BAD_INPUT)
+        fail(f"{option} {written} is no size\nhint: write it as '16 MiB'", BAD_INPUT)
     return size.size
-
-
-def _run_on_spark(
-    text: str,
-    settings: RunSettings,
-    spark_choices: tuple[str, dict[str, str], str | None],
-    view: str | None,
-) -> None:
-    _need_spark()
-    from watersmeet.cli import ctrl_c_on_spark
-
-    with ctrl_c_on_spark.without_tracebacks():
-        with phase("starting Spark"):
-            from watersmeet.cli.run_on_spark import run_command
-            from watersmeet.hosts.spark.launching.launch import start_spark
-            from watersmeet.runtime.script import check_declared
-
-            check_declared(text)  # a mistake need not wait until Spark has started
-            spark = start_spark(*spark_choices)
-            ctrl_c_on_spark.take_back()
-        try:
-            stopped = run_command(spark, text, settings, view)
-        finally:
-            spark.stop()
-    if stopped:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _need_spark() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pyspark") is None:
-        _fail("Spark is not installed\nhint: pip install 'watersmeet[spark]', or use --engine local", BAD_INPUT)
-
-
-def _settings(conf: list[str]) -> dict[str, str]:
-    pairs = [one.partition("=") for one in conf]
-    for (name, equals, _), written in zip(pairs, conf, strict=True):
-        if not equals or not name:
-            _fail(f"--conf {written} is not of the form name=value", BAD_INPUT)
-    return {name.strip(): value for name, _, value in pairs}
-
-
-def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, board: Board | None) -> None:
-    import time
-
-    from watersmeet.hosts.local.run_job import run_job
-    from watersmeet.runtime.progress import describe
-    from watersmeet.runtime.script import CONSOLE
-
-    one.tell, one.notice = _warn, _tell
-    # Rows printed on the terminal and a line that changes in place would overwrite each other.
-    live = not (job.sink == CONSOLE and sys.stdout.isatty())
-    started = time.monotonic()
-    with voice().progress(job.name, live=live) as progress:
-        metrics = run_job(job, one, interrupts, progress.update, final=final, board=board)
-    ended, seconds = "stopped" if interrupts.requested else "done", time.monotonic() - started
-    voice().ended(job.name, ended, metrics, seconds, f"{job.name} {ended}: {describe(metrics, seconds)}")
 
 
 class PlanFormat(StrEnum):
@@ -407,13 +177,10 @@ def explain(
     ] = 100_000,
 ) -> None:
     """Show how the queries of a script would run, what that should cost, and why no other way was chosen."""
-    try:
-        with phase("planning"):
-            from watersmeet.cli.explain import explain_script
+    with interruptible(), phase("planning"):
+        from watersmeet.cli.explain import explain_script
 
-            told = explain_script(_text_of(file), format, query, analyze=analyze, sample=sample)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
+        told = explain_script(text_of(file), format, query, analyze=analyze, sample=sample)
     _give(told, output)
 
 
@@ -425,7 +192,7 @@ def _give(text: str, output: Path | None) -> None:
     try:
         output.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     except OSError as error:
-        _fail(f"{output} cannot be written: {error.strerror}\nhint: name a file in a folder that is there", BAD_INPUT)
+        fail(f"{output} cannot be written: {error.strerror}\nhint: name a file in a folder that is there", BAD_INPUT)
 
 
 @app.command()
@@ -439,13 +206,10 @@ def why(
     format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
 ) -> None:
     """Tell why some rows did not meet: which condition, which window and by how much, too late, or forgotten."""
-    try:
-        with phase("looking at the rows"):
-            from watersmeet.cli.why import why_script
+    with interruptible(), phase("looking at the rows"):
+        from watersmeet.cli.why import why_script
 
-            told = why_script(_text_of(file), rows, query, as_json=format == PlanFormat.json)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
+        told = why_script(text_of(file), rows, query, as_json=format == PlanFormat.json)
     typer.echo(told)
 
 
@@ -474,23 +238,20 @@ def timeline(
 
     The query runs in this process to the end of its input; what is drawn of that is said below the picture.
     """
-    try:
-        with phase("running the query"):
-            from watersmeet.cli.timeline import timeline_script
-            from watersmeet.timeline import Part
+    with interruptible(), phase("running the query"):
+        from watersmeet.cli.timeline import timeline_script
+        from watersmeet.timeline import Part
 
-            by_name = {".html": TimelineFormat.html, ".htm": TimelineFormat.html, ".txt": TimelineFormat.text}
-            by_name |= {".svg": TimelineFormat.svg, "": TimelineFormat.svg}
-            ending = "" if output is None else output.suffix.lower()
-            form = format or by_name.get(ending)
-            if form is None:
-                raise OptionError(
-                    f"a timeline cannot be written as {ending!r}",
-                    hint="name a file.svg or a file.html, or say --format",
-                )
-            told = timeline_script(_text_of(file), query, Part.of(rows, since, until), form)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
+        by_name = {".html": TimelineFormat.html, ".htm": TimelineFormat.html, ".txt": TimelineFormat.text}
+        by_name |= {".svg": TimelineFormat.svg, "": TimelineFormat.svg}
+        ending = "" if output is None else output.suffix.lower()
+        form = format or by_name.get(ending)
+        if form is None:
+            raise OptionError(
+                f"a timeline cannot be written as {ending!r}",
+                hint="name a file.svg or a file.html, or say --format",
+            )
+        told = timeline_script(text_of(file), query, Part.of(rows, since, until), form)
     _give(told, output)
 
 
@@ -518,12 +279,10 @@ def advise(
         from watersmeet.cli.advise import advise_script
 
     names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
-    try:
+    with interruptible():
         told = advise_script(
-            _text_of(file), sample, names, seconds, plot, as_json=format is PlanFormat.json, quiet=quiet
+            text_of(file), sample, names, seconds, plot, as_json=format is PlanFormat.json, quiet=quiet
         )
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
     typer.echo(told)
 
 
@@ -556,22 +315,20 @@ def complete(
         from watersmeet.cli.complete import Asked, complete_script
         from watersmeet.runtime.interrupt import Interrupts
 
-    _check_options(context, engine, read=("checkpoint",))
-    text, interrupts = _text_of(file), Interrupts(_tell, "chunk")
+    check_options(context, engine, read=("checkpoint",))
+    text, interrupts = text_of(file), Interrupts(voice().tell, "chunk")
     asked = Asked(archive, checkpoint, into, chunk_rows, again)
-    try:
+    with interruptible("aborted; the chunk in hand will be done again"):
         if engine is Engine.local:
             complete_script(text, asked, interrupts, quiet=quiet)
         else:
             _complete_on_spark(text, asked, interrupts, master, quiet)
-    except KeyboardInterrupt:
-        _fail("aborted; the chunk in hand will be done again", INTERRUPTED)
     if interrupts.requested:
         raise typer.Exit(INTERRUPTED)
 
 
 def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: str, quiet: bool) -> None:
-    _need_spark()
+    need_spark()
     with phase("starting Spark"):
         from watersmeet.cli.complete import complete_script
         from watersmeet.hosts.spark.bucket.archive import CompleteOnSpark
@@ -601,12 +358,10 @@ def check(
     Exit 0: all are equal; 1: one differs, and the first instant at which it does is shown.
     """
     speak(quiet=quiet)
-    _check_options(context, engine)
-    text = _text_of(file)
-    try:
+    check_options(context, engine)
+    text = text_of(file)
+    with interruptible():
         equal = _check_on_spark(text, sample, master, quiet) if engine is Engine.spark else _check(text, sample, quiet)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
     if not equal:
         raise typer.Exit(FAILED)
 
@@ -619,7 +374,7 @@ def _check(text: str, sample: int | None, quiet: bool) -> bool:
 
 
 def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> bool:
-    _need_spark()
+    need_spark()
     with phase("starting Spark"):
         from watersmeet.cli.check import check_script
         from watersmeet.hosts.spark.host import SparkHost
@@ -648,31 +403,25 @@ def demo(
     if kafka:
         _kafka_demo(rows, seed, keep)
     if engine is Engine.spark:
-        _need_spark()
+        need_spark()
     with phase("loading"):
         from watersmeet.demo import run_demo
 
-    try:
+    with interruptible():
         raise typer.Exit(run_demo(rows, seed, keep, engine.value))
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
 
 
 def _kafka_demo(rows: int | None, seed: int, keep: Path | None) -> None:
     if keep is not None:
-        _fail(
-            "--keep does not go with --kafka: the broker and its topics go at the end\nhint: leave one out", BAD_INPUT
-        )
+        fail("--keep does not go with --kafka: the broker and its topics go at the end\nhint: leave one out", BAD_INPUT)
     with phase("loading"):
         try:
             from watersmeet.demo.kafka import run_kafka_demo
         except ImportError as error:
-            _fail(f"the demo with Kafka needs {error.name}\nhint: pip install 'watersmeet[kafka]'", BAD_INPUT)
+            fail(f"the demo with Kafka needs {error.name}\nhint: pip install 'watersmeet[kafka]'", BAD_INPUT)
         from watersmeet.demo import QUERY, QUESTION
-    try:
+    with interruptible():
         raise typer.Exit(run_kafka_demo(rows, seed, QUERY, QUESTION))
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
 
 
 @app.command()
@@ -683,11 +432,9 @@ def state(
     master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
 ) -> None:
     """Show what a query on Spark remembers, from its checkpoint."""
-    _need_spark()
-    try:
+    need_spark()
+    with interruptible():
         typer.echo(_state_of(checkpoint, batch, master).describe(rows))
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
 
 
 def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
@@ -710,42 +457,11 @@ def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
         spark.stop()
 
 
-def _text_of(file: Path) -> str:
-    """A script; - stands for stdin, as everywhere."""
-    from_stdin = str(file) == "-"
-    if from_stdin and sys.stdin.isatty():
-        _tell("reading SQL statements from the terminal; Ctrl-D ends them")
-    try:
-        data = sys.stdin.buffer.read() if from_stdin else file.read_bytes()
-        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except FileNotFoundError:
-        _fail(f"{file} does not exist\nhint: name a file of SQL statements, or - for stdin", BAD_INPUT)
-    except IsADirectoryError:
-        _fail(f"{file} is a folder\nhint: name a file of SQL statements, or - for stdin", BAD_INPUT)
-    except (OSError, UnicodeDecodeError) as error:
-        _fail(f"{'stdin' if from_stdin else file} cannot be read as text: {error}", BAD_INPUT)
-    except KeyboardInterrupt:
-        _fail("aborted", INTERRUPTED)
-
-
-def _tell(text: str) -> None:
-    voice().tell(text)
-
-
-def _warn(warning: Warning) -> None:
-    voice().warn(str(warning))
-
-
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
     """Whoever runs a command does not want to know which line of ours warns."""
     voice().warn(str(message))
-
-
-def _fail(what: WatersmeetError | str, code: int) -> NoReturn:
-    voice().fail(what, code)
-    raise SystemExit(code)
 
 
 def main() -> None:
@@ -756,9 +472,9 @@ def main() -> None:
     try:
         app(prog_name="watersmeet")  # also where it is started in another way: shells complete this name
     except (SqlError, CatalogError, SetupError) as error:
-        _fail(error, BAD_INPUT)
+        fail(error, BAD_INPUT)
     except WatersmeetError as error:
-        _fail(error, FAILED)
+        fail(error, FAILED)
     except SystemExit as ended:
         if not isinstance(ended.__context__, BrokenPipeError):  # which the command line takes for any failure
             raise

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event
 
+from watersmeet.cli.arguments import ANY
 from watersmeet.cli.voice import voice
-from watersmeet.cli.with_view import ANY
 from watersmeet.errors import SetupError
 from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import Job

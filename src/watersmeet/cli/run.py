@@ -1,0 +1,226 @@
+"""`watersmeet run`: the queries of a script, in this process or on Spark."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from watersmeet.cli.arguments import (
+    BAD_INPUT,
+    Engine,
+    Script,
+    check_options,
+    checked_port,
+    fail,
+    interruptible,
+    masters,
+    need_server,
+    need_spark,
+    text_of,
+)
+from watersmeet.cli.voice import speak, voice
+from watersmeet.noticing import phase
+from watersmeet.runtime.interrupt import INTERRUPTED
+
+if TYPE_CHECKING:
+    from watersmeet.hosts.local.run import LocalRun
+    from watersmeet.runtime.board import Board
+    from watersmeet.runtime.interrupt import Interrupts
+    from watersmeet.runtime.run_settings import RunSettings
+    from watersmeet.runtime.script import Job
+
+
+def run(
+    context: typer.Context,
+    file: Script,
+    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.spark,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take what is there now, then end; else run until Ctrl-C.")
+    ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where a query's progress is kept, to go on from next time.")
+    ] = None,
+    trigger: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help="Start a batch every so often, such as '10 seconds'.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
+    remote: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://host:port, instead of a master.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option(min=1, help="Into how many parts the state is cut; by default one per core.")
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="In-process: the most rows taken from an input at once.")] = 1
+    << 16,
+    gather: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how long a batch waits for more rows."),
+    ] = None,
+    commit_every: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how often answers go into the sink."),
+    ] = None,
+    save_every: Annotated[
+        str | None,
+        typer.Option(metavar="INTERVAL", help="In-process with --checkpoint: how often the state is saved."),
+    ] = None,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            "--flush", help="With --available-now and --checkpoint: answer at the end also what waits for later rows."
+        ),
+    ] = False,
+    skip_batch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:N",
+            help="With --checkpoint: leave out a batch with which a query fails or floods again and again.",
+        ),
+    ] = None,
+    final: Annotated[
+        bool, typer.Option("--final", help="In-process: give the answer at the end of the input, not its changes.")
+    ] = False,
+    view: Annotated[
+        str | None,
+        typer.Option(metavar="[PORT]", help="A page to watch the run on, at 127.0.0.1; it stays until Ctrl-C."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Tell all that goes to stderr as JSON, an object on every line.")
+    ] = False,
+) -> None:
+    """Run every query of a script; a bare SELECT prints to the console."""
+    speak(as_json=as_json, quiet=quiet)
+    check_options(context, engine)
+    if as_json and quiet:
+        fail("--json does not go with --quiet: the one tells more than the other\nhint: leave one out", BAD_INPUT)
+    if view is not None:
+        need_server()
+        checked_port(view)
+    text = text_of(file)
+    from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
+
+    if engine is Engine.local and checkpoint is None:
+        _check_without_checkpoint(context)
+    settings = RunSettings.read(
+        COMMAND_LINE, checkpoint=checkpoint, available_now=available_now, flush=flush, batch_rows=batch_rows,
+        gather=gather, save_every=save_every, commit_every=commit_every, trigger=trigger, buckets=buckets,
+        skip_batch=skip_batch or (),
+    )  # fmt: skip
+    with interruptible():
+        if engine is Engine.spark:
+            _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
+        elif checkpoint is None:
+            _run_in_process(text, batch_rows, final, view)
+        else:
+            _run_durable(text, settings, final, view)
+
+
+def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -> None:
+    with phase("reading the script"):
+        from watersmeet.cli.view import viewing
+        from watersmeet.explain.explaining import explained
+        from watersmeet.hosts.local.host import LocalHost
+        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.hosts.local.side_files import beside_all
+        from watersmeet.plan.explaining import Explaining
+        from watersmeet.runtime.board import Board
+        from watersmeet.runtime.interrupt import Interrupts
+        from watersmeet.runtime.script import read_script
+
+        jobs = read_script(text, explain=True)
+        # All are made before the first one runs, so that what is wrong with the last shows at once.
+        runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
+    interrupts = Interrupts(voice().tell)
+    shown = [] if view is None else [job for job in jobs if job.told is None]
+    boards = {job.name: Board(job.plan, adds_up=True) for job in shown}
+    with viewing(view, shown, boards, LocalHost()) as page:
+        with beside_all(job.plan for job in jobs if job.told is None) as beside:
+            for job, one in zip(jobs, runs, strict=True):
+                if isinstance(one, Explaining):
+                    typer.echo(explained(job.plan, one, LocalHost()))
+                    continue
+                one.beside = beside
+                _run_one(job, one, interrupts, final, boards.get(job.name))
+                if interrupts.requested:
+                    raise typer.Exit(INTERRUPTED)
+        if page is not None:
+            page.stay()
+
+
+def _check_without_checkpoint(context: typer.Context) -> None:
+    """Refuse what only a run that goes on has a use for."""
+    for name in ("flush", "gather", "commit_every", "save_every", "skip_batch"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
+
+
+def _run_durable(text: str, settings: RunSettings, final: bool, view: str | None) -> None:
+    if not str(settings.checkpoint).strip():
+        fail(
+            "--checkpoint names no folder\nhint: leave it out, or name one; is a variable of the shell unset?",
+            BAD_INPUT,
+        )
+    if final:
+        fail("--final does not go with --checkpoint: a run that goes on has no end\nhint: leave one out", BAD_INPUT)
+    with phase("reading the script"):
+        from watersmeet.cli.run_durable import run_durable
+    if run_durable(text, settings, view):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _run_on_spark(
+    text: str,
+    settings: RunSettings,
+    spark_choices: tuple[str, dict[str, str], str | None],
+    view: str | None,
+) -> None:
+    need_spark()
+    from watersmeet.cli import ctrl_c_on_spark
+
+    with ctrl_c_on_spark.without_tracebacks():
+        with phase("starting Spark"):
+            from watersmeet.cli.run_on_spark import run_command
+            from watersmeet.hosts.spark.launching.launch import start_spark
+            from watersmeet.runtime.script import check_declared
+
+            check_declared(text)  # a mistake need not wait until Spark has started
+            spark = start_spark(*spark_choices)
+            ctrl_c_on_spark.take_back()
+        try:
+            stopped = run_command(spark, text, settings, view)
+        finally:
+            spark.stop()
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _settings(conf: list[str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in conf]
+    for (name, equals, _), written in zip(pairs, conf, strict=True):
+        if not equals or not name:
+            fail(f"--conf {written} is not of the form name=value", BAD_INPUT)
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, board: Board | None) -> None:
+
+    from watersmeet.hosts.local.run_job import run_job
+    from watersmeet.runtime.progress import describe
+    from watersmeet.runtime.script import CONSOLE
+
+    one.tell, one.notice = (lambda warning: voice().warn(str(warning))), voice().tell
+    # Rows printed on the terminal and a line that changes in place would overwrite each other.
+    live = not (job.sink == CONSOLE and sys.stdout.isatty())
+    started = time.monotonic()
+    with voice().progress(job.name, live=live) as progress:
+        metrics = run_job(job, one, interrupts, progress.update, final=final, board=board)
+    ended, seconds = "stopped" if interrupts.requested else "done", time.monotonic() - started
+    voice().ended(job.name, ended, metrics, seconds, f"{job.name} {ended}: {describe(metrics, seconds)}")
