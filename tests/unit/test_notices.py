@@ -163,7 +163,7 @@ def slow(name):
         print("an answer")
         time.sleep(30)
 
-commands._text_of = slow
+commands.text_of = slow
 sys.argv = ["watersmeet", "explain", "x.sql"]
 commands.main()
 """
@@ -195,14 +195,14 @@ def test_ctrl_c_leaves_a_clean_terminal_and_stdout_has_the_answer_only(tmp_path:
 
 STARTING = """
 import sys, time
-from watersmeet.cli import commands, main
+from watersmeet.cli import main, run
 
 def starting(*_):
     print("starting", flush=True)
     time.sleep(60)
 
-commands._text_of = lambda file: "SELECT 1"
-commands._run_on_spark = starting
+run.text_of = lambda file: "SELECT 1"
+run._run_on_spark = starting
 sys.argv = ["watersmeet", "run", "x.sql"]
 main()
 """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -131,12 +131,12 @@ def checked_port(written: str) -> str:
 
 
 def need_spark() -> None:
-    if find_spec("pyspark") is None:
+    if importlib.util.find_spec("pyspark") is None:
         fail("Spark is not installed\nhint: pip install 'watersmeet[spark]', or use --engine local", BAD_INPUT)
 
 
 def need_server() -> None:
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "prometheus_client")):
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "prometheus_client")):
         fail("the server is not installed\nhint: pip install 'watersmeet[serve]'", BAD_INPUT)
 
 
