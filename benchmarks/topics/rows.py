@@ -11,7 +11,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 
 KEYS = 100_000
 STEP_US = 1_000

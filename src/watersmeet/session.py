@@ -11,9 +11,8 @@ import pyarrow as pa
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.importing import undisturbed
 from watersmeet.model.catalog import Catalog, kind_of
-from watersmeet.model.declaration import Declaration
+from watersmeet.model.declaration import Declaration, declared_schema
 from watersmeet.model.declaration import Kind as DeclaredKind
-from watersmeet.model.declared import declared_schema
 from watersmeet.model.stream_values import EventTime, Hints, RowPolicy, words_of
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.user_functions import Kind, user_function

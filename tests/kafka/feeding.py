@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from tests.kafka.mock_cluster import QUIET
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 
 PAUSE_S = 0.03
 

@@ -22,7 +22,7 @@ from tests.durable.lives import MINUTE_US, rows_of
 from tests.runners import Source, bound_plan
 from watersmeet.checking.compare import surplus
 from watersmeet.checking.recompute import DuckDB
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
 

@@ -23,7 +23,7 @@ from tests.kafka.mock_cluster import QUIET, committed_records
 from tests.kafka.topics import make_topic
 from watersmeet.cli.commands import app
 from watersmeet.demo.broker import Broker
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 from watersmeet.testing import queries_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kafka" / "checkout.sql"

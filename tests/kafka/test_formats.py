@@ -427,7 +427,7 @@ def test_avro_that_was_written_is_read(mock: MockCluster):
     rows = pa.record_batch({"id": [1, 2], "ts": pa.array([JAN, JAN], pa.timestamp("us")), "s": ["a", None]})
     one = sink(mock.brokers, topic, rows.schema, run="avro", format="avro")
     one.commit(0, [rows])
-    from watersmeet.io.connectors.kafka.encoding.avro import schema_of
+    from watersmeet.io.connectors.kafka.avro_encoding import schema_of
 
     schema = json.dumps(schema_of("answers", rows.schema))
     found = all_rows(source(mock.brokers, topic, COLUMNS, format="avro", schema=schema))

@@ -15,7 +15,7 @@ from tests.kafka.command import HOSTS, Command
 from tests.kafka.mock_cluster import QUIET
 from tests.kafka.topics import answers, make_topic, sink, stream
 from watersmeet.demo.broker import Broker
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 
 pytestmark = pytest.mark.kafka
 

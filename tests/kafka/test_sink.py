@@ -13,7 +13,7 @@ from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import sink
 from watersmeet.errors import OptionError, SinkError
 from watersmeet.io.connectors.claims import known_after, new_start
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 from watersmeet.io.connectors.kafka.markers import DEFAULT_TOPIC
 from watersmeet.io.writers import json_rows
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.durable.lives import rows_of
 from tests.kafka.mock_cluster import QUIET, committed_records
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 
 
 def make_topic(brokers: str, name: str, partitions: int = 3, **config: str) -> None:

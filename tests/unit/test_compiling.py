@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from watersmeet.compiling import kernel, places, sources
+from watersmeet.compiling import kept, kernel, places
 from watersmeet.compiling.machine import baseline, environment_for, this_machine
 from watersmeet.private_folders import PrivateFolder
 
@@ -106,10 +106,10 @@ def test_a_kernel_is_compiled_once_whatever_constants_it_is_called_with(monkeypa
 
 
 def test_a_change_of_a_file_changes_the_kernels_that_call_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    stamp, source = sources.stamp_of.__wrapped__, sources._source
+    stamp, source = kept.stamp_of.__wrapped__, kept._source
     pair, rows = "watersmeet.operators.kernels.pair", "watersmeet.operators.kernels.rows"
     before = stamp(pair), stamp(rows)
-    monkeypatch.setattr(sources, "_source", lambda name: source(name) + b"#" * name.endswith("kernels.walk"))
+    monkeypatch.setattr(kept, "_source", lambda name: source(name) + b"#" * name.endswith("kernels.walk"))
     assert stamp(pair) != before[0]
     assert stamp(rows) == before[1]
 

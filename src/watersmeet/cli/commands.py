@@ -178,7 +178,7 @@ def explain(
 ) -> None:
     """Show how the queries of a script would run, what that should cost, and why no other way was chosen."""
     with interruptible(), phase("planning"):
-        from watersmeet.cli.explain import explain_script
+        from watersmeet.cli.questions import explain_script
 
         told = explain_script(text_of(file), format, query, analyze=analyze, sample=sample)
     _give(told, output)
@@ -207,7 +207,7 @@ def why(
 ) -> None:
     """Tell why some rows did not meet: which condition, which window and by how much, too late, or forgotten."""
     with interruptible(), phase("looking at the rows"):
-        from watersmeet.cli.why import why_script
+        from watersmeet.cli.questions import why_script
 
         told = why_script(text_of(file), rows, query, as_json=format == PlanFormat.json)
     typer.echo(told)
@@ -239,7 +239,7 @@ def timeline(
     The query runs in this process to the end of its input; what is drawn of that is said below the picture.
     """
     with interruptible(), phase("running the query"):
-        from watersmeet.cli.timeline import timeline_script
+        from watersmeet.cli.questions import timeline_script
         from watersmeet.timeline import Part
 
         by_name = {".html": TimelineFormat.html, ".htm": TimelineFormat.html, ".txt": TimelineFormat.text}

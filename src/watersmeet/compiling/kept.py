@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
+import re
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -13,7 +17,7 @@ from numba.core.serialize import dumps
 
 from watersmeet.compiling import places, telling
 from watersmeet.compiling.machine import Target, this_machine
-from watersmeet.compiling.sources import stamp_of
+from watersmeet.version import VERSION
 
 
 class KeptKernel:
@@ -88,3 +92,37 @@ def _loaded(data: bytes, target_context: Any) -> CompileResult | None:
     if not all(map(llvm.address_of_symbol, symbols)):
         target_context.refresh()
     return CompileResult._rebuild(target_context, *reduced)
+
+
+IMPORTS = re.compile(rb"^from (watersmeet\.(?!compiling)[\w.]+) import", re.MULTILINE)
+
+
+@cache
+def stamp_of(module: str) -> str:
+    """Of one module of kernels, and the modules that it imports."""
+    total = hashlib.sha256()
+    for name in sorted(_reached(module)):
+        total.update(name.encode() + b"\0" + _source(name))
+    return total.hexdigest()
+
+
+def _reached(module: str) -> set[str]:
+    found, ahead = set(), [module]
+    while ahead:
+        name = ahead.pop()
+        if name in found:
+            continue
+        found.add(name)
+        # Of other modules kernels take constants, not code.
+        if ".kernels." in name or name == module:
+            ahead += [one.decode() for one in IMPORTS.findall(_source(name))]
+    return found
+
+
+@cache
+def _source(module: str) -> bytes:
+    spec = find_spec(module)
+    # In a folder or a zip. Where only bytecode was installed the version has to tell.
+    read = getattr(spec.loader, "get_source", None) if spec else None
+    text = read(module) if read else None
+    return (text or VERSION).encode()

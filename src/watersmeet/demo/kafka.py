@@ -17,7 +17,7 @@ from rich.console import Console
 from watersmeet.demo.broker import running_broker
 from watersmeet.demo.traffic import CAMERAS, LATENESS, is_late, sightings
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.io.connectors.kafka.encoding.json import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_objects
 from watersmeet.noticing import phase
 from watersmeet.private_folders import temporary_folder
 from watersmeet.runtime.declaring import open_to_go_on

@@ -17,8 +17,8 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.pictures.draw_tree import tree_data
 from watersmeet.pictures.page import Shown, fragment, page
-from watersmeet.pictures.tree_data import tree_data
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.host import Host

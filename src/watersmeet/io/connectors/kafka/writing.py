@@ -11,10 +11,14 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import OptionError, SetupError, SinkError
 from watersmeet.io.connectors.contract import SinkOpening
-from watersmeet.io.connectors.kafka.encoding.contract import Encoder
-from watersmeet.io.connectors.kafka.encoding.csv import CsvEncoder, check_flat
-from watersmeet.io.connectors.kafka.encoding.json import JsonEncoder, json_objects
-from watersmeet.io.connectors.kafka.encoding.raw import RawEncoder
+from watersmeet.io.connectors.kafka.encoding import (
+    CsvEncoder,
+    Encoder,
+    JsonEncoder,
+    RawEncoder,
+    check_flat,
+    json_objects,
+)
 from watersmeet.io.connectors.kafka.schemas import avro_schema
 from watersmeet.io.equal_floats import one_of_each
 from watersmeet.model.names import column_named, columns_hint, nearest
@@ -171,7 +175,7 @@ def _csv(opening: SinkOpening, value: pa.Schema) -> Encoder:
 
 def _avro(opening: SinkOpening, value: pa.Schema) -> Encoder:
     try:
-        from watersmeet.io.connectors.kafka.encoding.avro import AvroEncoder, schema_of
+        from watersmeet.io.connectors.kafka.avro_encoding import AvroEncoder, schema_of
     except ImportError as error:
         raise SetupError(
             f"records of Avro need {error.name}, which is not installed", hint="pip install 'watersmeet[kafka]'"

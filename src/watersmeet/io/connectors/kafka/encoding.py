@@ -1,16 +1,24 @@
-"""JSON: one object of every row, put together column by column."""
+"""Records as they are written: JSON, one object of every row put together column by column, CSV, and raw bytes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.errors import SinkError
 from watersmeet.io.writers import json_rows
-from watersmeet.model.types import is_text
+from watersmeet.model.types import is_bytes, is_text
+
+
+class Encoder(Protocol):
+    def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
+        """The value of every row; None makes a record without a value."""
+
 
 _NULL = pa.scalar("null")
 _NO_FRACTION = ".000000"
@@ -81,3 +89,36 @@ def _one_by_one(column: pa.Array, name: str) -> Sequence[str | None]:
     batch = pa.RecordBatch.from_arrays([column], names=[name])
     begin = len(json.dumps({name: None}, ensure_ascii=False)) - len("null}")
     return [line[begin:-1] for line in json_rows(batch)]
+
+
+@dataclass(frozen=True)
+class CsvEncoder:
+    delimiter: str = ","
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
+        fields = [_fields(column) for column in rows.columns]
+        found: list[bytes | None] = pc.binary_join_element_wise(*fields, self.delimiter).cast(pa.binary()).to_pylist()
+        return found
+
+
+def check_flat(name: str, schema: pa.Schema) -> None:
+    nested = [one.name for one in schema if pa.types.is_nested(one.type) or is_bytes(one.type)]
+    if nested:
+        raise SinkError(f"column {nested[0]!r} of sink {name!r} cannot be written as csv", hint="use format = 'json'")
+
+
+def _fields(column: pa.Array) -> pa.Array:
+    if is_text(column.type):
+        made = pc.binary_join_element_wise('"', pc.replace_substring(column, '"', '""'), '"', "")
+    else:
+        made = column.cast(pa.string())
+    return pc.fill_null(made, "")
+
+
+@dataclass(frozen=True)
+class RawEncoder:
+    column: str
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
+        found: list[bytes | None] = rows.column(self.column).cast(pa.binary()).to_pylist()
+        return found

@@ -1,14 +1,17 @@
-"""`watersmeet explain`: the plans of a script, in the format that was asked for."""
+"""What a script's queries are asked without running them for good: `watersmeet explain`, `timeline` and `why`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from watersmeet.cli.chosen import chosen
+from watersmeet.errors import BindError
 from watersmeet.pictures.page import Shown, page
 from watersmeet.query import Query
 from watersmeet.runtime.script import Job, read_script
+from watersmeet.timeline import Part, timeline
+from watersmeet.why import why
+from watersmeet.why.asked import parse_rows
 
 
 def explain_script(text: str, format: str, query: str | None, *, analyze: bool, sample: int) -> str:
@@ -32,3 +35,25 @@ def _together(told: Sequence[tuple[str, str]], format: str) -> str:
     if len(told) == 1:
         return told[0][1]
     return "\n\n".join(f"-- {name}\n{text}" for name, text in told)
+
+
+def chosen(jobs: list[Job], query: str | None) -> Job:
+    """The one of that name, or the only one."""
+    names = [job.name for job in jobs]
+    if query is None and len(jobs) > 1:
+        raise BindError(f"the script has {len(jobs)} queries", hint=f"say which: --query '{names[0]}'")
+    for job in jobs:
+        if query is None or job.name.lower() == query.lower():
+            return job
+    raise BindError(f"the script has no query {query!r}", hint=f"it has {', '.join(names)}")
+
+
+def timeline_script(text: str, query: str | None, part: Part, format: str) -> str:
+    told = timeline(chosen(read_script(text), query).plan, part)
+    return {"svg": lambda: told.svg, "html": lambda: told.html, "text": lambda: str(told)}[format]()
+
+
+def why_script(text: str, rows: list[str], query: str | None, *, as_json: bool) -> str:
+    job = chosen(read_script(text), query)
+    found = why(job.plan, parse_rows(rows))
+    return json.dumps(found.as_dict(), indent=2) if as_json else str(found)

@@ -1,1 +1,0 @@
-"""From columns to the bytes of records, a file for each format."""
