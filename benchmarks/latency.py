@@ -25,6 +25,7 @@ import pyarrow as pa
 import watersmeet as wm
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.runtime.run_settings import RunSettings
 
@@ -104,8 +105,8 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
     sink = {"sink": "parquet", "path": str(folder / "out")}
     run = DurableExecution(
         plan,
-        folder / "checkpoint",
-        lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
+        Place(folder / "checkpoint"),
+        lambda checkpoint, start: numbered_sink("out", sink, plan.output_schema, checkpoint.run, start=start),
         {},
         RunSettings(save_every_s=2.0, commit_every_s=1.0),
         tell=lambda what: None,

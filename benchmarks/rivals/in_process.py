@@ -18,6 +18,7 @@ from benchmarks.latency import Load, warm_up
 from benchmarks.rivals.dialects import ours
 from benchmarks.rivals.load import Outcome, Query, Sending, outcome
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.runtime.run_settings import RunSettings
 
@@ -83,8 +84,8 @@ def run(sending: Sending, folder: Path) -> Outcome:
     sink = {"sink": "parquet", "path": str(folder / "out")}
     durable = DurableExecution(
         plan,
-        folder / "checkpoint",
-        lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
+        Place(folder / "checkpoint"),
+        lambda checkpoint, start: numbered_sink("out", sink, plan.output_schema, checkpoint.run, start=start),
         {},
         RunSettings(save_every_s=2.0, commit_every_s=1.0),
         tell=lambda what: None,

@@ -45,6 +45,7 @@ def live(kept: Kept, dies_at: int | None) -> None:
     """One life, to the end of all rows or of so many steps of the database."""
     import watersmeet as wm
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+    from watersmeet.hosts.local.durable.place import Place
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.model.catalog import Stream
     from watersmeet.plan.nodes import relations_below
@@ -60,9 +61,9 @@ def live(kept: Kept, dies_at: int | None) -> None:
     streams = {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
     run = DurableExecution(
         plan,
-        case.folder / "checkpoint",
-        lambda run, start: kept.place.sink(
-            plan.output_schema, run=run, keys=kept.keys, changes=kept.changes, start=start
+        Place(case.folder / "checkpoint"),
+        lambda checkpoint, start: kept.place.sink(
+            plan.output_schema, run=checkpoint.run, keys=kept.keys, changes=kept.changes, start=start
         ),
         {name: reader_of(streams[name]) for name in case.read},
         RunSettings(

@@ -19,6 +19,7 @@ import pytest
 import watersmeet as wm
 from watersmeet.errors import OldTableWarning, OptionError, UnsupportedError
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.operators.answers import as_batch
@@ -106,7 +107,7 @@ def run_in(folder: Path, path: Path, snapshot_s: float = 1000.0) -> tuple[Durabl
     told: dict[int, list[Any]] = {}
     settings = RunSettings(save_every_s=snapshot_s, sync=False)
     run = DurableExecution(
-        plan_of(path, THREE), folder, lambda name, start: NoSink(), {}, settings, tell=lambda what: None
+        plan_of(path, THREE), Place(folder), lambda name, start: NoSink(), {}, settings, tell=lambda what: None
     )
     run.outputs.on_answers = lambda number, batches: told.setdefault(number, []).extend(
         row for batch in batches for row in batch.to_pylist()
@@ -165,7 +166,7 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
     def life() -> DurableExecution:
         plan = read_script(script, opener=open_in_process, pushed=True)[0].plan
         run = DurableExecution(
-            plan, tmp_path / "run", lambda name, start: NoSink(), {}, RunSettings(sync=False), tell=told.append
+            plan, Place(tmp_path / "run"), lambda name, start: NoSink(), {}, RunSettings(sync=False), tell=told.append
         )
         run.outputs.on_answers = note
         run.start()

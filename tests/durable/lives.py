@@ -87,6 +87,7 @@ def write_files(case: Case, count: int, files: int = 4) -> None:
 def made_run(case: Case) -> Any:
     import watersmeet as wm
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+    from watersmeet.hosts.local.durable.place import Place
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
@@ -111,8 +112,8 @@ def made_run(case: Case) -> Any:
     )
     return DurableExecution(
         plan,
-        case.folder / "checkpoint",
-        lambda run, start: numbered_sink("out", sink, plan.output_schema, run, start=start),
+        Place(case.folder / "checkpoint"),
+        lambda checkpoint, start: numbered_sink("out", sink, plan.output_schema, checkpoint.run, start=start),
         {name: reader_of(streams[name]) for name in case.read},
         settings,
         tell=lambda what: None,

@@ -7,20 +7,21 @@ import pytest
 
 from watersmeet import RunError
 from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.reached import Reached
 
 SMALL, LARGE = b"few bytes", bytes(range(256)) * 1024
 
 
 def written(folder: Path, *records: bytes, first: int = 0) -> Journal:
-    journal = Journal(folder)
+    journal = Journal(Place(folder))
     for number, record in enumerate(records, first):
         journal.append(number, [record[:3], record[3:]])
     return journal
 
 
 def read(folder: Path, after: int = -1) -> list[tuple[int, bytes]]:
-    return list(Journal(folder).records(after))
+    return list(Journal(Place(folder)).records(after))
 
 
 @pytest.mark.parametrize("records", [(), (SMALL,), (LARGE, SMALL, LARGE), (SMALL,) * 40, (LARGE,) * 6])
@@ -78,15 +79,15 @@ def test_what_is_damaged_before_the_end_is_told(tmp_path: Path) -> None:
 
 def acknowledged(folder: Path, *records: bytes, first: int = 0) -> None:
     """As a run leaves a journal that is killed: it is noted beside it how far it was on the disk."""
-    reached = Reached(folder, "r")
+    reached = Reached(Place(folder), "r")
     reached.begin(reached.logged, -1, -1)
-    journal = Journal(folder, "r", reached=reached)
+    journal = Journal(Place(folder), "r", reached=reached)
     for number, record in enumerate(records, first):
         journal.append(number, [record])
 
 
 def read_acknowledged(folder: Path) -> list[int]:
-    journal = Journal(folder, "r", reached=Reached(folder, "r", has_begun=True))
+    journal = Journal(Place(folder), "r", reached=Reached(Place(folder), "r", has_begun=True))
     return [number for number, _ in journal.records(-1)]
 
 
@@ -133,7 +134,7 @@ def test_files_that_were_exchanged_are_damaged(tmp_path: Path) -> None:
 
 
 def test_records_that_need_not_be_on_the_disk_at_once_come_back_too(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = Journal(Place(tmp_path))
     for number in range(6):
         journal.append(number, [SMALL], soon=number % 3 > 0)
     journal.sync(5)
@@ -141,19 +142,19 @@ def test_records_that_need_not_be_on_the_disk_at_once_come_back_too(tmp_path: Pa
 
 
 def test_of_records_that_were_not_on_the_disk_some_may_be_missing(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = Journal(Place(tmp_path))
     for number in range(4):
         journal.append(number, [SMALL], soon=number > 0)
     (path,) = tmp_path.iterdir()
     length = journal._end // 4
     _blot_out(path, 2 * length, length)  # the disk has the fourth, but not the third
-    torn = Journal(tmp_path)
+    torn = Journal(Place(tmp_path))
     assert [number for number, _ in torn.records(-1)] == [0, 1]
     assert torn.is_torn
 
 
 def test_a_record_is_missing_for_good_if_the_next_was_written_when_it_was_on_the_disk(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = Journal(Place(tmp_path))
     for number in range(4):
         journal.append(number, [SMALL], soon=number > 0)
         if number == 2:
@@ -168,7 +169,7 @@ def test_a_record_is_missing_for_good_if_the_next_was_written_when_it_was_on_the
 def test_an_end_that_is_not_on_the_disk_is_brought_there_with_the_file(tmp_path: Path, monkeypatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    journal = Journal(tmp_path)
+    journal = Journal(Place(tmp_path))
     journal.append(0, [SMALL], soon=True)
     assert not synced
     journal.roll()

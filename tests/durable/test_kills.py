@@ -20,7 +20,8 @@ from tests.durable.lives import (
 )
 from tests.effort import EFFORT
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.noted import noted
+from watersmeet.hosts.local.durable.notes import RunNotes
+from watersmeet.hosts.local.durable.place import Place
 
 COUNT = 400
 QUERIES = {
@@ -60,7 +61,7 @@ def test_a_kill_amid_the_files_of_a_commit_changes_nothing(point: str, tmp_path:
     lived(killed, COUNT, point, 25)
     assert lived(killed, COUNT)
     expected = answer(whole)
-    run = noted(killed.folder / "checkpoint")["run"]
+    run = RunNotes(Place(killed.folder / "checkpoint")).get("run")
     assert {one.name for one in (killed.folder / "out").iterdir()} == {
         f".start-{run}",  # who owns it
         *(f"k={k}" for k in expected["k"].unique().to_pylist()),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import watersmeet as wm
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.snapshots import BLOCK, Snapshot, Snapshots
 from watersmeet.io.connectors import listing
 from watersmeet.io.connectors.listing import Listing
@@ -85,14 +86,15 @@ def test_of_a_position_that_grows_only_the_end_is_written(tmp_path: Path) -> Non
     def saved(snapshots: Snapshots, number: int, files: int) -> int:
         position = {"done": done[:files], "inside": None}
         notes = {"positions": {"s": position, "t": {"done": [], "inside": None}}, "answered": 1}
-        snapshots.publish(snapshots.write(Snapshot(number, Saved({"x": np.arange(3)}), notes)))
+        snapshots.write(Snapshot(number, Saved({"x": np.arange(3)}), notes))
+        snapshots.publish(number)
         return snapshots.written_bytes
 
-    snapshots = Snapshots(tmp_path)
+    snapshots = Snapshots(Place(tmp_path))
     assert saved(snapshots, 1, 39_000) > 3 * BLOCK
     assert saved(snapshots, 2, 40_000) < 2 * BLOCK
     assert all(one.stat().st_size < BLOCK for one in tmp_path.glob("snapshot-*.json"))
-    found = Snapshots(tmp_path).latest()
+    found = Snapshots(Place(tmp_path)).latest()
     assert found is not None
     assert found.notes["positions"] == {"s": {"done": done, "inside": None}, "t": {"done": [], "inside": None}}
 

@@ -76,8 +76,8 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     """One life: to the end of all rows, or until a point was passed so often."""
     os.environ.update(case.environment)
     import watersmeet as wm
+    from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-    from watersmeet.hosts.local.durable.mirror import local_folder
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.plan.nodes import relations_below
@@ -90,14 +90,15 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     plan = session.sql(SQL).plan
     streams: dict[str, Any] = {one.name: one for one in relations_below(plan.root)}
     settings = RunSettings(batch_rows=64, save_every_s=0.05, commit_every_s=0.02, available_now=True, sync=False)
-    run = DurableExecution(
-        plan,
-        local_folder(case.checkpoint),
-        lambda run, start: numbered_sink("out", case.sink, plan.output_schema, run, start=start),
-        {name: reader_of(stream) for name, stream in streams.items()},
-        settings,
-        tell=lambda what: None,
-    )
+    with place_of(case.checkpoint) as place:
+        run = DurableExecution(
+            plan,
+            place,
+            lambda kept, start: numbered_sink("out", case.sink, plan.output_schema, kept.run, start=start),
+            {name: reader_of(stream) for name, stream in streams.items()},
+            settings,
+            tell=lambda what: None,
+        )
     run.start()
     run.wait()
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from time import sleep, time
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,8 @@ from tests.lakes import opened
 from tests.lakes.lives import Case, expected, killed_again_and_again
 from tests.lakes.store import Store
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import mirror
+from watersmeet.hosts.local.durable import checkpoint_in_store
+from watersmeet.hosts.local.durable.checkpoint_in_store import HOLDER, HOLDING, LEASE_S, CheckpointInStore, PlaceInStore
 from watersmeet.hosts.local.durable.journal import Journal
 
 
@@ -28,7 +31,9 @@ def query(tmp_path: Path) -> Iterator[wm.Query]:
         f"WITH (source = 'csv', path = 'file://{tmp_path}/in', time = 'ts', lateness = '1 minute')"
     )
     yield session.sql("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED] GROUP BY k")
-    assert not mirror._mirrors  # every run has let go of its checkpoint
+    for holding in (one for one in threading.enumerate() if one.name == HOLDING):
+        holding.join(5)
+        assert not holding.is_alive()  # every run has let go of its checkpoint
 
 
 def add(folder: Path, number: int) -> None:
@@ -53,7 +58,7 @@ def test_a_run_goes_on_from_a_checkpoint_in_a_store(query: wm.Query, tmp_path: P
         add(tmp_path / "in", number)
         query.start(checkpoint=where, sink=sink, available_now=True, flush=number == 2).wait()
     assert counts(tmp_path / "out") == {0: 3, 1: 3, 2: 3}
-    assert not (tmp_path / "store" / "checkpoint" / mirror.HOLDER).exists()
+    assert not (tmp_path / "store" / "checkpoint" / HOLDER).exists()
 
 
 def test_a_second_run_is_refused_while_the_first_lives(query: wm.Query, tmp_path: Path) -> None:
@@ -73,10 +78,10 @@ def test_a_holder_elsewhere_is_respected_until_its_time_is_over(query: wm.Query,
     folder.mkdir(parents=True)
     sink = {"sink": "json", "path": str(tmp_path / "out")}
     holder = {"who": "x", "host": "elsewhere", "pid": 7, "at": time()}
-    (folder / mirror.HOLDER).write_text(json.dumps(holder))
+    (folder / HOLDER).write_text(json.dumps(holder))
     with pytest.raises(RunError, match="process 7 on elsewhere"):
         query.start(checkpoint=f"file://{folder}", sink=sink, available_now=True)
-    (folder / mirror.HOLDER).write_text(json.dumps(holder | {"at": time() - mirror.LEASE_S - 1}))
+    (folder / HOLDER).write_text(json.dumps(holder | {"at": time() - LEASE_S - 1}))
     query.start(checkpoint=f"file://{folder}", sink=sink, available_now=True, flush=True).wait()
     assert counts(tmp_path / "out") == {0: 1, 1: 1, 2: 1}
 
@@ -87,29 +92,29 @@ def test_a_holder_elsewhere_is_respected_until_its_time_is_over(query: wm.Query,
 def test_a_holder_that_cannot_be_read_is_named(query: wm.Query, tmp_path: Path, text: str) -> None:
     folder = tmp_path / "store" / "checkpoint"
     folder.mkdir(parents=True)
-    (folder / mirror.HOLDER).write_text(text)
+    (folder / HOLDER).write_text(text)
     with pytest.raises(RunError, match=r"holder\.json is damaged"):
         query.start(checkpoint=f"file://{folder}")
 
 
 def test_who_was_taken_over_stops(query: wm.Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "RENEW_S", 0.05)
+    monkeypatch.setattr(checkpoint_in_store, "RENEW_S", 0.05)
     add(tmp_path / "in", 0)
     folder = tmp_path / "store" / "checkpoint"
     run = query.start(checkpoint=f"file://{folder}", sink={"sink": "json", "path": str(tmp_path / "out")})
     holder = {"who": "x", "host": "elsewhere", "pid": 7, "at": time()}
-    (folder / mirror.HOLDER).write_text(json.dumps(holder))
-    held = next(iter(mirror._mirrors.values()))
+    (folder / HOLDER).write_text(json.dumps(holder))
+    held: Any = run._run._parts.checkpoint.place
     for _ in range(200):  # it may have said that it holds it after that was read
         (folder / "other").write_text(json.dumps(holder))
-        (folder / "other").replace(folder / mirror.HOLDER)
-        if held._lost is not None:
+        (folder / "other").replace(folder / HOLDER)
+        if held._store._lost is not None:
             break
         sleep(0.05)
     add(tmp_path / "in", 1)
     with pytest.raises(RunError, match="another run has taken over the checkpoint"):
         run.wait()
-    assert json.loads((folder / mirror.HOLDER).read_text())["who"] == "x"
+    assert json.loads((folder / HOLDER).read_text())["who"] == "x"
 
 
 def test_a_store_that_is_not_there_is_told(query: wm.Query, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +173,12 @@ def test_a_table_that_is_loaded_again_is_kept_in_the_store(tmp_path: Path) -> No
 
 
 def test_nothing_is_committed_by_who_has_lost_the_checkpoint(tmp_path: Path) -> None:
-    folder = mirror.local_folder(f"file://{tmp_path}/store/checkpoint")
-    mirror.hold(folder)
-    journal = Journal(folder)
+    store = CheckpointInStore(f"file://{tmp_path}/store/checkpoint")
+    store.hold()
+    journal = Journal(PlaceInStore(store))
     journal.append(0, [b"what came"], soon=True)
     journal.sync(0)
-    mirror._mirrors[folder]._lost = RunError("another run has taken over the checkpoint")
+    store._lost = RunError("another run has taken over the checkpoint")
     with pytest.raises(RunError, match="has taken over"):
         journal.sync(0)  # which comes before every commit of answers
-    mirror.release(folder)
+    store.release()

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, OFFSETS, Checkpoint
+from watersmeet.hosts.spark.checkpoints.place import SparkPlace
+from watersmeet.hosts.spark.paths import NOTES
+from watersmeet.runtime.checkpoint_notes import CheckpointNotes
 
 
 class Kept(Checkpoint):
     """One of this machine, with batches up to these numbers."""
 
     def __init__(self, folder: Path, begun: int, committed: int = -1) -> None:
-        self.folder, self.is_here = str(folder), True
+        self.folder, self.place = str(folder), SparkPlace(None, str(folder), is_here=True)
+        self.notes = CheckpointNotes(self.place, NOTES)
         self.reach(begun, committed)
 
     def reach(self, begun: int, committed: int) -> None:

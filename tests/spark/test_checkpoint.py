@@ -13,10 +13,10 @@ import pytest
 
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints import checkpoint
-from watersmeet.hosts.spark.checkpoints.checkpoint import NOTE, Checkpoint, Owner
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
 from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
-from watersmeet.hosts.spark.paths import RUN_NOTE, TAKEN_NOTE
+from watersmeet.hosts.spark.paths import NOTES
 
 OWNER = Owner("SELECT 1", 2, {"a": "k int64"}, [f"{STATE_FORMAT}-f1"])
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
 
 def started(folder: Checkpoint) -> Path:
     (Path(folder.folder) / "metadata").write_text('{"id": "1"}')
-    return Path(folder.folder) / NOTE
+    return Path(folder.folder) / NOTES["owner"]
 
 
 def test_a_new_checkpoint_becomes_that_of_the_first_query(folder: Checkpoint) -> None:
@@ -47,7 +47,7 @@ def test_a_new_checkpoint_becomes_that_of_the_first_query(folder: Checkpoint) ->
 
 
 def test_a_start_that_failed_before_it_had_a_checkpoint_leaves_it_to_anybody(folder: Checkpoint) -> None:
-    (Path(folder.folder) / NOTE).write_text("")
+    (Path(folder.folder) / NOTES["owner"]).write_text("")
     assert folder.refuse_others(OWNER)
 
 
@@ -104,8 +104,8 @@ def test_whatever_befalls_a_note_is_named_or_does_no_harm(folder: Checkpoint) ->
     started(folder)
     run = folder.run_name()
     folder.note(OWNER)
-    folder.write(json.dumps({"out": [3, 4]}), TAKEN_NOTE)
-    notes = [Path(folder.folder) / name for name in (NOTE, RUN_NOTE, TAKEN_NOTE)]
+    folder.notes.note(committed={"out": [3, 4]})
+    notes = [Path(folder.folder) / name for name in (NOTES["owner"], NOTES["run"], NOTES["committed"])]
     whole = {one: one.read_bytes() for one in notes}
 
     def outcome(**damaged: bytes | None) -> str:

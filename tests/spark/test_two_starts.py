@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from pyspark.sql import SparkSession
 from tests.spark.checkpoints import Kept
 from watersmeet.errors import SetupError, SinkError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
-from watersmeet.hosts.spark.paths import STARTS_NOTE
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch
 from watersmeet.hosts.spark.run import SparkRun
@@ -55,7 +53,7 @@ def goes_on_beside(spark: SparkSession, sink: str, claimed: Callable[[str, Start
     def claim_once(running: RunningQuery, batch: Batch) -> None:
         if batch.number == 0:
             checkpoint = Checkpoint(spark, str(Path("ck").absolute()))
-            known = json.loads(checkpoint.read_sealed(STARTS_NOTE) or "[]")  # as a copy of the checkpoint has it
+            known = checkpoint.notes.get("starts", [])  # as a copy of the checkpoint has it
             claimed(checkpoint.run_name(), new_start(known), running.job.plan)
             arrive(1)
 

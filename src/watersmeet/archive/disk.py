@@ -7,27 +7,23 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError, SourceError
+from watersmeet.io.whole_files import draft_of, write_whole
 from watersmeet.io.writers import writable
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a text under a hidden name, then give it its own; whatever was there is gone only then."""
-    temporary = _hidden(path)
-    with writable(path), _removed_on_failure(temporary):
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+    with writable(path):
+        write_whole(path, text.encode(), on_disk=False)
 
 
 def replace_parquet(path: Path, table: pa.Table) -> int:
     """The same for a table; returns the bytes written."""
-    temporary = _hidden(path)
-    with writable(path), _removed_on_failure(temporary):
+    with writable(path), draft_of(path) as draft:
         # Numbers hardly repeat, so dictionaries of them would only take time; written as differences they are a
         # third smaller than compressed alone, and written in half the time.
         texts = [field.name for field in table.schema if not pa.types.is_primitive(field.type)]
@@ -35,10 +31,10 @@ def replace_parquet(path: Path, table: pa.Table) -> int:
             (field.name for field in table.schema if _is_whole(field.type)), "DELTA_BINARY_PACKED"
         )
         pa_parquet.write_table(
-            table.combine_chunks(), temporary, compression="zstd", use_dictionary=texts, column_encoding=differences
+            table.combine_chunks(), draft, compression="zstd", use_dictionary=texts, column_encoding=differences
         )
-        size = temporary.stat().st_size
-        temporary.replace(path)
+        size = draft.stat().st_size
+        draft.replace(path)
     return size
 
 
@@ -59,19 +55,6 @@ def reading(archive: Path, path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
         raise SourceError(f"{path} cannot be read: {detail}") from None
-
-
-def _hidden(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
-
-
-@contextmanager
-def _removed_on_failure(temporary: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

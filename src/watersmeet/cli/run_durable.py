@@ -11,7 +11,6 @@ from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.wording import counted
@@ -40,7 +39,7 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
     assert settings.checkpoint is not None
     lasting = LastingJobs(
         jobs,
-        local_folder(settings.checkpoint),
+        settings.checkpoint,
         settings,
         tell=lambda what: voice().warn(str(what)),
         skipped=skipped_batches(settings.skip_batches, jobs),

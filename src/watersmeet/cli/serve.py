@@ -18,7 +18,6 @@ from watersmeet.cli.voice import voice
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.durable.mirror import local_folder
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.private_folders import temporary_root
@@ -108,9 +107,9 @@ def _raise(failures: Mapping[str, Failure]) -> NoReturn:
 
 
 @contextmanager
-def _kept_in(checkpoint: Path | str | None) -> Iterator[Path]:
+def _kept_in(checkpoint: Path | str | None) -> Iterator[Path | str]:
     if checkpoint is not None:
-        yield local_folder(checkpoint)
+        yield checkpoint
         return
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-serve-", dir=temporary_root()))
     voice().remark("nothing is kept when this ends; with --checkpoint DIR the next start goes on from here")

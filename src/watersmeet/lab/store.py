@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import DataError
+from watersmeet.io.whole_files import write_whole
 from watersmeet.lab.experiment import SCALES, Panel, Result, Scale
 
 
@@ -35,15 +35,9 @@ def path_of(folder: Path, experiment: str, scale: Scale, seed: int) -> Path:
 
 
 def save(folder: Path, record: Record) -> Path:
-    """Write a record under a temporary name and rename it, so that a reader never sees half of it."""
     path = path_of(folder, record.experiment, record.scale, record.seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(_as_json(record), encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, _as_json(record).encode(), on_disk=False)
     return path
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-NOTE = "watersmeet.json"  # in a checkpoint: whose it is
-RUN_NOTE = "watersmeet-run.txt"  # and the name of its run
-STARTS_NOTE = "watersmeet-starts.json"  # and the starts of it that may have written to its sinks
-SKIPPED_NOTE = "watersmeet-skipped.json"  # and the batches that are left out when they are repeated
-TAKEN_NOTE = "watersmeet-taken.json"  # and the last batches whose rows its sinks have
+NOTES = {  # of a checkpoint, by name
+    "owner": "watersmeet.json",  # whose it is
+    "run": "watersmeet-run.json",  # the name of its run
+    "starts": "watersmeet-starts.json",  # those that may have written to its sinks
+    "skipped": "watersmeet-skipped.json",  # the batches that are left out when they are repeated
+    "committed": "watersmeet-committed.json",  # the last batches whose rows its sinks have
+}
 
 
 def has_scheme(path: str) -> bool:

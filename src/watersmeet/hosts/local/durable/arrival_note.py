@@ -1,15 +1,15 @@
 """How streams arrive, as a checkpoint notes it: a batch that is repeated must find the same rows in time as before, and
-what was read of one kind of source says nothing of another."""
+what was read of one kind of source says nothing of another. And where readers began, before the first row: `latest`
+means another place after a restart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.files import FROM_A_COPY
-from watersmeet.hosts.local.durable.noted import note, noted
+from watersmeet.hosts.local.durable.notes import RunNotes
+from watersmeet.hosts.local.durable.place import FROM_A_COPY
 from watersmeet.io.connectors.contract import Reader
 from watersmeet.io.connectors.readers import kind_of
 from watersmeet.model.catalog import Stream
@@ -19,8 +19,8 @@ _WORDS = {"lateness_us": "lateness", "idle_us": "idle", "max_future_us": "max_fu
 
 
 class ArrivalNote:
-    def __init__(self, folder: Path, streams: Iterable[Stream], readers: Mapping[str, Reader]) -> None:
-        self._folder = folder
+    def __init__(self, notes: RunNotes, streams: Iterable[Stream], readers: Mapping[str, Reader]) -> None:
+        self._notes, self._readers = notes, readers
         self._now = {
             one.name: {
                 "lateness_us": one.lateness_us,
@@ -31,7 +31,7 @@ class ArrivalNote:
             }
             for one in streams
         }
-        told = noted(folder).get("streams", {"of": {}, "since": 0})
+        told = notes.get("streams", {"of": {}, "since": 0})
         self._held: dict[str, dict[str, Any]] = told["of"]
         self._since = int(told["since"])  # the first batch that was answered so
 
@@ -64,7 +64,21 @@ class ArrivalNote:
     def write(self, number: int) -> None:
         """From this batch on they are answered as the streams say now."""
         if self._held != self._now:
-            note(self._folder, streams={"of": self._now, "since": number})
+            self._notes.note(streams={"of": self._now, "since": number})
+
+    def begin_readers(self) -> None:
+        """Let readers begin where they did in the first life; those that always begin at the same place need no
+        note."""
+        before = self._notes.get("beginnings", {})
+        found = dict(before)
+        for name, reader in self._readers.items():
+            if name in before:
+                reader.resume(before[name])
+                continue
+            position = reader.first_position()
+            if position is not None:
+                found[name] = position
+        self._notes.note(beginnings=found)
 
 
 def _shown(value: Any) -> str:

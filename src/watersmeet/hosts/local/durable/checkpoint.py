@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import DamagedCheckpointWarning, RunError
-from watersmeet.hosts.local.durable.files import damaged
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.reached import Reached
-from watersmeet.hosts.local.durable.snapshots import Snapshot, Snapshots, snapshot_name
+from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapshots, snapshot_name
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell
 
 
 class Checkpoint:
-    def __init__(self, path: Path, plan: Plan, *, sync: bool) -> None:
-        self._folder = CheckpointFolder(path, plan)
+    def __init__(self, place: Place, plan: Plan, *, sync: bool) -> None:
+        self._folder = CheckpointFolder(place, plan)
         try:
-            self.path, self.run = self._folder.path, self._folder.identity.run
+            self.place, self.notes, self.run = place, self._folder.notes, self._folder.identity.run
             self.pipeline = self._folder.identity.pipeline
-            self.reached = Reached(self.path, self.run, has_begun=self._folder.has_begun)
-            self.journal = Journal(self.path, self.run, sync=sync, reached=self.reached)
-            self._snapshots = Snapshots(self.path, self.run)
+            self.reached = Reached(place, self.run, has_begun=self._folder.has_begun)
+            self.journal = Journal(place, self.run, sync=sync, reached=self.reached)
+            self._snapshots = Snapshots(place, self.run)
         except BaseException:
             self._folder.close()
             raise
@@ -39,7 +38,7 @@ class Checkpoint:
         if not lost and newest <= number:
             return snapshot
         if not lost:
-            lost = [damaged(self.path / snapshot_name(newest), "it is not there")]
+            lost = [self.place.damaged(snapshot_name(newest), "it is not there")]
         first = self.journal.first
         if not self.reached.is_known or first is None or first > number + 1:
             raise lost[0]
@@ -54,21 +53,25 @@ class Checkpoint:
         if in_sinks > written:
             what = "is damaged" if self.journal.is_torn else "is older than what was written with it"
             raise RunError(
-                f"{self.path} {what}: the sink has the answers of batches up to {in_sinks:,}, but the journal ends "
-                f"with batch {written:,}",
+                f"{self.place.shown()} {what}: the sink has the answers of batches up to {in_sinks:,}, but the journal "
+                f"ends with batch {written:,}",
                 hint="restore the checkpoint from a copy that is as new as the sink, or start anew with a new one",
             )
         if not self.reached.is_known:
             tell(DamagedCheckpointWarning(f"{self.reached.damage().message}; all is there"))
 
-    def write_state(self, snapshot: Snapshot) -> Path:
-        return tried_again(lambda: self._snapshots.write(snapshot))
+    def committed(self) -> Committed:
+        """What is in the sinks of the run for certain."""
+        return self._snapshots.committed()
 
-    def publish_state(self, draft: Path, number: int) -> Mapping[str, Any] | None:
+    def write_state(self, snapshot: Snapshot) -> None:
+        tried_again(lambda: self._snapshots.write(snapshot))
+
+    def publish_state(self, number: int) -> Mapping[str, Any] | None:
         """From now on a start goes on from here. Gives what was noted beside the oldest state that is kept, before
         which nothing is needed any more."""
         self.reached.give(number)
-        self._snapshots.publish(draft)
+        self._snapshots.publish(number)
         self.reached.save(number)
         oldest = self._snapshots.oldest
         if oldest is None:

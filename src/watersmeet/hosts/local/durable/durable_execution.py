@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from pathlib import Path
 from threading import Event, Thread, current_thread
 from time import monotonic
 from typing import Any
@@ -23,6 +22,7 @@ from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
 from watersmeet.hosts.local.durable.batches import Step
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, Arrived, InputQueue
 from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
@@ -43,21 +43,21 @@ class DurableExecution:
     def __init__(
         self,
         plan: Plan,
-        folder: Path,
+        place: Place,
         make_sink: MakeSink,
         readers: Mapping[str, Reader],
         settings: RunSettings | None = None,
         *,
         tell: Tell = warn,
     ) -> None:
-        """make_sink: is given the name of the run, which is new for a new checkpoint, and this start of it."""
+        """make_sink: is given the checkpoint and this start of it."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
-        self._parts = open_parts(plan, self.settings, folder, make_sink, readers, tell)
+        self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell)
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
-        self.folder, self.name = self._parts.checkpoint.path, self._parts.checkpoint.run
+        self.folder, self.name = place.folder, self._parts.checkpoint.run
         self.outputs, self.notes, self._answering = self._parts.outputs, self._parts.notes, self._parts.answering
         self._saver = Saver(self._parts)
         self._intake = self._make_intake()

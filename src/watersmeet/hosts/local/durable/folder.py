@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import damaged, written
-from watersmeet.hosts.local.durable.noted import FILE, note, noted
+from watersmeet.hosts.local.durable.notes import FILE, RunNotes
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan
@@ -34,32 +32,28 @@ class Identity:
 class CheckpointFolder:
     """Held by one process at a time."""
 
-    def __init__(self, path: Path, plan: Plan) -> None:
-        self.path = path
+    def __init__(self, place: Place, plan: Plan) -> None:
+        self.place, self.notes = place, RunNotes(place)
         self._lock: Any = None
+        path = place.folder
         if (path / "metadata").exists() or (path / "offsets").exists():
             raise RunError(
                 f"{path} is the checkpoint of a query on Spark, which no run in-process can go on from",
                 hint="give another checkpoint, or go on with this one on Spark",
             )
-        with written(path):
+        with place.writing():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._hold()
-        mirror.hold(path)
+        place.hold()
         try:
             self.identity = self._identity(plan)
         except BaseException:
             self.close()
             raise
 
-    @property
-    def _name(self) -> str:
-        return mirror.shown(self.path)
-
     def _hold(self) -> None:
-        lock = self.path / "lock"
-        with written(lock):
-            self._lock = lock.open("a")
+        with self.place.writing("lock"):
+            self._lock = (self.place.folder / "lock").open("a")
         if sys.platform == "win32":  # where a file that is open cannot be removed, but nothing is locked
             return
         import fcntl
@@ -69,21 +63,21 @@ class CheckpointFolder:
         except OSError:
             self._lock.close()
             raise RunError(
-                f"another run is using the checkpoint {self._name}",
+                f"another run is using the checkpoint {self.place.shown()}",
                 hint="stop it first, or give another checkpoint",
             ) from None
 
     def _identity(self, plan: Plan) -> Identity:
-        told, query = noted(self.path), sum_of(identity_of(plan))
+        told, query = self.notes.all(), sum_of(identity_of(plan))
         if not told:
             self._refuse_nameless()
             made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
-            note(self.path, **made.__dict__)
+            self.notes.note(**made.__dict__)
             return made
         held = Identity(**{one.name: told[one.name] for one in fields(Identity)})
         if held.query != query:
             raise RunError(
-                f"the checkpoint {self._name} belongs to another query, or to the same one with other columns",
+                f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
         self._check_options(held.options, _options_of(plan))
@@ -92,20 +86,20 @@ class CheckpointFolder:
     def _refuse_nameless(self) -> None:
         """Batches of a run that has no name any more."""
         if self.has_begun:
-            raise damaged(self.path / FILE, "it is not there, and says whose checkpoint this is")
+            raise self.place.damaged(FILE, "it is not there, and says whose checkpoint this is")
 
     @property
     def has_begun(self) -> bool:
         """Whether there are batches, or what they left."""
-        return any(True for pattern in _OF_BATCHES for _ in self.path.glob(pattern))
+        return any(self.place.names(pattern) for pattern in _OF_BATCHES)
 
     def _check_options(self, before: dict[str, str], now: dict[str, str]) -> None:
         for name in sorted({*before, *now}):
             if before.get(name) != now.get(name):
                 was, is_now = (f"{name} = '{one[name]}'" if name in one else f"no {name}" for one in (before, now))
                 raise RunError(
-                    f"the checkpoint {self._name} was written by this query with {was} in OPTIONS, and now it has "
-                    f"{is_now}: what is kept would not fit",
+                    f"the checkpoint {self.place.shown()} was written by this query with {was} in OPTIONS, and now it "
+                    f"has {is_now}: what is kept would not fit",
                     hint="go back to that, or start anew with a new checkpoint",
                 )
 
@@ -113,7 +107,7 @@ class CheckpointFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-            mirror.release(self.path)
+            self.place.release()
 
     def __enter__(self) -> Self:
         return self

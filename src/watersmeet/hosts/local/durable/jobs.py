@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
-from watersmeet.hosts.local.durable.committed import committed_by
+from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
+from watersmeet.hosts.local.durable.notes import FILE
+from watersmeet.hosts.local.durable.outputs import sink_of
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.connectors.contract import NumberedSink, Start
-from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
+from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.query_folders import query_folders
@@ -29,7 +31,7 @@ class LastingJobs:
     def __init__(
         self,
         jobs: Sequence[Job],
-        checkpoint: Path,
+        checkpoint: Path | str,
         settings: RunSettings,
         *,
         tell: Tell = warn,
@@ -39,14 +41,15 @@ class LastingJobs:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
         self.runs: dict[str, DurableExecution] = {}
-        try:
-            for job, folder in zip(jobs, _folders(checkpoint, jobs), strict=True):
-                own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
-                self.runs[job.name] = _made(job, folder, own, tell, pushed)
-        except BaseException:
-            for run in self.runs.values():
-                run.abandon()
-            raise
+        with place_of(checkpoint) as place:
+            try:
+                for job, its in zip(jobs, _places(place, jobs), strict=True):
+                    own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
+                    self.runs[job.name] = _made(job, its, own, tell, pushed)
+            except BaseException:
+                for run in self.runs.values():
+                    run.abandon()
+                raise
 
     def start(self) -> None:
         started: list[DurableExecution] = []
@@ -88,30 +91,17 @@ class LastingJobs:
         self.wait()
 
 
-def _made(job: Job, folder: Path, settings: RunSettings, tell: Tell, pushed: bool) -> DurableExecution:
+def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool) -> DurableExecution:
     check_lasting(job.plan)
     streams = streams_of(job.plan)
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
 
-    def sink(run: str, start: Start) -> NumberedSink:
+    def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
         if pushed and job.sink is CONSOLE:
             return NoSink()
-        keys, changes = answer_keys(job.plan), change_column(job.plan)
-        made = numbered_sink(
-            job.name,
-            replacing_once(folder, job.sink),
-            job.plan.output_schema,
-            run,
-            keys=keys,
-            changes=changes,
-            committed=committed_by(folder).answers,
-            tell=tell,
-            start=start,
-        )
-        note_replaced(folder, job.sink)
-        return made
+        return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
 
-    return DurableExecution(job.plan, folder, sink, readers, settings, tell=tell)
+    return DurableExecution(job.plan, place, sink, readers, settings, tell=tell)
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:
@@ -128,19 +118,18 @@ def check_lasting(plan: Plan) -> None:
         )
 
 
-def _folders(checkpoint: Path, jobs: Sequence[Job]) -> list[Path]:
-    """The given folder, or one below it for each of several jobs."""
-    checkpoint = checkpoint.expanduser().absolute()
+def _places(place: Place, jobs: Sequence[Job]) -> list[Place]:
+    """The given one, or one below it for each of several jobs."""
     if len(jobs) == 1:
-        below = sorted(one.parent.name for one in checkpoint.glob("*/query.json"))
+        below = sorted(one.parent.name for one in place.folder.glob(f"*/{FILE}"))
         if below:
             raise RunError(
-                f"{checkpoint} holds the checkpoints of several queries ({', '.join(below)}), and this is one",
+                f"{place.shown()} holds the checkpoints of several queries ({', '.join(below)}), and this is one",
                 hint="give the folder of that query, or another one",
             )
-        return [checkpoint]
-    if (checkpoint / "query.json").exists():
+        return [place]
+    if place.names(FILE):
         raise RunError(
-            f"{checkpoint} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
+            f"{place.shown()} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
         )
-    return [checkpoint / name for name in query_folders([job.name for job in jobs])]
+    return [place.below(name) for name in query_folders([job.name for job in jobs])]

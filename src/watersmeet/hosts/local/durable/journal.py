@@ -26,10 +26,10 @@ from typing import Any
 from zlib import crc32
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import damaged, readable, remove_file, sync_folder, written
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.reached import Reached
 from watersmeet.io.too_many_files import tried_again
+from watersmeet.io.whole_files import sync as sync_folder
 
 _HEAD = struct.Struct("<4sIqQ")
 _MAGIC = b"wmj1"
@@ -40,16 +40,15 @@ _ROOM = 1 << 20
 
 
 class Journal:
-    def __init__(self, folder: Path, run: str = "", *, sync: bool = True, reached: Reached | None = None) -> None:
+    def __init__(self, place: Place, run: str = "", *, sync: bool = True, reached: Reached | None = None) -> None:
         """sync: a record counts as written when it is on the disk, not only in the system's memory. reached: is told
         then, and knows what earlier lives have told it."""
-        self._folder = folder
+        self._place = place
         self._run = run
         self._sync = sync
-        self._reached = reached or Reached(folder, run)
-        self._is_mirrored = mirror.is_mirrored(folder)
+        self._reached = reached or Reached(place, run)
         self._file: int | None = None
-        self._path = folder  # of the open file
+        self._path = place.folder  # of the open file
         self._seed = 0  # of its sums
         self._end = 0  # of its last record
         self._filled = 0  # up to there it is filled with zeros
@@ -83,7 +82,7 @@ class Journal:
 
     def _read(self, path: Path, after: int, *, is_last: bool) -> Iterator[tuple[int, bytes]]:
         at, expected, seed = 0, _first_of(path), self._seed_of(path)
-        with readable(path), path.open("rb") as file:
+        with self._place.reading(path.name), path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if is_last and self._sync:  # a process that died may have left it to the system
                 os.fsync(file.fileno())
@@ -110,16 +109,17 @@ class Journal:
         if _is_zero(file, at):
             return
         if not is_last or needed <= self._reached.logged or _has_more(file, at, needed, self._seed_of(path)):
-            raise damaged(path, f"what stands at byte {at:,} is no record")
+            raise self._place.damaged(path.name, f"what stands at byte {at:,} is no record")
         self._reached.check_known()
 
     def _lacks(self, first: int, last: int, before: Sequence[Path]) -> RunError:
         """Batches are gone: a file of theirs, or the end of the one before them."""
         cut = f", unless it is the end of {before[-1].name} that is" if before else ""
-        return damaged(self._named(first), f"the journal lacks the batches {first:,} to {last:,}; it is gone{cut}")
+        how = f"the journal lacks the batches {first:,} to {last:,}; it is gone{cut}"
+        return self._place.damaged(self._named(first).name, how)
 
     def _named(self, number: int) -> Path:
-        return self._folder / f"journal-{number:015d}.log"
+        return self._place.folder / f"journal-{number:015d}.log"
 
     def _seed_of(self, path: Path) -> int:
         return crc32(f"{self._run}/{path.name}".encode())
@@ -138,7 +138,7 @@ class Journal:
         magic = _MAGIC if self._synced >= self._appended else _FOLLOWS
         total = _sum_of(self._seed, _HEAD.pack(magic, 0, number, length), *views)
         head = memoryview(_HEAD.pack(magic, total, number, length))
-        with written(self._path):
+        with self._place.writing(self._path.name):
             if self._sync and length < _SMALL and self._end + _HEAD.size + length > self._filled:
                 self._fill()
             _write_all(self._file, [head, *views], self._end)
@@ -146,16 +146,15 @@ class Journal:
         self._appended = number
         if not soon:
             self.sync(number)
-        if self._is_mirrored:  # where nothing grows: a record is a file of its own
+        if self._place.has_copy:  # where nothing grows: a record is a file of its own
             self.close()
-            mirror.put(self._path)
+            self._place.put(self._path.name)
             self._reached.log(number)
 
     def sync(self, until: int) -> None:
         """Return when all records up to a batch are on the disk. For any thread. What comes after it, such as a commit
         of their answers, is for who holds the checkpoint alone."""
-        if self._is_mirrored:
-            mirror.check(self._folder)
+        self._place.check()
         with self._syncing:
             if until > self._synced:
                 self._bring_to_disk()
@@ -163,9 +162,9 @@ class Journal:
     def _bring_to_disk(self) -> None:
         appended = self._appended
         if self._sync and self._file is not None:
-            with written(self._path):
+            with self._place.writing(self._path.name):
                 os.fdatasync(self._file)
-            if not self._is_mirrored:  # else it is in the store only later
+            if not self._place.has_copy:  # else it is in the store only later
                 self._reached.log(appended)
         self._synced = appended
 
@@ -178,12 +177,12 @@ class Journal:
     def _open(self, number: int) -> None:
         self._path = self._named(number)
         self._seed = self._seed_of(self._path)
-        with written(self._path):
+        with self._place.writing(self._path.name):
             path, flags = self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             self._file = tried_again(lambda: os.open(path, flags, 0o600))
             self._end = self._filled = os.fstat(self._file).st_size
             if self._sync:
-                sync_folder(self._folder)
+                sync_folder(self._place.folder)
 
     def roll(self) -> None:
         """The next record begins another file."""
@@ -194,7 +193,7 @@ class Journal:
         paths = self._paths()
         for path, following in pairwise(paths):
             if _first_of(following) <= until + 1:
-                remove_file(path)
+                self._place.remove(path.name)
 
     def close(self) -> None:
         with self._syncing:
@@ -214,7 +213,7 @@ class Journal:
         return sum(path.stat().st_size for path in self._paths())
 
     def _paths(self) -> list[Path]:
-        return sorted(path for path in self._folder.glob("journal-*.log") if _NAME.fullmatch(path.name))
+        return sorted(path for path in self._place.folder.glob("journal-*.log") if _NAME.fullmatch(path.name))
 
 
 def _first_of(path: Path) -> int:

@@ -3,15 +3,21 @@ outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.sink_writer import SinkWriter
-from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.contract import NumberedSink, Start
+from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.replaced import appending, replaced_path
 from watersmeet.operators.answers import Answer, as_batches
+from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.run_settings import RunSettings
 
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
@@ -78,3 +84,25 @@ class Outputs:
                 self._writer.close(commit=commit)
         finally:
             self.sides.close(commit=commit)
+
+
+def sink_of(
+    plan: Plan, name: str, options: Mapping[str, str], checkpoint: Checkpoint, start: Start, tell: Tell = warn
+) -> NumberedSink:
+    """The sink for the answers of a run. It replaces what is at a path once, when the run begins, and adds to it in
+    later lives, when what is there may be another query's."""
+    replaced, path = set(checkpoint.notes.get("replaced", [])), replaced_path(options)
+    made = numbered_sink(
+        name,
+        appending(options, replaced),
+        plan.output_schema,
+        checkpoint.run,
+        keys=answer_keys(plan),
+        changes=change_column(plan),
+        committed=checkpoint.committed().answers,
+        tell=tell,
+        start=start,
+    )
+    if path is not None:
+        checkpoint.notes.note(replaced=sorted({*replaced, path}))
+    return made

@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import struct
 from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 from time import monotonic
 from zlib import crc32
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import damaged, sync_folder, written
+from watersmeet.hosts.local.durable.place import Place
+from watersmeet.io.whole_files import sync
 
 FILE = "reached"
 _NUMBERS = struct.Struct("<4sqqq")
@@ -31,20 +30,19 @@ class Reached:
     """`logged`: up to this batch the journal is on the disk. `given`: up to it all answers are in their sinks, or were
     taken. `saved`: the newest snapshot."""
 
-    def __init__(self, folder: Path, run: str = "", *, has_begun: bool = False) -> None:
+    def __init__(self, place: Place, run: str = "", *, has_begun: bool = False) -> None:
         """has_begun: whether batches are there, so that this must be there too."""
-        self.path = folder / FILE
+        self._place, self._path = place, place.folder / FILE
         self._seed = crc32(run.encode())
         self._file: int | None = None
         self._lock = Lock()
-        self._is_mirrored = mirror.is_mirrored(folder)
         self._put_at_s = 0.0
         self.logged = self.given = self.saved = -1
         self.is_known = self._read() or not has_begun
 
     def _read(self) -> bool:
         try:
-            data = self.path.read_bytes()
+            data = self._path.read_bytes()
         except OSError:
             return False
         numbers = data[: _NUMBERS.size]
@@ -59,28 +57,28 @@ class Reached:
             raise self.damage()
 
     def damage(self) -> RunError:
-        return damaged(self.path, "it does not say up to where all must be there")
+        return self._place.damaged(FILE, "it does not say up to where all must be there")
 
     def begin(self, logged: int, given: int, saved: int) -> None:
         """Batches go on from here."""
-        with written(self.path):
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with self._place.writing(FILE):
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._file, _NUMBERS.size + _SUM.size)
             self._tell(max(self.logged, logged), max(self.given, given), saved)
             os.fsync(self._file)
-            sync_folder(self.path.parent)
+            sync(self._place.folder)
         self.is_known = True
-        mirror.put(self.path)
+        self._place.put(FILE)
 
     def log(self, number: int) -> None:
         """The journal is on the disk up to a batch."""
-        with self._lock, written(self.path):
+        with self._lock, self._place.writing(FILE):
             if self._file is None or number <= self.logged:
                 return
             self._tell(number, self.given, self.saved)
-        if self._is_mirrored and monotonic() >= self._put_at_s:
+        if self._place.has_copy and monotonic() >= self._put_at_s:
             self._put_at_s = monotonic() + _PUT_S
-            mirror.put(self.path)
+            self._place.put(FILE)
 
     def give(self, number: int) -> None:
         """All answers up to a batch are in their sinks. On the disk when this returns."""
@@ -91,12 +89,12 @@ class Reached:
         self._note(self.logged, self.given, number)
 
     def _note(self, logged: int, given: int, saved: int) -> None:
-        with self._lock, written(self.path):
+        with self._lock, self._place.writing(FILE):
             if self._file is None:
                 return
             self._tell(max(self.logged, logged), given, saved)
             os.fdatasync(self._file)
-        mirror.put(self.path)
+        self._place.put(FILE)
 
     def _tell(self, logged: int, given: int, saved: int) -> None:
         assert self._file is not None
@@ -113,4 +111,4 @@ class Reached:
                 os.close(self._file)
                 self._file = None
                 with suppress(RunError):  # who has lost the checkpoint says so elsewhere
-                    mirror.put(self.path)
+                    self._place.put(FILE)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes, together
-from watersmeet.hosts.local.durable.beginnings import begin_readers
 from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
@@ -22,7 +21,7 @@ class Recovery:
         self._unanswered, self._settings, self._tell = parts.unanswered, parts.settings, parts.tell
         self._given = -1  # the last batch, or part of one, of which somebody has answers
         self._skips = Skips(
-            parts.checkpoint.path, parts.settings.skipped, parts.answering, parts.answering_apart, parts.tell
+            parts.checkpoint.notes, parts.settings.skipped, parts.answering, parts.answering_apart, parts.tell
         )
 
     def recover(self, in_sinks: int) -> None:
@@ -32,9 +31,9 @@ class Recovery:
         progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
         self._given = max(self._parts.outputs.in_sink, progress.given_before)
         execution, readers = self._answering.execution, self._parts.readers.of
-        arriving = ArrivalNote(checkpoint.path, [one.stream for one in execution.clock.clocks.values()], readers)
+        arriving = ArrivalNote(checkpoint.notes, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
-        begin_readers(checkpoint.path, readers)
+        arriving.begin_readers()
         if snapshot is not None:
             self._load(snapshot)
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))

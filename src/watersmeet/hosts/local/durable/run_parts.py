@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from watersmeet.hosts.local.durable import starts
 from watersmeet.hosts.local.durable.admission import Admission
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
 from watersmeet.hosts.local.durable.batches import BatchRecord
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.outputs import Outputs
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.push_notes import Notes
 from watersmeet.hosts.local.durable.readers import Readers
@@ -25,7 +24,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell
 from watersmeet.runtime.run_settings import RunSettings
 
-MakeSink = Callable[[str, Start], NumberedSink]
+MakeSink = Callable[[Checkpoint, Start], NumberedSink]
 
 
 @dataclass(frozen=True)
@@ -52,19 +51,19 @@ class RunParts:
 
 
 def open_parts(
-    plan: Plan, settings: RunSettings, folder: Path, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
+    plan: Plan, settings: RunSettings, place: Place, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
 ) -> RunParts:
-    checkpoint = Checkpoint(folder, plan, sync=settings.sync)
+    checkpoint = Checkpoint(place, plan, sync=settings.sync)
     try:
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
-        kept, wall, progress = kept_tables(checkpoint.path, plan), BatchClock(), Progress()
+        kept, wall, progress = kept_tables(checkpoint, plan), BatchClock(), Progress()
         execution = PushedExecution(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
-        loads = TableLoads(checkpoint.path, checkpoint.run, execution, tell, kept)
-        start = starts.begun(checkpoint.path)
-        sink = make_sink(checkpoint.run, start)
-        sides = SideOutputs(execution.clock.side, checkpoint.run, checkpoint.path, start, tell)
-        starts.opened(checkpoint.path, start, [sink, *sides.sinks])
+        loads = TableLoads(checkpoint, execution, tell, kept)
+        start = checkpoint.notes.new_start()
+        sink = make_sink(checkpoint, start)
+        sides = SideOutputs(execution.clock.side, checkpoint, start, tell)
+        checkpoint.notes.sinks_opened(start, [sink, *sides.sinks])
         outputs = Outputs(sink, sides, progress)
     except BaseException:
         checkpoint.release()

@@ -93,8 +93,8 @@ class Saver:
         return self._fetching and not self.is_idle()
 
     def _write(self, snapshot: Snapshot) -> None:
-        draft = self._parts.checkpoint.write_state(snapshot)
+        self._parts.checkpoint.write_state(snapshot)
         self._parts.outputs.flush(snapshot.number)
-        oldest = self._parts.checkpoint.publish_state(draft, snapshot.number)
+        oldest = self._parts.checkpoint.publish_state(snapshot.number)
         if oldest is not None:
             self._parts.loads.forget(oldest["tables"])

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from hashlib import sha256
-from pathlib import Path
 
-from watersmeet.hosts.local.durable.committed import committed_by
-from watersmeet.hosts.local.durable.noted import note, noted
+from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
@@ -22,13 +20,12 @@ from watersmeet.runtime.side_output import SideOutput
 
 
 class SideOutputs:
-    def __init__(self, output: SideOutput, run: str, folder: Path, start: Start, tell: Tell = warn) -> None:
-        """run: the name of the run; folder: its checkpoint, where it is noted which sinks it has had."""
+    def __init__(self, output: SideOutput, checkpoint: Checkpoint, start: Start, tell: Tell = warn) -> None:
         self._output = output
-        self.last_with_rows = dict(committed_by(folder).sides)  # the last batch that brought something, by sink
+        self.last_with_rows = dict(checkpoint.committed().sides)  # the last batch that brought something, by sink
         self._sinks: dict[str, NumberedSink] = {}
         self._flows: dict[str, SinkWriter] = {}
-        had = set(noted(folder).get("sides", []))
+        had = set(checkpoint.notes.get("sides", []))
         try:
             for name, sink in output.sinks.items():
                 options = _options(sink, is_new=name not in had)
@@ -36,14 +33,14 @@ class SideOutputs:
                     name,
                     options,
                     output.schemas[name],
-                    run_beside(run, name),
+                    run_beside(checkpoint.run, name),
                     committed=self.last_with_rows.get(name, -1),
                     tell=tell,
                     start=start,
                 )
             self._there = {name: sink.committed() for name, sink in self._sinks.items()}
             if self._sinks:
-                note(folder, sides=sorted({*had, *self._sinks}))
+                checkpoint.notes.note(sides=sorted({*had, *self._sinks}))
         except BaseException:
             self.close(commit=False)
             raise

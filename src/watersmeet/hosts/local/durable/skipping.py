@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import RunError, SkippedRowsWarning
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
-from watersmeet.hosts.local.durable.noted import note, noted
+from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.io.connectors.databases.netting import COUNT, by_row, netted
 from watersmeet.operators.answers import Answer, as_batches
@@ -42,12 +41,12 @@ class _EnoughError(Exception):
 
 
 class Skips:
-    def __init__(self, path: Path, asked: frozenset[int], answering: Answering, apart: Apart, tell: Tell) -> None:
+    def __init__(self, notes: RunNotes, asked: frozenset[int], answering: Answering, apart: Apart, tell: Tell) -> None:
         """asked: what this start is to leave out."""
-        self._path, self._asked, self._tell = path, asked, tell
+        self._notes, self._asked, self._tell = notes, asked, tell
         self._answering, self._apart = answering, apart
         # What a life has left out, and so do later ones that repeat it, with the last number it was given under.
-        self._left_out = {int(number): given for number, given in noted(path).get("skipped", {}).items()}
+        self._left_out = {int(number): given for number, given in notes.get("skipped", {}).items()}
         self._taken_back: dict[int, pa.Table] = {}  # under which number
 
     def holds(self, number: int) -> bool:
@@ -68,7 +67,7 @@ class Skips:
                     hint="start without --skip-batch, or start anew with another checkpoint",
                 )
             self._left_out[number] = given if given >= number else _NONE_GIVEN
-            note(self._path, skipped={str(one): given for one, given in self._left_out.items()})
+            self._notes.note(skipped={str(one): given for one, given in self._left_out.items()})
         rows = sum(step.num_rows for step in steps)
         parts = max(self._left_out[number] - number + 1, 0)
         said = f"batch {number:,} with its {rows:,} rows was left out, as asked for"

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -20,17 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import mirror
-from watersmeet.hosts.local.durable.files import (
-    damaged,
-    read_sealed,
-    readable,
-    remove_file,
-    replace_file,
-    sealed_as,
-    sync_folder,
-    written,
-)
+from watersmeet.hosts.local.durable.place import Place
+from watersmeet.io.whole_files import sync
 from watersmeet.operators.saving import FORMAT as STATE_FORMAT
 from watersmeet.operators.saving import Saved, check_format
 from watersmeet.version import VERSION
@@ -39,11 +31,11 @@ BLOCK = 1 << 18
 SYNCED = 1 << 22  # so many bytes are brought onto the disk at a time: the journal waits for the disk, too
 KEPT = 2  # so many snapshots are kept, and the journal behind them: the last one, and the one before in case it is lost
 _BLOCKS = "blocks-"
-_NAME = re.compile(r"snapshot-(\d{15,})\.json")
+_NAME = re.compile(r"snapshot-\d{15,}\.json")
 
 
 @dataclass(frozen=True)
-class Place:
+class Block:
     """Where the bytes of a block lie."""
 
     file: str
@@ -60,16 +52,24 @@ class Snapshot:
     notes: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Committed:
+    """The last number with rows: of the answers, and of each sink beside them. -1 where all is given again."""
+
+    answers: int = -1
+    sides: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass
 class _Manifest:
     number: int
     notes: Mapping[str, Any]
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, Block] = field(default_factory=dict)
 
 
 class Snapshots:
-    def __init__(self, folder: Path, run: str = "") -> None:
-        self._folder = folder
+    def __init__(self, place: Place, run: str = "") -> None:
+        self._place = place
         self._run = run
         self._kept: list[_Manifest] = []
         self.damaged: list[RunError] = []  # what is wrong with those that are newer than the latest
@@ -79,18 +79,34 @@ class Snapshots:
 
     def latest(self) -> Snapshot | None:
         """The last one that is whole; None if there is none."""
-        for path in manifests(self._folder):
+        for name in self._names():
             try:
-                return self._load(path)
+                return self._load(name)
             except RunError as error:
                 self.damaged.append(error)
         return None
 
-    def _load(self, path: Path) -> Snapshot:
-        told = read_manifest(path, self._run)
+    def committed(self) -> Committed:
+        """What is in the sinks of a run for certain: a snapshot counts only when they have all up to it."""
+        for name in self._names():
+            with suppress(RunError):  # one that is damaged is told of by those who need all of it
+                notes = self._manifest(name)["notes"]
+                return Committed(int(notes["answered"]), dict(notes["sides"]))
+        return Committed()
+
+    def _names(self) -> list[str]:
+        """Of what names the parts of each snapshot that counts, the last one first."""
+        return [name for name in reversed(self._place.names("snapshot-*.json")) if _NAME.fullmatch(name)]
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(bytes(self._place.read_sealed(name, self._run)))
+        return told
+
+    def _load(self, name: str) -> Snapshot:
+        told = self._manifest(name)
         check_format(told["format"], told["version"])
-        places = {name: Place(*place) for name, place in told["blocks"].items()}
-        reader = _BlockReader(self._folder, places)
+        places = {name: Block(*place) for name, place in told["blocks"].items()}
+        reader = _BlockReader(self._place, places)
         values = {name: _read(value, reader) for name, value in told["values"].items()}
         notes = _with_long_positions(told["notes"], reader)
         self._kept = [_Manifest(told["number"], notes, places)]
@@ -103,9 +119,9 @@ class Snapshots:
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
-    def write(self, snapshot: Snapshot) -> Path:
+    def write(self, snapshot: Snapshot) -> None:
         """Write what is new of a state, and a draft of what names it all; `publish` makes it count."""
-        blocks = _BlockWriter(self._folder / f"{_BLOCKS}{snapshot.number:015d}", self._usable())
+        blocks = _BlockWriter(self._place, f"{_BLOCKS}{snapshot.number:015d}", self._usable())
         values = {name: _told(value, blocks) for name, value in snapshot.state.values.items()}
         notes = _without_long_positions(snapshot.notes, blocks)
         blocks.close()
@@ -118,63 +134,46 @@ class Snapshots:
             "values": values,
             "blocks": {name: [place.file, place.at, place.size] for name, place in blocks.used.items()},
         }
-        path = self._folder / snapshot_name(snapshot.number)
-        draft = path.with_name(f".{path.name}")
+        name = snapshot_name(snapshot.number)
         data = json.dumps(told, separators=(",", ":")).encode()
-        replace_file(draft, sealed_as(path, data, self._run))
+        self._place.write_sealed(name, data, self._run, draft=f".{name}")
         self._kept.append(_Manifest(snapshot.number, snapshot.notes, blocks.used))
-        return draft
 
-    def publish(self, draft: Path) -> None:
+    def publish(self, number: int) -> None:
         """From now on a restart begins here; what no kept snapshot uses is removed."""
-        with written(draft):
-            draft.replace(self._folder / draft.name[1:])
-            sync_folder(self._folder)
-        mirror.put(self._folder / draft.name[1:])
+        place, published = self._place, snapshot_name(number)
+        with place.writing(f".{published}"):
+            (place.folder / f".{published}").replace(place.folder / published)
+            sync(place.folder)
+        place.put(published)
         self._kept = self._kept[-KEPT:]
-        numbers = {one.number for one in self._kept}
-        for path in manifests(self._folder):
-            if _number_of(path) not in numbers:
-                remove_file(path)
+        names = {snapshot_name(one.number) for one in self._kept}
+        for name in self._names():
+            if name not in names:
+                place.remove(name)
         # One block may lie in two files: for each snapshot in its own.
         used = {place.file for one in self._kept for place in one.places.values()}
-        for path in self._folder.glob(f"{_BLOCKS}*"):
-            if path.name not in used:
-                remove_file(path)
+        for name in place.names(f"{_BLOCKS}*"):
+            if name not in used:
+                place.remove(name)
 
     def drop_drafts(self) -> None:
-        """Remove what a crash has left of a snapshot that never counted."""
-        for path in self._folder.glob(".snapshot-*"):
+        """Remove what a crash has left of files that never counted."""
+        for path in [*self._place.folder.glob(".snapshot-*"), *self._place.folder.rglob(".*.tmp")]:
             path.unlink(missing_ok=True)
 
-    def _usable(self) -> dict[str, Place]:
+    def _usable(self) -> dict[str, Block]:
         """The blocks that may be used again where they are: not those in files that are mostly waste."""
         latest = self._kept[-1].places if self._kept else {}
         live: dict[str, int] = {}
         for place in latest.values():
             live[place.file] = live.get(place.file, 0) + place.size
-        full = {name for name, size in live.items() if 2 * size >= _size_of(self._folder / name)}
+        full = {name for name, size in live.items() if 2 * size >= _size_of(self._place.folder / name)}
         return {name: place for name, place in latest.items() if place.file in full}
-
-
-def manifests(folder: Path) -> list[Path]:
-    """What names the parts of each snapshot that counts, the last one first."""
-    return sorted((one for one in folder.glob("snapshot-*.json") if _NAME.fullmatch(one.name)), reverse=True)
-
-
-def read_manifest(path: Path, run: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(bytes(read_sealed(path, run)))
-    return told
 
 
 def snapshot_name(number: int) -> str:
     return f"snapshot-{number:015d}.json"
-
-
-def _number_of(path: Path) -> int:
-    found = _NAME.fullmatch(path.name)
-    assert found is not None
-    return int(found[1])
 
 
 def _size_of(path: Path) -> int:
@@ -185,13 +184,13 @@ def _size_of(path: Path) -> int:
 
 
 class _BlockWriter:
-    def __init__(self, path: Path, known: Mapping[str, Place]) -> None:
-        self._path = path
+    def __init__(self, place: Place, name: str, known: Mapping[str, Block]) -> None:
+        self._place, self._name = place, name
         self._known = known
         self._file: Any = None
         self._unsynced = 0
         self.written = 0
-        self.used: dict[str, Place] = {}
+        self.used: dict[str, Block] = {}
 
     def blocks_of(self, data: memoryview) -> list[str]:
         return [self._block(data[at : at + BLOCK]) for at in range(0, data.nbytes, BLOCK)]
@@ -202,25 +201,25 @@ class _BlockWriter:
             self.used[name] = self._known.get(name) or self._write(data)
         return name
 
-    def _write(self, data: memoryview) -> Place:
-        with written(self._path):
+    def _write(self, data: memoryview) -> Block:
+        with self._place.writing(self._name):
             if self._file is None:
-                self._file = self._path.open("wb")
+                self._file = (self._place.folder / self._name).open("wb")
             self._file.write(data)
             self._unsynced += data.nbytes
             if self._unsynced >= SYNCED:
                 self._sync()
-        place = Place(self._path.name, self.written, data.nbytes)
+        place = Block(self._name, self.written, data.nbytes)
         self.written += data.nbytes
         return place
 
     def close(self) -> None:
         if self._file is None:
             return
-        with written(self._path):
+        with self._place.writing(self._name):
             self._sync()
             self._file.close()
-        mirror.put(self._path)
+        self._place.put(self._name)
 
     def _sync(self) -> None:
         self._file.flush()
@@ -229,8 +228,8 @@ class _BlockWriter:
 
 
 class _BlockReader:
-    def __init__(self, folder: Path, places: Mapping[str, Place]) -> None:
-        self._folder = folder
+    def __init__(self, place: Place, places: Mapping[str, Block]) -> None:
+        self._place = place
         self._places = places
 
     def read(self, names: list[str]) -> bytearray:
@@ -240,13 +239,12 @@ class _BlockReader:
         return data
 
     def _block(self, name: str) -> bytes:
-        place = self._places[name]
-        path = self._folder / place.file
-        with readable(path), path.open("rb") as file:
-            file.seek(place.at)
-            data = file.read(place.size)
+        block = self._places[name]
+        with self._place.reading(block.file), (self._place.folder / block.file).open("rb") as file:
+            file.seek(block.at)
+            data = file.read(block.size)
         if _sum_of(memoryview(data)) != name:
-            raise damaged(path, f"the bytes at {place.at:,} are not those that were written")
+            raise self._place.damaged(block.file, f"the bytes at {block.at:,} are not those that were written")
         return data
 
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 import atexit
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
-from watersmeet.hosts.local.durable.committed import committed_by
+from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.durable_run import DurableRun
 from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
-from watersmeet.hosts.local.durable.mirror import local_folder
-from watersmeet.hosts.local.durable.outputs import OnAnswers
-from watersmeet.hosts.local.durable.replacing import note_replaced, replacing_once
+from watersmeet.hosts.local.durable.outputs import OnAnswers, sink_of
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.guarded import check_derived
-from watersmeet.io.connectors.numbered_sinks import NoSink, numbered_sink
+from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.declaration import Declaration
-from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.run_settings import Answers, OnAnswer, RunSettings
 
@@ -45,12 +42,12 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableRun:
         )
     kept = KeptAnswers(answers.max_waiting) if answers.sink is None and answers.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
-    folder = local_folder(settings.checkpoint)
 
-    def sink(name: str, start: Start) -> NumberedSink:
-        return _sink(plan, answers, kept, name, start, folder)
+    def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
+        return _sink(plan, answers, kept, checkpoint, start)
 
-    run = DurableExecution(plan, folder, sink, readers, settings)
+    with place_of(settings.checkpoint) as place:
+        run = DurableExecution(plan, place, sink, readers, settings)
     run.execution.on_late = answers.on_late
     on_answer = answers.on_answer
     if kept is not None:
@@ -99,21 +96,15 @@ def _each(on_answer: OnAnswer) -> OnAnswers:
     return give
 
 
-def _sink(plan: Plan, answers: Answers, kept: KeptAnswers | None, run: str, start: Start, folder: Path) -> NumberedSink:
+def _sink(plan: Plan, answers: Answers, kept: KeptAnswers | None, checkpoint: Checkpoint, start: Start) -> NumberedSink:
     if kept is not None:
         return kept
     if answers.sink is None:
         return NoSink()
     if callable(answers.sink):
-        return _own(answers.sink(run))
+        return _own(answers.sink(checkpoint.run))
     check_sink_options(Declaration.in_python("sink", "out", answers.sink), "local")
-    keys, changes = answer_keys(plan), change_column(plan)
-    committed, said = committed_by(folder).answers, replacing_once(folder, answers.sink)
-    made = numbered_sink(
-        "out", said, plan.output_schema, run, keys=keys, changes=changes, committed=committed, start=start
-    )
-    note_replaced(folder, answers.sink)
-    return made
+    return sink_of(plan, "out", answers.sink, checkpoint, start)
 
 
 def _own(sink: NumberedSink) -> NumberedSink:

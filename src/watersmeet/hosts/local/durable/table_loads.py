@@ -10,29 +10,31 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from watersmeet.errors import OldTableWarning, WatersmeetError
 from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.files import read_sealed, remove_file, write_sealed
-from watersmeet.hosts.local.durable.noted import note, noted
+from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.notes import RunNotes
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell
 from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 
+_FOLDER = "tables"
+
 
 class TableLoads:
     def __init__(
-        self, folder: Path, run: str, execution: PushedExecution, tell: Tell, kept: Mapping[str, Load | None]
+        self, checkpoint: Checkpoint, execution: PushedExecution, tell: Tell, kept: Mapping[str, Load | None]
     ) -> None:
-        """run: the name of the run. kept: what `kept_tables` has given."""
-        self._folder = folder / "tables"
-        self._run = run
+        """kept: what `kept_tables` has given."""
+        self._notes, self._run = checkpoint.notes, checkpoint.run
+        self._place = checkpoint.place.below(_FOLDER)
         self._kept = kept
         self._tell = tell
         self._tables = {one.name: one for one in relations_below(execution.plan.root) if isinstance(one, Table)}
@@ -42,7 +44,7 @@ class TableLoads:
 
     def recover(self, numbers: Mapping[str, int]) -> None:
         """Join what was joined when the state was saved, or at first; what has been loaded for this life comes next."""
-        had = _had(self._folder.parent)
+        had = _had(self._notes)
         for name, load in self._kept.items():
             if load is None:
                 self._write(name, 0, self._execution.tables_now[name])
@@ -56,7 +58,7 @@ class TableLoads:
             self._use(name, self.numbers[name])
             # As the batches that are repeated now change it, it is offered against the last of them, by `begin`.
             self._reloads.offer(name, fresh)
-        note(self._folder.parent, tables=sorted({*had, *self._kept, *self._execution.reloaded}))
+        self._notes.note(tables=sorted({*had, *self._kept, *self._execution.reloaded}))
 
     def _tell_if_changed(self, name: str, kept: Load) -> None:
         with suppress(WatersmeetError):  # it is not needed, so it need not be there
@@ -90,9 +92,9 @@ class TableLoads:
     def forget(self, numbers: Mapping[str, int]) -> None:
         """No batch before those that joined these is repeated any more."""
         for name, number in numbers.items():
-            for path in self._folder.glob(f"{quote(name, safe='')}-*.arrow"):
-                if int(path.stem.rpartition("-")[2]) < number:
-                    remove_file(path)
+            for file in self._place.names(f"{quote(name, safe='')}-*.arrow"):
+                if int(file.removesuffix(".arrow").rpartition("-")[2]) < number:
+                    self._place.remove(file)
 
     def close(self) -> None:
         self._reloads.close()
@@ -102,35 +104,35 @@ class TableLoads:
         self.numbers[name] = number
 
     def _write(self, name: str, number: int, load: Load) -> None:
-        self._folder.mkdir(exist_ok=True)
+        self._place.folder.mkdir(exist_ok=True)
         data = io.BytesIO()
         with pa.ipc.new_file(data, self._tables[name].schema) as writer:
             for batch in load:
                 writer.write_batch(batch)
-        write_sealed(_path_of(self._folder, name, number), data.getvalue(), self._run)
+        self._place.write_sealed(_file_of(name, number), data.getvalue(), self._run)
 
     def _read(self, name: str, number: int) -> Load:
-        return _read(_path_of(self._folder, name, number), self._run)
+        return _read(self._place, name, number, self._run)
 
 
-def kept_tables(folder: Path, plan: Plan) -> dict[str, Load | None]:
+def kept_tables(checkpoint: Checkpoint, plan: Plan) -> dict[str, Load | None]:
     """The tables that stay as they are for the life of a run, if it has begun with their rows."""
     if plan.kind == "rows":
         return {}  # what has met is given for good
     names = {one.name for one in relations_below(plan.root) if isinstance(one, Table)}
-    run, had = noted(folder).get("run", ""), _had(folder)
-    return {name: _read(_path_of(folder / "tables", name, 0), run) if name in had else None for name in names}
+    place, had = checkpoint.place.below(_FOLDER), _had(checkpoint.notes)
+    return {name: _read(place, name, 0, checkpoint.run) if name in had else None for name in names}
 
 
-def _had(folder: Path) -> set[str]:
+def _had(notes: RunNotes) -> set[str]:
     """The tables whose first load is in the checkpoint."""
-    return set(noted(folder).get("tables", []))
+    return set(notes.get("tables", []))
 
 
-def _path_of(folder: Path, name: str, number: int) -> Path:
-    return folder / f"{quote(name, safe='')}-{number:012d}.arrow"
+def _file_of(name: str, number: int) -> str:
+    return f"{quote(name, safe='')}-{number:012d}.arrow"
 
 
-def _read(path: Path, run: str) -> Load:
-    reader = pa.ipc.open_file(pa.py_buffer(read_sealed(path, run)))
+def _read(place: Place, name: str, number: int, run: str) -> Load:
+    reader = pa.ipc.open_file(pa.py_buffer(place.read_sealed(_file_of(name, number), run)))
     return [reader.get_batch(i) for i in range(reader.num_record_batches)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,17 +18,15 @@ from pyspark.sql import SparkSession
 
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.bucket.archive import with_archive_path
-from watersmeet.hosts.spark.checkpoints.relocation import made_at
+from watersmeet.hosts.spark.checkpoints.place import SparkPlace, is_here
 from watersmeet.hosts.spark.checkpoints.state import read_guard
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.formats import lacking_store
 from watersmeet.hosts.spark.jobs.fingerprint import GO_BACK, OTHER_VERSION, is_of_this_format, refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
-from watersmeet.hosts.spark.launching.launch import is_connect
-from watersmeet.hosts.spark.paths import NOTE, RUN_NOTE, has_scheme
-from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
+from watersmeet.hosts.spark.paths import NOTES
 from watersmeet.plan.nodes import Input, Plan, relations_below
+from watersmeet.runtime.checkpoint_notes import CheckpointNotes
 from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
@@ -110,11 +109,12 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self.spark = spark
         self.folder = folder
-        self.is_here = is_here(spark, folder)
+        self.place = SparkPlace(spark, folder, is_here=is_here(spark, folder))
+        self.notes = CheckpointNotes(self.place, NOTES)
 
     def refuse_in_process(self) -> None:
         """Spark would begin anew beside what lies there, and what was answered would come once more."""
-        if self.read(IN_PROCESS) is not None and self.read(METADATA) is None:
+        if self.place.read(IN_PROCESS) is not None and self.place.read(METADATA) is None:
             raise SetupError(
                 f"{self.folder} is the checkpoint of a run in-process, which no query on Spark can go on from",
                 hint="give another checkpoint, or go on with this one with --engine local",
@@ -122,13 +122,13 @@ class Checkpoint:
 
     def refuse_others(self, owner: Owner) -> bool:
         """Refuse an owner that is not this checkpoint's; else whether it is certain that this one is, or will be."""
-        if self.read(METADATA) is None:
+        if self.place.read(METADATA) is None:
             return True
         held = self._held()
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
-        home = made_at(self.folder) if self.is_here else None
+        home = _made_at(self.folder) if self.place.is_here else None
         if home is not None:
             raise SetupError(
                 f"{self.folder} was made as {home}, and Spark can go on with a checkpoint only there",
@@ -140,11 +140,11 @@ class Checkpoint:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
         a file that cannot be written does not end it."""
         try:
-            held, run = self._held(), self.read_sealed(RUN_NOTE) or ""
+            held, run = self._held(), self.notes.get("run", "")
             if held is None or held.run != run:
-                self.write(json.dumps(asdict(replace(held or owner, run=run))))
+                self.notes.note(owner=asdict(replace(held or owner, run=run)))
         except Exception as error:
-            logger.warning("%s/%s cannot be written: %s", self.folder, NOTE, first_useful_line(error))
+            logger.warning("%s/%s cannot be written: %s", self.folder, NOTES["owner"], first_useful_line(error))
 
     def _guard_knows(self, owner: Owner) -> bool:
         """Of a checkpoint without the file: ask its state, which knows nothing before its first rows."""
@@ -157,43 +157,18 @@ class Checkpoint:
         return True
 
     def _held(self) -> Owner | None:
-        text = self.read_sealed(NOTE)
-        return None if text is None else Owner(**json.loads(text))
-
-    def read_sealed(self, name: str) -> str | None:
-        """What `write` has written; what is damaged is named."""
-        text = self.read(name)
-        try:
-            return None if text is None else bytes(unsealed(name, f"{text.rstrip()}\n".encode())).decode()
-        except BrokenSealError as error:
-            raise SetupError(
-                f"{self.folder}/{name} is damaged: {error}",
-                hint="restore the checkpoint from a copy, or start anew with a new one",
-            ) from None
-
-    def read(self, name: str) -> str | None:
-        if self.is_here:
-            path = Path(self.folder) / name
-            # A note that was written through Spark is a folder of parts.
-            parts = [path] if path.is_file() else sorted(path.glob("part-*"))
-            return "\n".join(part.read_text(encoding="utf-8", errors="replace") for part in parts) or None
-        try:
-            rows = self.spark.read.text(f"{self.folder}/{name}").collect()
-        except Exception as error:
-            if "PATH_NOT_FOUND" in str(error):
-                return None
-            raise self._told("cannot be read", error) from None
-        return "\n".join(row[0] for row in rows)
+        held = self.notes.get("owner")
+        return None if held is None else Owner(**held)
 
     def run_name(self) -> str:
         """The name of the run whose checkpoint this is: the same in all its lives, and never that of another. By it
         sinks know what they have taken."""
-        run = self.read_sealed(RUN_NOTE)
+        run = self.notes.get("run")
         if run is None:
             held = self._held()
             run = (held.run if held is not None else "") or uuid4().hex[:12]
-            self.write(run, RUN_NOTE)
-        return run
+            self.notes.note(run=run)
+        return str(run)
 
     def refuse_newer(self, sink: str, taken: int) -> None:
         """Spark notes a batch before it runs; new ones under numbers that a sink has would be passed over there."""
@@ -213,42 +188,7 @@ class Checkpoint:
 
     def newest(self, log: str) -> int:
         """The last batch of one of Spark's logs, OFFSETS of those that were begun, or COMMITS; -1 if it has none."""
-        if self.is_here:
-            folder = Path(self.folder) / log
-            names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
-        else:
-            try:
-                found = self.spark.read.text(f"{self.folder}/{log}").select("_metadata.file_name").distinct().collect()
-            except Exception as error:
-                if "PATH_NOT_FOUND" in str(error):
-                    return -1
-                raise self._told("cannot be read", error) from None
-            names = [row[0] for row in found]
-        return max((int(name) for name in names if name.isdigit()), default=-1)
-
-    def write(self, text: str, name: str = NOTE) -> None:
-        """With a sum over it and its name."""
-        text = sealed(name, text.encode()).decode().rstrip()
-        if self.is_here:
-            folder = Path(self.folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            # Under another name first: a crash must not leave half of it.
-            draft = folder / f".{name}.tmp"
-            draft.write_text(text + "\n", encoding="utf-8")
-            draft.replace(folder / name)
-        else:  # Spark writes a folder of that name, and reads it like a file
-            line = self.spark.createDataFrame([(text,)], "value string").coalesce(1)
-            try:
-                line.write.mode("overwrite").text(f"{self.folder}/{name}")
-            except Exception as error:
-                raise self._told("cannot be written", error) from None
-
-    def _told(self, what: str, error: Exception) -> SetupError:
-        store = lacking_store(str(error))
-        by_jars = f"Spark knows {store}:// by jars of Hadoop's, in --conf spark.jars; --engine local needs none"
-        return SetupError(
-            f"the checkpoint {self.folder} {what}: {first_useful_line(error)}", hint=None if store is None else by_jars
-        )
+        return max((int(name) for name in self.place.names(log) if name.isdigit()), default=-1)
 
 
 def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:
@@ -278,8 +218,28 @@ def _way_out(held: Owner, owner: Owner) -> str:
     return GO_BACK
 
 
-def is_here(spark: SparkSession, folder: str) -> bool:
-    if is_connect(spark) or has_scheme(folder):
-        return False
-    default: str | None = spark._jsc.hadoopConfiguration().get("fs.defaultFS")
-    return (default or "file:").startswith("file:")
+def _made_at(folder: str) -> str | None:
+    """The folder in which a checkpoint of this machine was made, if that is another and is not there any more. Spark
+    writes into it, with whole paths, where the schemas of the state are, so that from another place it would fail in
+    its first batch, in words of its own."""
+    if sys.platform == "win32":  # where the paths that Spark writes are spelt in another way
+        return None
+    for named in _schema_files(Path(folder)):
+        path = "/" + named.removeprefix("file:").lstrip("/")
+        home = path.rpartition("/state/")[0]
+        if named.startswith("file:") and home not in ("", folder) and not Path(path).exists():
+            return home
+    return None
+
+
+def _schema_files(folder: Path) -> Iterator[str]:
+    """As the newest note of every operator with a state names them."""
+    for notes in sorted(folder.glob("state/*/_metadata/v2")):
+        numbers = [int(one.name) for one in notes.iterdir() if one.name.isdigit()]
+        if not numbers:
+            continue
+        try:
+            held = json.loads((notes / str(max(numbers))).read_text(encoding="utf-8").partition("\n")[2])
+            yield from (str(path) for store in held["stateStoreInfo"] for path in store["stateSchemaFilePaths"])
+        except (OSError, ValueError, KeyError, TypeError):  # written in another way: Spark will say what is wrong
+            continue

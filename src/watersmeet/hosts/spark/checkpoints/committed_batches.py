@@ -5,11 +5,9 @@ Spark's own log of commits has the numbers of empty batches too, which no sink i
 
 from __future__ import annotations
 
-import json
 from time import monotonic
 
 from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, Checkpoint
-from watersmeet.hosts.spark.paths import TAKEN_NOTE
 
 _RARELY_S = 60.0  # in a store a note is a job of Spark's
 
@@ -18,7 +16,7 @@ class CommittedBatches:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         # The last of each sink, and the one before: Spark may not have committed the last.
-        self._numbers: dict[str, list[int]] = self._read()
+        self._numbers: dict[str, list[int]] = checkpoint.notes.get("committed", {})
         self._write_at_s = 0.0
 
     def known(self) -> dict[str, int]:
@@ -34,10 +32,6 @@ class CommittedBatches:
         before = [one for one in self._numbers.get(sink, []) if one < number]
         is_first = sink not in self._numbers
         self._numbers[sink] = [*before[-1:], number]
-        if is_first or self._checkpoint.is_here or monotonic() >= self._write_at_s:
-            self._checkpoint.write(json.dumps(self._numbers), TAKEN_NOTE)
+        if is_first or self._checkpoint.place.is_here or monotonic() >= self._write_at_s:
+            self._checkpoint.notes.note(committed=self._numbers)
             self._write_at_s = monotonic() + _RARELY_S
-
-    def _read(self) -> dict[str, list[int]]:
-        text = self._checkpoint.read_sealed(TAKEN_NOTE)
-        return {} if text is None else dict(json.loads(text))

@@ -6,11 +6,9 @@ must leave it out as well, or the state would have rows whose answers the sink p
 
 from __future__ import annotations
 
-import json
 import logging
 
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
-from watersmeet.hosts.spark.paths import SKIPPED_NOTE
 from watersmeet.runtime.skipped_batches import not_repeated
 
 log = logging.getLogger("watersmeet")
@@ -19,14 +17,13 @@ log = logging.getLogger("watersmeet")
 def left_out(checkpoint: Checkpoint, asked: frozenset[int], name: str) -> frozenset[int]:
     """The numbers of batches that are left out now: of those that are asked for, and those that a start before was
     asked for. `name`: that of the query."""
-    text = checkpoint.read_sealed(SKIPPED_NOTE)
-    if text is None and not asked:
+    noted = frozenset(checkpoint.notes.get("skipped", []))
+    if not noted and not asked:
         return frozenset()
-    noted = frozenset(json.loads(text or "[]"))
     repeated = checkpoint.repeated_batch()
     for number in sorted(asked - noted - {repeated}):
         log.warning("%s: %s", name, not_repeated(number))
     found = (asked | noted) & {repeated}
     if found - noted:
-        checkpoint.write(json.dumps(sorted(found)), SKIPPED_NOTE)
+        checkpoint.notes.note(skipped=sorted(found))
     return frozenset(found)

@@ -5,7 +5,6 @@ Files of this machine are read as they are (state_files.py), in a second or two;
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,19 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet.errors import SourceError
+from watersmeet.errors import SetupError, SourceError
 from watersmeet.hosts.spark.bucket.log import WHOLE, Manifest, Segment
+from watersmeet.hosts.spark.checkpoints.place import SparkPlace
 from watersmeet.hosts.spark.checkpoints.rocksdb import RocksReader
 from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError, StateFiles, stages_of
 from watersmeet.hosts.spark.checkpoints.state_rows import Kept, Packet, Stage, stage_of, unpacked_stage
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.pack import GUARD
 from watersmeet.hosts.spark.packets import from_packet
-from watersmeet.hosts.spark.paths import NOTE, has_scheme
+from watersmeet.hosts.spark.paths import NOTES, has_scheme
 from watersmeet.io.rows import python_rows
-from watersmeet.io.sealed import BrokenSealError, unsealed
 from watersmeet.model.time import format_instant
 from watersmeet.model.wording import aligned, in_bytes
+from watersmeet.runtime.checkpoint_notes import CheckpointNotes
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SUMMARY = pa.schema(
@@ -171,11 +171,11 @@ def _state_of(checkpoint: str, stages: Sequence[Stage], folder: Path | None) -> 
 
 def _noted_names(folder: Path | None) -> dict[str, list[str]]:
     """The names of the streams of each stage, as `checkpoint.Owner` noted them; none where nobody did."""
-    try:
-        text = b"{}" if folder is None else bytes(unsealed(NOTE, (folder / NOTE).read_bytes()))
-        return dict(json.loads(text).get("streams", {}))
-    except (OSError, BrokenSealError):
-        return {}
+    with suppress(OSError, SetupError):
+        if folder is not None:
+            owner = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES).get("owner", {})
+            return dict(owner.get("streams", {}))
+    return {}
 
 
 def _stages(spark: SparkSession, folder: str) -> list[int]:

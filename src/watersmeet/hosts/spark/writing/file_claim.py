@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from watersmeet.errors import SinkError
-from watersmeet.hosts.spark.checkpoints import starts
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.io.connectors.folder_claim import FolderClaim
 from watersmeet.io.writers import writable
@@ -22,7 +21,7 @@ RACE = "Race while writing batch"  # what Spark says of a batch that its log has
 
 class FileClaim:
     def __init__(self, name: str, folder: Path, checkpoint: Checkpoint) -> None:
-        start = starts.begun(checkpoint)
+        start = checkpoint.notes.new_start()
         self._name, self._folder = name, folder
         self._claim = FolderClaim(name, folder, checkpoint.run_name(), start)
         self._written = _newest(folder)
@@ -31,7 +30,7 @@ class FileClaim:
             folder.mkdir(parents=True, exist_ok=True)
             with self._claim.taking_over():
                 pass
-        starts.opened(checkpoint, start, [self._claim])
+        checkpoint.notes.sinks_opened(start, [self._claim])
 
     def look(self, *, has_written: bool) -> None:
         """Raises if the folder is another start's. has_written: since the last look."""

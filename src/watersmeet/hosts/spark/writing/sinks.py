@@ -15,10 +15,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
-from watersmeet.hosts.spark.checkpoints import starts
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA as CHECKPOINT_METADATA
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, is_here
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
+from watersmeet.hosts.spark.checkpoints.place import is_here
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, streams_of
 from watersmeet.hosts.spark.formats import way_out
@@ -166,9 +166,9 @@ class SparkSink:
             checkpoint = Checkpoint(spark, self.checkpoint)
             run, note = checkpoint.run_name(), CommittedBatches(checkpoint)
             taken = note.known()
-            start = starts.begun(checkpoint) if self._lasting else None
+            start = checkpoint.notes.new_start() if self._lasting else None
             # Going on, what is there may be another query's: what was there before was replaced when this one began.
-            goes_on = checkpoint.read(CHECKPOINT_METADATA) is not None
+            goes_on = checkpoint.place.read(CHECKPOINT_METADATA) is not None
             sink = numbered_sink(
                 self.job.name,
                 appending(self.job.sink, {self.path}) if goes_on and self.path else self.job.sink,
@@ -186,7 +186,7 @@ class SparkSink:
                 )
             sides = self._sides(run, start, taken, goes_on=goes_on) if self.has_sides else None
             if start is not None:
-                starts.opened(checkpoint, start, [sink, *(() if sides is None else sides.sinks.values())])
+                checkpoint.notes.sinks_opened(start, [sink, *(() if sides is None else sides.sinks.values())])
             self._numbered = SinkWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
             for name, number in self._numbered.committed().items():
                 checkpoint.refuse_newer(name, number)

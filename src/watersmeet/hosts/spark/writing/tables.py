@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from watersmeet.errors import OptionError
+from watersmeet.io.whole_files import write_whole
 from watersmeet.plan.nodes import AT, OP
 
 POINTER = "current.json"
@@ -93,9 +93,7 @@ class ParquetTable:
         return json.loads(file.read_text()) if file.exists() else None
 
     def _point(self, to: dict[str, Any]) -> None:
-        draft = self.folder / f".{POINTER}"
-        draft.write_text(json.dumps(to))
-        os.replace(draft, self.folder / POINTER)
+        write_whole(self.folder / POINTER, json.dumps(to).encode(), on_disk=False)
 
 
 def _quoted(name: str) -> str:

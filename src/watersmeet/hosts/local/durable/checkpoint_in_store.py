@@ -28,81 +28,63 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.filesystems import is_in_store, located
 from watersmeet.io.store_errors import gist_of
+from watersmeet.io.whole_files import put_whole
 
 HOLDER = "holder.json"
+HOLDING = "watersmeet holds its checkpoint"  # the name of a thread
 RENEW_S = 5.0
 LEASE_S = 30.0
 _HOLDER = {"who": str, "host": str, "pid": int, "at": float}  # what it says, and of which type
-_mirrors: dict[Path, Mirror] = {}
 
 
-def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
-    """The folder of a checkpoint: itself, or a scratch folder for one in a store."""
+def place_of(checkpoint: str | os.PathLike[str]) -> Place:
+    """The place of a checkpoint. In a store it is held while one is in its context, and for as long as runs that were
+    made meanwhile."""
     address = os.fspath(checkpoint)
-    if not is_in_store(address):
-        return Path(address)
-    address = address.rstrip("/")
-    for other in [one for one in _mirrors.values() if one.address == address]:
-        if other.is_used:
-            raise RunError(f"another run of this process is using the checkpoint {address}", hint="stop it first")
-        other.release()  # of a start that failed
-        del _mirrors[other.folder]
-    mirror = Mirror(address)
-    _mirrors[mirror.folder] = mirror
-    return mirror.folder
+    if is_in_store(address):
+        return PlaceInStore(CheckpointInStore(address.rstrip("/")))
+    return Place(Path(address).expanduser().absolute())
 
 
-def put(path: Path) -> None:
-    """A file of a checkpoint is whole: if its folder is that of one in a store, it is put there."""
-    mirror = _mirror_of(path)
-    if mirror is not None:
-        mirror.put(path)
+class PlaceInStore(Place):
+    """What is written into the folder is put into the store."""
+
+    has_copy = True
+
+    def __init__(self, store: CheckpointInStore, inside: str = "") -> None:
+        """inside: of the checkpoint, a folder with a slash behind it."""
+        super().__init__(store.folder / inside)
+        self._store, self._inside = store, inside
+
+    def below(self, name: str) -> Place:
+        return PlaceInStore(self._store, f"{self._inside}{name}/")
+
+    def shown(self, name: str = "") -> str:
+        return f"{self._store.address}/{self._inside}{name}".rstrip("/")
+
+    def put(self, name: str) -> None:
+        self._store.put(self._inside + name)
+
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        self._store.remove(self._inside + name)
+
+    def hold(self) -> None:
+        self._store.hold()
+
+    def release(self) -> None:
+        self._store.release()
+
+    def check(self) -> None:
+        self._store.check()
 
 
-def removed(path: Path) -> None:
-    mirror = _mirror_of(path)
-    if mirror is not None:
-        mirror.remove(path)
+class CheckpointInStore:
+    """With its folder of this machine."""
 
-
-def is_mirrored(path: Path) -> bool:
-    return _mirror_of(path) is not None
-
-
-def check(folder: Path) -> None:
-    """Raises if somebody else may hold the checkpoint by now."""
-    mirror = _mirror_of(folder)
-    if mirror is not None:
-        mirror.check()
-
-
-def hold(folder: Path) -> None:
-    mirror = _mirror_of(folder)
-    if mirror is not None:
-        mirror.hold()
-
-
-def release(folder: Path) -> None:
-    mirror = _mirror_of(folder)
-    if mirror is not None and mirror.release():
-        _mirrors.pop(mirror.folder, None)
-
-
-def shown(folder: Path) -> str:
-    """The name of a checkpoint, for people."""
-    mirror = _mirror_of(folder)
-    return str(folder) if mirror is None else mirror.address_of(folder)
-
-
-def _mirror_of(path: Path) -> Mirror | None:
-    if not _mirrors:
-        return None
-    return next((_mirrors[one] for one in (path, *path.parents) if one in _mirrors), None)
-
-
-class Mirror:
     def __init__(self, address: str) -> None:
         self.address = address
         with self._told("be reached"):
@@ -116,45 +98,42 @@ class Mirror:
         self._refuse_second()
         self._say()
         self.folder = Path(tempfile.mkdtemp(prefix="watersmeet-checkpoint-"))
-        self._fetch()
-        Thread(target=self._renew, name="watersmeet holds its checkpoint", daemon=True).start()
+        try:
+            self._fetch()
+        except BaseException:
+            self._let_go()
+            raise
+        Thread(target=self._renew, name=HOLDING, daemon=True).start()
 
-    def address_of(self, path: Path) -> str:
-        inside = path.relative_to(self.folder).as_posix()
-        return self.address if inside == "." else f"{self.address}/{inside}"
-
-    def put(self, path: Path) -> None:
+    def put(self, name: str) -> None:
         self.check()
         with self._told("be written"):
-            self._put(path.relative_to(self.folder).as_posix(), path.read_bytes())
+            self._put(name, (self.folder / name).read_bytes())
 
-    def remove(self, path: Path) -> None:
+    def remove(self, name: str) -> None:
         self.check()
         with self._told("be written"), suppress(FileNotFoundError):
-            self._files.delete_file(f"{self._base}/{path.relative_to(self.folder).as_posix()}")
+            self._files.delete_file(f"{self._base}/{name}")
 
     # ---- who holds it -----------------------------------------------------------------------------------------------
-
-    @property
-    def is_used(self) -> bool:
-        return self._users > 0
 
     def hold(self) -> None:
         with self._lock:
             self._users += 1
 
-    def release(self) -> bool:
-        """Whether nobody uses it any more."""
+    def release(self) -> None:
         with self._lock:
             self._users -= 1
             if self._users > 0:
-                return False
+                return
         self._stop.set()
+        self._let_go()
+
+    def _let_go(self) -> None:
         with suppress(OSError, pa.ArrowException, RunError):
             if self._lost is None and self._holder().get("who") == self._who["who"]:
                 self._files.delete_file(f"{self._base}/{HOLDER}")
         shutil.rmtree(self.folder, ignore_errors=True)
-        return True
 
     def _refuse_second(self) -> None:
         holder = self._holder()
@@ -222,15 +201,7 @@ class Mirror:
                     target.write_bytes(stream.read())
 
     def _put(self, name: str, data: bytes) -> None:
-        path = f"{self._base}/{name}"
-        if isinstance(self._files, pa_fs.LocalFileSystem):
-            self._files.create_dir(path.rpartition("/")[0])
-            with self._files.open_output_stream(f"{path}.tmp", compression=None) as stream:
-                stream.write(data)
-            self._files.move(f"{path}.tmp", path)
-            return
-        with self._files.open_output_stream(path, compression=None) as stream:
-            stream.write(data)
+        put_whole(self._files, f"{self._base}/{name}", data)
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:

@@ -1,0 +1,54 @@
+"""What a run says of itself: whose its checkpoint is, how its streams arrive, what was done once. All of it is one
+file, so that no part can be missing without a word."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.place import Place
+from watersmeet.io.sealed import has_seal
+from watersmeet.runtime.checkpoint_notes import CheckpointNotes
+from watersmeet.version import VERSION
+
+LAYOUT = 2  # to be raised when what lies in a checkpoint can no longer be read by the code that reads it now
+FILE = "query.json"
+
+
+class RunNotes(CheckpointNotes):
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, {}, sealed_in="/")
+        self._shown = place.shown()
+
+    def all(self) -> dict[str, Any]:
+        """Nothing in a new checkpoint."""
+        data = self._place.read(FILE)
+        if data is None:
+            return {}
+        told: dict[str, Any] = _unsealed(data) or self._opened(FILE, data)
+        if told["layout"] != LAYOUT:
+            by = told.get("version")
+            raise RunError(
+                f"the checkpoint {self._shown} has layout {told['layout']}, which watersmeet {by} wrote; "
+                f"watersmeet {VERSION} reads layout {LAYOUT}",
+                hint=f"go on with watersmeet {by}, or start anew with a new checkpoint",
+            )
+        return told
+
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        return self.all().get(name, otherwise)
+
+    def note(self, **notes: Any) -> None:
+        held = self.all() or {"layout": LAYOUT, "version": VERSION}
+        if any(name not in held or held[name] != value for name, value in notes.items()):
+            self._write(FILE, held | notes)
+
+
+def _unsealed(data: bytes) -> dict[str, Any] | None:
+    """The first layout had no sums."""
+    try:
+        told = None if has_seal(data) else json.loads(data)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) and told.get("layout") == 1 else None
