@@ -18,8 +18,10 @@ from tests.databases.places import file_place
 from tests.lakes import opened
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.connectors.contract import NumberedSink, Offsets, SinkOpening, SourceBatch, SourceOpening, Split
+from watersmeet.io.connectors.local_files import LocalFiles
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import OURS, connector_named, opener_of
+from watersmeet.io.files import open_files
 from watersmeet.testing import SINK_CHECKS, SOURCE_CHECKS, SinkCase, SourceCase, check_sink, check_source
 
 COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -49,6 +51,16 @@ def of_files(folder: Path) -> SourceCase:
         time.sleep(0.002)  # files that come later are changed later
 
     return SourceCase(lambda: opened.source("files", COLUMNS, path=f"file://{folder}", format="parquet"), put, rows)
+
+
+def of_path(folder: Path) -> SourceCase:
+    """A source without a connector, of files of this machine."""
+
+    def opened_path() -> LocalFiles:
+        files = open_files("s", str(folder), "parquet", {}, COLUMNS, may_be_empty=True)
+        return LocalFiles("s", str(folder), "parquet", files)
+
+    return replace(of_files(folder), open=opened_path)
 
 
 def of_delta(folder: Path) -> SourceCase:
@@ -111,7 +123,7 @@ def of_shelves(folder: Path) -> SourceCase:
     return SourceCase(at("earliest"), put, rows, at("latest"), put_into("c"))
 
 
-SOURCES = {"files": of_files, "delta": of_delta, "iceberg": of_iceberg, "shelf": of_shelves}
+SOURCES = {"files": of_files, "path": of_path, "delta": of_delta, "iceberg": of_iceberg, "shelf": of_shelves}
 
 
 @pytest.mark.parametrize("check", SOURCE_CHECKS, ids=lambda check: check.__name__)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import watersmeet as wm
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.snapshots import BLOCK, Snapshot, Snapshots
-from watersmeet.io.connectors import listing
-from watersmeet.io.connectors.listing import Listing
+from watersmeet.io.connectors import folder_source, local_folder
+from watersmeet.io.connectors.folder_source import file_of
+from watersmeet.io.connectors.local_files import LocalFiles
+from watersmeet.io.files import open_files
 from watersmeet.operators.saving import Saved
 
 LONG_AGO_S = 1_700_000_000
@@ -33,8 +37,26 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(str(path))
         return scandir(path)
 
-    monkeypatch.setattr("watersmeet.io.connectors.listing.os.scandir", counted)
+    monkeypatch.setattr("watersmeet.io.connectors.local_folder.os.scandir", counted)
     return found
+
+
+def source_of(folder: Path) -> LocalFiles:
+    files = open_files("s", str(folder), "csv", {}, pa.schema([("k", pa.int64())]), may_be_empty=True)
+    return LocalFiles("s", str(folder), "csv", files)
+
+
+class NewFiles:
+    """Those that nobody was told of."""
+
+    def __init__(self, source: LocalFiles) -> None:
+        self._source, self._at = source, source.begin()
+
+    def __call__(self) -> list[str]:
+        upto = self._source.newest(self._at)
+        found = [file_of(one).path for one in self._source.splits(self._at, upto)]
+        self._at = upto
+        return found
 
 
 def test_a_folder_that_stands_still_is_not_read_again(
@@ -44,14 +66,8 @@ def test_a_folder_that_stands_still_is_not_read_again(
         (tmp_path / name).write_text("k\n1\n")
         old(tmp_path / name)
     old(tmp_path)
-    known: set[str] = set()
-    files = Listing(str(tmp_path), "csv")
-
-    def new() -> list[str]:
-        found = files.new(lambda path: path in known)
-        known.update(found)
-        return [Path(one).name for one in found]
-
+    new = NewFiles(source_of(tmp_path))
+    looks.clear()
     assert new() == ["a.csv", "b.csv"]
     assert [new() for _ in range(50)] == [[]] * 50
     assert len(looks) == 1
@@ -61,7 +77,7 @@ def test_a_folder_that_stands_still_is_not_read_again(
     assert new() == ["d.csv"]
     old(tmp_path)
     new()
-    monkeypatch.setattr(listing, "ANYWAY_S", 0.0)
+    monkeypatch.setattr(local_folder, "ANYWAY_S", 0.0)
     many = len(looks)
     new()
     assert len(looks) == many + 1  # some file systems keep no time of folders
@@ -70,14 +86,40 @@ def test_a_folder_that_stands_still_is_not_read_again(
 def test_many_files_are_looked_for_more_rarely(
     tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "FEW", 3)
-    monkeypatch.setattr(listing, "SHARE", 1e6)
+    monkeypatch.setattr(folder_source, "FEW", 3)
+    monkeypatch.setattr(folder_source, "SHARE", 1e6)
     for number in range(5):
         (tmp_path / f"{number}.csv").write_text("k\n1\n")
-    files = Listing(str(tmp_path), "csv")
-    assert len(files.new(lambda path: False)) == 5
-    assert files.new(lambda path: False) == []
+    new = NewFiles(source_of(tmp_path))
+    looks.clear()
+    assert len(new()) == 5
+    assert new() == []
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize("in_another_life", [False, True])
+def test_files_that_appear_with_old_times_are_read_and_name_few_others(tmp_path: Path, in_another_life: bool) -> None:
+    def put(name: str, at_s: int) -> None:
+        (tmp_path / name).write_text("k\n1\n")
+        os.utime(tmp_path / name, (at_s, at_s))
+
+    put("z.csv", LONG_AGO_S)
+    source = source_of(tmp_path)
+    first = source.newest(source.begin())
+    for number in range(50):
+        put(f"{number:02}.csv", LONG_AGO_S - 1_000_000 + number)
+    put("new.csv", LONG_AGO_S + 1)
+    if in_another_life:
+        again = source_of(tmp_path)
+        again.remember(json.loads(json.dumps(source.noted(first))), first)
+        source = again
+    upto = source.newest(first)
+    splits = source.splits(first, upto)
+    assert [file_of(one).path for one in splits] == [*(f"{number:02}.csv" for number in range(50)), "new.csv"]
+    assert all(len(json.dumps(one.upto)) < 200 for one in splits)  # or very many of them would fill the memory
+    later = source_of(tmp_path)  # a repeat, which was told of nothing but the offsets
+    assert later.splits(first, upto) == splits
+    assert source.newest(upto) == upto
 
 
 def test_of_a_position_that_grows_only_the_end_is_written(tmp_path: Path) -> None:

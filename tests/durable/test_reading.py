@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
-from watersmeet.io.connectors import folder_reader
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
@@ -205,10 +204,7 @@ def test_batches_have_no_more_rows_than_asked_for(tmp_path: Path) -> None:
     assert run.batches >= 4
 
 
-def test_what_is_bad_behind_all_rows_of_a_file_comes_once_however_far_ahead_the_reader_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder_reader, "KNOWN_ENDS", 1)
+def test_what_is_bad_behind_all_rows_of_a_file_comes_once_however_far_ahead_the_reader_is(tmp_path: Path) -> None:
     for number in range(6):
         row = f'{{"id": {number}, "ts": "2026-01-01 00:00:00"}}\n'
         (tmp_path / f"{number}.json").write_text(("" if number % 2 else row) + "{\n")
@@ -227,6 +223,19 @@ def test_what_is_bad_behind_all_rows_of_a_file_comes_once_however_far_ahead_the_
         while (piece := again.poll(1)) is not None:
             rest.append(piece)
         assert told(rest) == told(pieces[place + 1 :])
+
+
+def test_what_an_older_version_has_noted_is_refused(tmp_path: Path) -> None:
+    put(tmp_path / "a", "1", 1)
+    session = wm.Session()
+    session.stream("a", str(tmp_path / "a"), time="ts")
+    stream = session.catalog["a"]
+    assert isinstance(stream, Stream)
+    path = str(tmp_path / "a" / "1.parquet")
+    with pytest.raises(wm.SourceError, match="was noted by another version of watersmeet"):
+        reader_of(stream).resume({"done": [[path, 1, 1]], "inside": None})
+    with pytest.raises(wm.SourceError, match="was noted by another version of watersmeet"):
+        reader_of(stream).again([path, 0, 1])
 
 
 def told(pieces: list[SourceBatch]) -> tuple[list[int], int]:

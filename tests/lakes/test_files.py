@@ -16,6 +16,7 @@ import pytest
 import watersmeet as wm
 from tests.lakes import opened
 from watersmeet.errors import OptionError, SetupError, SinkError, SourceError
+from watersmeet.io.connectors.contract import Offsets, PartitionedSource
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
@@ -146,11 +147,19 @@ def test_a_script_reads_and_writes_addresses(tmp_path: Path) -> None:
 
 def test_a_store_that_nobody_knows_is_told() -> None:
     with pytest.raises(SetupError, match="there is no file system for quux://"):
-        opened.source("files", path="quux://x/y", format="csv", columns=ROWS).newest({"files": [-1, "", 0, 0, []]})
+        new_in(opened.source("files", path="quux://x/y", format="csv", columns=ROWS))
     with pytest.raises(OptionError, match=r"has no setting fs\.colour"):
-        opened.source("files", path="s3://x/y", format="csv", columns=ROWS, fs__colour="red").newest(
-            {"files": [-1, "", 0, 0, []]}
-        )
+        new_in(opened.source("files", path="s3://x/y", format="csv", columns=ROWS, fs__colour="red"))
+
+
+def new_in(source: PartitionedSource) -> Offsets:
+    return source.newest(source.begin())
+
+
+def test_a_mark_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    source = opened.source("files", path=f"file://{tmp_path}", format="csv", columns=ROWS)
+    with pytest.raises(SourceError, match="was noted by another version of watersmeet"):
+        source.newest({"files": [1_700_000_000_000_000, "a.csv", 10, 1, []]})
 
 
 def test_a_format_must_be_known(tmp_path: Path) -> None:

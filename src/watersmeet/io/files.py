@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,8 @@ from watersmeet.io.broken_text import check_names
 from watersmeet.io.conform import check_columns, conform, plain_schema
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.filesystems import AnyFile
-from watersmeet.io.formats import ALIASES, SUFFIXES, Format, format_named
+from watersmeet.io.formats import Format, format_named
+from watersmeet.io.path_formats import ALIASES, data_kind, is_data_name, is_hidden, named_kind
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
 from watersmeet.io.tolerant_text import TolerantText
 from watersmeet.model.catalog import Stream
@@ -55,7 +55,12 @@ class FileSource:
         """The same files without the records that cannot be read, which are handed over when they are come by."""
         return replace(self, stream=stream, on_bad=on_bad) if stream.arrival.keeps_going else self
 
-    def source_batches(self, path: AnyFile, max_rows: int) -> Generator[SourceBatch, None, None]:
+    def of_file(self, path: AnyFile, max_rows: int) -> Iterator[SourceBatch]:
+        """The same; whatever goes wrong names the file."""
+        with readable(path, self.hint):
+            yield from self.source_batches(path, max_rows)
+
+    def source_batches(self, path: AnyFile, max_rows: int) -> Iterator[SourceBatch]:
         """The rows of one file, and the records among them that cannot be read."""
         if self.stream is None:
             yield from (SourceBatch(batch) for batch in self._read(path, max_rows, None))
@@ -66,10 +71,6 @@ class FileSource:
                 before += batch.num_rows
         else:
             yield from self.text_batches(path, self.stream)
-
-    def empty(self) -> pa.RecordBatch:
-        """No rows of it."""
-        return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in self.schema], schema=self.schema)
 
     def readable_rows(self, rows: pa.RecordBatch, before: int, path: AnyFile, *, tell: bool) -> pa.RecordBatch:
         """Rows of a file, or only their times, without those whose times cannot be read; `tell`: hand those over."""
@@ -354,12 +355,12 @@ def find_files(path: str, kind: str | None) -> list[Path]:
         wanted = [target / name for name in names]
     elif glob.has_magic(path):
         found = (p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file())
-        wanted = sorted(p for p in found if is_data(p, kind))
+        wanted = sorted(p for p in found if is_data_name(p.name, kind))
     else:
         raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
     if not wanted:
         raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
-    kinds = sorted({_kind_of_name(p.name) or "" for p in wanted})
+    kinds = sorted({data_kind(p.name) or "" for p in wanted})
     if len(kinds) > 1:
         raise SourceError(f"{path} holds files of several formats: {', '.join(kinds)}", hint="say which: source='…'")
     return wanted
@@ -372,30 +373,6 @@ def is_empty(path: str, kind: str) -> bool:
         with os.scandir(target) as entries:
             return not any(is_data_name(one.name, kind) and one.is_file() for one in entries)
     return glob.has_magic(path) and not glob.glob(str(target), recursive=True)
-
-
-def is_data(path: AnyFile, kind: str | None) -> bool:
-    """Whether a file is data of a format, or of any."""
-    return is_data_name(path.name, kind)
-
-
-def is_data_name(name: str, kind: str | None) -> bool:
-    """The same of a file with that name."""
-    found = _kind_of_name(name)
-    return found is not None and kind in (None, found)
-
-
-def _kind_of_name(name: str) -> str | None:
-    # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
-    if name[:1] in ("", ".", "_"):
-        return None
-    return _kind_of_end(name[name.find(".") :] if "." in name else "")
-
-
-@lru_cache(maxsize=10_000)
-def _kind_of_end(end: str) -> str | None:
-    """Of a million names most end in the same way, which is looked at once."""
-    return _suffix_kind(Path(f"x{end}"))
 
 
 def subfolder_hint(path: str, kind: str | None) -> str | None:
@@ -411,33 +388,19 @@ def subfolder_hint(path: str, kind: str | None) -> str | None:
 
 def _is_below(file: Path, folder: Path, kind: str | None) -> bool:
     """Whether this is a data file in a subfolder that readers look into."""
-    inner, found = file.relative_to(folder).parts, _suffix_kind(file)
-    hidden = any(part.startswith((".", "_")) for part in inner)
-    return len(inner) > 1 and not hidden and found is not None and kind in (None, found) and file.is_file()
-
-
-def named_kind(path: AnyFile) -> str | None:
-    """The format that a file is named after, if any."""
-    # A tsv is a csv with another delimiter, so only here is it told apart.
-    return "tsv" if ".tsv" in map(str.lower, path.suffixes) else _suffix_kind(path)
+    inner = file.relative_to(folder).parts
+    hidden = any(map(is_hidden, inner))
+    return len(inner) > 1 and not hidden and is_data_name(file.name, kind) and file.is_file()
 
 
 def _kind_of(first: Path, path: str) -> str:
-    kind = named_kind(first)
+    kind = named_kind(first.name)
     if kind is None:
         raise SourceError(
             f"the format of {path} is not clear from its name",
             hint="name it .parquet, .csv or .json, or declare it with source='parquet', 'csv' or 'json'",
         )
     return kind
-
-
-def _suffix_kind(path: AnyFile) -> str | None:
-    suffixes = [s.lower() for s in path.suffixes]
-    # Arrow unpacks these by itself.
-    if suffixes and suffixes[-1] in (".gz", ".bz2", ".zst"):
-        suffixes.pop()
-    return SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
 def _description(kind: str, path: str, count: int) -> str:

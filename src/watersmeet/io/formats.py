@@ -18,12 +18,8 @@ from watersmeet.io.filesystems import AnyFile, to_seek, to_stream
 from watersmeet.io.json_guard import guarded_stream
 from watersmeet.io.json_types import as_declared, parsed_schema
 from watersmeet.io.long_lines import batches_with_long_lines, with_long_lines
+from watersmeet.io.path_formats import ALIASES
 
-SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
-    ".ndjson": "json",
-}  # fmt: skip
-ALIASES = {"jsonl": "json", "ndjson": "json", "tsv": "csv"}
 _BUFFER_BYTES = 1 << 20
 
 

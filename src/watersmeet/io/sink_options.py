@@ -5,7 +5,7 @@ from __future__ import annotations
 from watersmeet.errors import OptionError
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.registry import connector_named, connector_of
-from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.path_formats import ALIASES, written_kind
 from watersmeet.io.source_options import SPARK, TO_SPARK, wrong_option
 from watersmeet.model.declaration import Declaration, Setting
 from watersmeet.model.names import nearest
@@ -57,7 +57,7 @@ def format_written(declared: Declaration) -> str | None:
     """The format that a declaration names, or that the end of its path tells."""
     path = declared.options.get("path", "").lower()
     said = declared.options.get("sink", "").lower()
-    kind = said or next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
+    kind = said or written_kind(path) or ""
     return ALIASES.get(kind, kind) or None
 
 

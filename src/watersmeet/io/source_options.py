@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from watersmeet.errors import OptionError
 from watersmeet.io.connectors.contract import Connector, Options
 from watersmeet.io.connectors.registry import connector_named, connector_of
-from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.path_formats import ALIASES, KINDS, written_kind
 from watersmeet.io.providers import is_provided
 from watersmeet.model.declaration import Declaration, Setting
 from watersmeet.model.names import nearest
@@ -59,8 +59,7 @@ def format_written(declared: Declaration) -> str | None:
     if kind.startswith(TO_SPARK):  # Spark's own format of that name, also where a connector has it
         return kind
     if not kind:
-        path = declared.options.get("path", "").lower()
-        kind = next((kind for suffix, kind in SUFFIXES.items() if path.endswith(suffix)), "")
+        kind = written_kind(declared.options.get("path", "")) or ""
     return ALIASES.get(kind, kind) or None
 
 
@@ -80,10 +79,7 @@ def check_source_options(declared: Declaration, host: str) -> None:
     if connector is not None:
         _check_connected(declared, connector)
         return
-    if not on_spark and kind not in (
-        None,
-        *SUFFIXES.values(),
-    ):  # that there is no such source is told when it is opened
+    if not on_spark and kind not in (None, *KINDS):  # that there is no such source is told when it is opened
         return
     ours = options_of("table" if declared.is_static else "stream", "files")
     shared = [*ours, *_of(OF_FORMATS, kind), *(PACE if kind in (None, *FILES) else ())]

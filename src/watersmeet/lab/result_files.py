@@ -9,7 +9,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
 
 from watersmeet.errors import DataError, SetupError
-from watersmeet.io.formats import SUFFIXES
+from watersmeet.io.path_formats import SUFFIXES
 
 
 def read_rows(path: Path) -> pa.Table:

@@ -91,17 +91,21 @@ class WatchedFiles(Protocol):
     def stream(self) -> str:
         """Of which it is the source."""
 
-    def file_of(self, split: Split) -> list[Any]:
-        """The file that a split is, as it looked when it was found, as JSON."""
+    def newest_files(self, after: Offsets, most_files: int) -> Offsets:
+        """As `newest`, so many files behind `after` at most."""
 
-    def remember(self, files: Sequence[list[Any]]) -> None:
-        """Files that were read in lives before."""
+    def remember(self, files: Sequence[list[Any]], upto: Offsets) -> None:
+        """The last files that were read in lives before, up to these offsets, as they were noted."""
 
-    def noted(self, files: Sequence[list[Any]]) -> list[list[Any]]:
-        """The same as they looked last, so that no later life tells again what was told."""
+    def noted(self, upto: Offsets) -> list[Any]:
+        """What a later life must know of the files that were read up to these offsets, as JSON, in the order in which
+        they were read. May be called while another thread reads."""
 
     def changed_files(self) -> list[Changed]:
         """Files that were read and have changed, as far as it was noticed since it was asked last."""
+
+    def gone(self) -> str | None:
+        """Where the files lay, if that was there and is not any more."""
 
 
 class PartitionedSource(ABC):

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError
-from watersmeet.io.connectors.changed_files import MOST_NOTED, tell_of
+from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.io.connectors.changed_files import tell_of
 from watersmeet.io.connectors.contract import (
     Offsets,
     PartitionedSource,
@@ -28,6 +28,7 @@ from watersmeet.io.connectors.contract import (
     all_bad,
 )
 from watersmeet.io.connectors.identity import check_identity
+from watersmeet.io.too_many_files import is_out_of_files, tried_again
 
 
 class _Cursor:
@@ -95,7 +96,7 @@ class OffsetReader(Reader):
     def __init__(self, source: PartitionedSource) -> None:
         self._source = source
         self._watched = source.watched()
-        self._files: list[list[Any]] = []  # the last ones that were read, if it is a source of files
+        self._is_gone = False
         self._offsets: dict[str, Any] | None = None  # how far partitions were read, but for the split in hand
         self._splits: deque[Split] = deque()
         self._waiting: Counter[str] = Counter()  # how many of them there are of each partition
@@ -129,16 +130,33 @@ class OffsetReader(Reader):
             if cursor is None:
                 return None
             start = cursor.row
-            batch = cursor.take(most_rows)
-            if batch is None:
-                self._done(cursor)
-                continue
-            split = cursor.split
+            batch = tried_again(lambda: self._taken(most_rows))
+            cursor, split = self._in_hand, cursor.split
             where = [split.partition, split.after, split.upto, start, cursor.row, cursor.is_at_end]
             if cursor.is_at_end:
                 self._done(cursor)
             self._give(where)
-            return replace(batch, range=where, partition=split.partition, waiting=self._unread_partitions())
+            if batch is not None:
+                return replace(batch, range=where, partition=split.partition, waiting=self._unread_partitions())
+
+    @property
+    def _in_hand(self) -> _Cursor:
+        assert self._cursor is not None
+        return self._cursor
+
+    def _taken(self, most_rows: int) -> SourceBatch | None:
+        cursor = self._in_hand
+        try:
+            return cursor.take(most_rows)
+        except Exception as error:
+            if is_out_of_files(error):  # it is read from there once more
+                self._cursor = self._cursor_at(cursor.split, cursor.row)
+            raise
+
+    def _cursor_at(self, split: Split, row: int = 0) -> _Cursor:
+        cursor = _Cursor(self._source, split)
+        cursor.skip_to(row)
+        return cursor
 
     def _unread_partitions(self) -> tuple[str, ...]:
         """The partitions that have rows which are not read yet: time waits for the first of each."""
@@ -149,17 +167,17 @@ class OffsetReader(Reader):
             several = len(newest) > 1
             self._unread = {one.partition for one in self._source.splits(self._offsets, newest)} if several else set()
         self._unread -= set(self._read_of)
-        return tuple(sorted({*partitions, *self._unread}))
+        return tuple(sorted({*partitions, *self._unread} - {""}))  # one without a name has no time of its own
 
     def again(self, range: Range) -> SourceBatch:
         """With the records that could not be read."""
-        partition, after, upto, start, end, is_last = range
+        partition, after, upto, start, end, is_last = _as_noted(range, 6)
         self.first_position()
         split = Split(partition, after, upto)
         cursor = self._cursor
         if cursor is None or cursor.split != split or cursor.row > start:
             self._close_cursor()
-            cursor = self._cursor = _Cursor(self._source, split)
+            cursor = self._cursor = self._cursor_at(split)
         cursor.skip_to(start)
         batches: list[SourceBatch] = []
         while cursor.row < end or not batches:
@@ -184,13 +202,11 @@ class OffsetReader(Reader):
         for partition, after, upto, _, end, is_last in passed:
             if is_last:
                 offsets[partition], inside = upto, None
-                self._files += [] if self._watched is None else [self._watched.file_of(Split(partition, after, upto))]
             else:
                 inside = [partition, after, upto, end]
-        self._position = {"offsets": offsets, "inside": inside}
-        if self._watched is not None:
-            self._files = self._watched.noted(self._files[-MOST_NOTED:])
-            self._position["files"] = self._files
+        # What grows at its end is first, so that a checkpoint writes that alone.
+        files = {} if self._watched is None else {"files": self._watched.noted(offsets)}
+        self._position = {**files, "offsets": offsets, "inside": inside}
         return self._position
 
     def _give(self, range: Range) -> None:
@@ -198,20 +214,19 @@ class OffsetReader(Reader):
             self._given.append(range)
 
     def resume(self, position: Position) -> None:
+        _as_noted(position.get("offsets"))
         check_identity(self._source, position.get("of"))
         self._close_cursor()
         self._splits.clear()
         self._waiting.clear()
         self._given.clear()
-        self._position = {name: position[name] for name in ("offsets", "inside")}
+        self._position = {name: position[name] for name in ("files", "offsets", "inside") if name in position}
         self._offsets = dict(position["offsets"])
-        self._files = list(position.get("files", []))
         if self._watched is not None:
-            self._watched.remember(self._files)
+            self._watched.remember(position.get("files", []), self._offsets)
         if position["inside"] is not None:
             partition, after, upto, row = position["inside"]
-            self._cursor = _Cursor(self._source, Split(partition, after, upto))
-            self._cursor.skip_to(row)
+            self._cursor = self._cursor_at(Split(partition, after, upto), row)
 
     def close(self) -> None:
         self._close_cursor()
@@ -223,7 +238,7 @@ class OffsetReader(Reader):
             self._add(self._splits_in_step(self._order, most_rows))
         elif not self._splits:
             newest: Offsets = self._source.newest(self._offsets, most_rows)
-            self._tell_of_changed()
+            self._tell_of_files()
             self._add(self._source.splits(self._offsets, newest))
             if not self._splits:
                 self._offsets = dict(newest)  # nothing lies between, or partitions that are empty yet
@@ -231,14 +246,22 @@ class OffsetReader(Reader):
             return None
         split = self._splits.popleft()
         self._waiting[split.partition] -= 1
-        self._cursor = _Cursor(self._source, split)
-        self._read_of.add(self._cursor.split.partition)
+        self._cursor = tried_again(lambda: self._cursor_at(split))
+        self._read_of.add(split.partition)
         return self._cursor
 
-    def _tell_of_changed(self) -> None:
-        if self._watched is not None and (changed := self._watched.changed_files()):
+    def _tell_of_files(self) -> None:
+        """Who appends to a file that was read should hear that nobody reads on. A folder that was there and is not
+        holds no new files, for a reason that somebody should know."""
+        if self._watched is None:
+            return
+        if changed := self._watched.changed_files():
             self.changed_files += len(changed)
             tell_of(self._watched.stream, changed, self.tell)
+        gone, stream = self._watched.gone(), self._watched.stream
+        if gone is not None and not self._is_gone:
+            self.tell(SourceGoneWarning(f"{gone}, which stream {stream!r} is read from, is gone; the run waits for it"))
+        self._is_gone = gone is not None
 
     def _add(self, splits: Sequence[Split]) -> None:
         self._splits += splits
@@ -271,6 +294,16 @@ class OffsetReader(Reader):
         if self._cursor is not None:
             self._cursor.close()
         self._cursor = None
+
+
+def _as_noted(found: Any, many: int | None = None) -> Any:
+    """A range or offsets that were noted, of so many values."""
+    if found is None or (many is not None and len(found) != many):
+        raise SourceError(
+            "how far a stream was read was noted by another version of watersmeet",
+            hint="go on with that version, or start anew with another checkpoint",
+        )
+    return found
 
 
 def reader_of_partitions(partitioned: PartitionedSource, *, in_step: bool = False) -> Reader:

@@ -14,9 +14,9 @@ from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.conform import enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBatch, all_bad
-from watersmeet.io.connectors.folder_reader import FolderReader
 from watersmeet.io.connectors.history import HistoryThenLive
-from watersmeet.io.connectors.offset_reader import reader_of_partitions
+from watersmeet.io.connectors.local_files import LocalFiles
+from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
 from watersmeet.io.connectors.pace import Pace
 from watersmeet.io.connectors.wrapped_reader import WrappedReader
 from watersmeet.io.files import FileSource
@@ -126,7 +126,7 @@ def kind_of(reader: Reader) -> str | None:
     """The kind of what a reader reads, in words: places in one are none in another. None if it does not say."""
     if isinstance(reader, EnteringReader):
         return reader.kind
-    kinds = {FolderReader: "files of a path", TableReader: "rows at hand"}
+    kinds = {OffsetReader: "files of a path", TableReader: "rows at hand"}
     return next((words for kind, words in kinds.items() if isinstance(reader, kind)), None)
 
 
@@ -135,7 +135,7 @@ def reader_of(stream: Stream) -> Reader:
     if isinstance(source, ConnectedSource):
         return _connected(source, stream)
     if isinstance(source, FileSource):
-        return FolderReader(source.tolerant(stream), source.where)
+        return OffsetReader(LocalFiles(source.name, source.where, source.format.kind, source.tolerant(stream)))
     if isinstance(source, TableSource):
         return TableReader(source, stream)
     if source is None:

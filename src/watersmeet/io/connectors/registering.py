@@ -6,11 +6,11 @@ from watersmeet.errors import OptionError
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.contract import Connector, NumberedSink, Options, PartitionedSource
 from watersmeet.io.connectors.guarded import check_derived
-from watersmeet.io.formats import ALIASES, SUFFIXES
+from watersmeet.io.path_formats import ALIASES, KINDS
 from watersmeet.io.providers import is_provided
 
 _BASES = {"source": PartitionedSource, "sink": NumberedSink}
-_TAKEN = frozenset({*SUFFIXES.values(), *ALIASES, "console", "orc", "text", "rate", "socket", "noop", "memory"})
+_TAKEN = frozenset({*KINDS, *ALIASES, "console", "orc", "text", "rate", "socket", "noop", "memory"})
 
 
 def register_connector(connector: Connector) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.filesystems import is_in_store
+from watersmeet.io.path_formats import ALIASES, KINDS
 from watersmeet.model.names import nearest
 
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
@@ -27,7 +28,7 @@ OURS: Mapping[str, str] = {
 }
 # A package that is installed brings connectors under this group of entry points, each by its name.
 GROUP = "watersmeet.connectors"
-_FORMATS = ("parquet", "csv", "tsv", "json", "jsonl", "ndjson")
+_FORMATS = (*KINDS, *ALIASES)
 _registered: dict[str, Connector] = {}
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
 

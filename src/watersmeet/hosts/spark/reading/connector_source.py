@@ -105,7 +105,7 @@ class ConnectorReader(StreamReader):
         place = {"after": start["upto"], "upto": to_text(upto)} | {
             name: start[name] for name in ("of",) if name in start
         }
-        place |= self._files_noted(start, after, upto)
+        place |= self._files_noted(upto)
         moved = place["after"] != place["upto"] or CHANGED in place
         if moved and most is not None:
             place["waiting"] = json.dumps(self._waiting(upto))
@@ -114,21 +114,17 @@ class ConnectorReader(StreamReader):
 
     def _remember_files(self, start: Offset) -> None:
         if not self.remembers and (files := self.lanes.watched()) is not None:
-            files.remember(json.loads(start.get("files", "[]")))
+            files.remember(json.loads(start.get("files", "[]")), json.loads(start["upto"]))
         self.remembers = True
 
-    def _files_noted(self, start: Offset, after: Offsets, upto: Offsets) -> Offset:
+    def _files_noted(self, upto: Offsets) -> Offset:
         """The last files that were read, of a source of files; and those that have changed since."""
-        from watersmeet.io.connectors.changed_files import MOST_NOTED
-
         files = self.lanes.watched()
         if files is None:
             return {}
         changed = files.changed_files()
-        read = json.loads(start.get("files", "[]"))
-        read += [files.file_of(split) for split in self.lanes.splits(after, upto)] if after != upto else []
         told = {CHANGED: changed_told(self.source, changed)} if changed else {}
-        return {"files": json.dumps(files.noted(read[-MOST_NOTED:])), **told}
+        return {"files": json.dumps(files.noted(upto)), **told}
 
     def _waiting(self, upto: Offsets) -> list[str]:
         """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a

@@ -16,8 +16,8 @@ from watersmeet.hosts.spark.reading.event_times import files_frame, timed_frame,
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema
 from watersmeet.io.conform import check_columns, conform
-from watersmeet.io.files import named_kind, open_files, untold_types
-from watersmeet.io.formats import ALIASES
+from watersmeet.io.files import open_files, untold_types
+from watersmeet.io.path_formats import ALIASES, is_hidden, named_kind
 from watersmeet.io.sources import source_of
 from watersmeet.model.names import column_named
 from watersmeet.model.time_reading import TimeReading
@@ -130,15 +130,15 @@ def _kind(path: str) -> str:
     neither tells, it is Parquet, as a folder of folders mostly is."""
     folder = Path(path).expanduser()
     if folder.is_dir():
-        names = [one for one in folder.iterdir() if not one.name.startswith((".", "_"))]
-        kinds = sorted({kind for one in names if one.is_file() and (kind := named_kind(one)) is not None})
+        names = [one for one in folder.iterdir() if not is_hidden(one.name)]
+        kinds = sorted({kind for one in names if one.is_file() and (kind := named_kind(one.name)) is not None})
         if len(kinds) > 1:
             raise SourceError(
                 f"{path} holds files of several formats: {', '.join(kinds)}", hint="give the files of one: folder/*.csv"
             )
         if kinds:
             return kinds[0]
-    return named_kind(Path(path)) or "parquet"
+    return named_kind(path) or "parquet"
 
 
 def _csv(reader: DataFrameReader, path: str) -> DataFrame:

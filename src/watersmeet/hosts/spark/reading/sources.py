@@ -35,7 +35,8 @@ from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.files import subfolder_hint
-from watersmeet.io.formats import ALIASES, SUFFIXES, format_named, null_values
+from watersmeet.io.formats import format_named, null_values
+from watersmeet.io.path_formats import ALIASES, SUFFIXES
 from watersmeet.io.providers import is_provided
 from watersmeet.io.source_options import OF_FORMATS, SPARK, TO_SPARK
 from watersmeet.model.arriving import named_time

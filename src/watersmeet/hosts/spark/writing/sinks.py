@@ -33,8 +33,8 @@ from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.connectors.replaced import appending
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.formats import ALIASES, SUFFIXES
 from watersmeet.io.partitioned import is_partitioned, partition_columns
+from watersmeet.io.path_formats import ALIASES, SUFFIXES
 from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
 from watersmeet.io.writers import WRITERS

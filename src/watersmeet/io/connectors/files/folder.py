@@ -6,27 +6,15 @@ import glob
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow.fs as pa_fs
 
 from watersmeet.errors import OptionError, WatersmeetError
+from watersmeet.io.connectors.folder_source import Found
 from watersmeet.io.connectors.lake_options import full_path, in_a_sentence, needed
-from watersmeet.io.files import is_data_name, named_kind
 from watersmeet.io.filesystems import StoreFile, address_of, fs_options, is_in_store, located
-from watersmeet.io.formats import ALIASES
-from watersmeet.io.formats import SUFFIXES as READ_SUFFIXES
-
-KINDS = ("parquet", "csv", "json")
-
-
-class Found(NamedTuple):
-    """A file as a listing shows it; earlier ones are less."""
-
-    changed_us: int
-    path: str
-    size: int
+from watersmeet.io.path_formats import ALIASES, KINDS, is_data_name, named_kind, written_kind
 
 
 class Folder:
@@ -103,11 +91,10 @@ def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -
     said = options.get("format") or options.get(word, "")
     said = "" if said.lower() == "files" else said.lower()
     if not said:
-        path = options["path"].lower()
-        said = next((kind for suffix, kind in READ_SUFFIXES.items() if path.endswith(suffix)), "")
+        said = written_kind(options["path"]) or ""
     if not said and word == "source":
         first = min(folder.listed(None), default=None)
-        said = "" if first is None else named_kind(StoreFile(first.path)) or ""
+        said = "" if first is None else named_kind(first.path) or ""
     if ALIASES.get(said, said) not in KINDS:
         what = f"has format = {said!r}" if said else "does not say its format"
         raise OptionError(f"{owner!r} {what}", hint="format may be 'parquet', 'csv' or 'json'", option="format")
@@ -115,7 +102,7 @@ def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -
 
 
 def _found(info: pa_fs.FileInfo) -> Found:
-    return Found((info.mtime_ns or 0) // 1000, info.path, int(info.size or 0))
+    return Found(info.mtime_ns or 0, info.path, int(info.size or 0))
 
 
 def _regex(pattern: str) -> re.Pattern[str]:

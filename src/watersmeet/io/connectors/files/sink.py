@@ -25,8 +25,8 @@ from watersmeet.io.connectors.files.claimed import StoreClaim
 from watersmeet.io.connectors.files.folder import Folder, kind_of, put
 from watersmeet.io.connectors.folder_sink import NAME, damaged, write_draft
 from watersmeet.io.connectors.lake_options import interval_s, one_of
-from watersmeet.io.formats import ALIASES
 from watersmeet.io.partitioned import parted, partition_columns
+from watersmeet.io.path_formats import ALIASES
 from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
 
 GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
