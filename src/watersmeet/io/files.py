@@ -17,7 +17,7 @@ from watersmeet.io.broken_text import check_names
 from watersmeet.io.conform import check_columns, conform, plain_schema
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.filesystems import AnyFile
-from watersmeet.io.formats import Format, format_named
+from watersmeet.io.formats import Csv, Format, format_named
 from watersmeet.io.path_formats import ALIASES, data_kind, is_data_name, is_hidden, named_kind
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
 from watersmeet.io.tolerant_text import TolerantText
@@ -100,6 +100,14 @@ class FileSource:
         # One at least, as rows without any cannot be counted.
         wanted = frozenset(columns) & frozenset(self.schema.names)
         return replace(self, columns=wanted or frozenset(self.schema.names[:1]))
+
+    def narrowed(self, columns: Collection[str]) -> FileSource:
+        """The same files, of which only these columns need be there. Without a header, columns are known by their
+        position, so that all of them are named."""
+        by_position = isinstance(self.format, Csv) and not self.format.header
+        if by_position or self.stream is not None or set(self.schema.names) <= set(columns):
+            return self
+        return replace(self, schema=pa.schema([one for one in self.schema if one.name in columns]))
 
     def taken(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are read, of all that there are."""
@@ -224,7 +232,7 @@ def open_files(
             name, (), format_named(asked, options), declared, f"no file of {path} yet", True, 0, rounding=rounding,
             where=path,
         )  # fmt: skip
-        return none_yet if reading is None else _with_times(none_yet, reading)
+        return none_yet if reading is None else with_event_times(none_yet, reading)
     paths = find_files(path, asked)
     format_ = format_named(kind or _kind_of(paths[0], path), options)
     tolerates = options.get("on_bad", "error").lower() != "error" and not format_.has_footer
@@ -236,8 +244,8 @@ def open_files(
         name, tuple(paths), format_, schema, description, declared is not None, rounding=rounding, where=path
     )
     if tolerates:  # the first lines may be bad ones, so that nothing can be told from them
-        return source if reading is None else _with_times(source, reading, look=False)
-    return _looked_over(source if reading is None else _with_times(source, reading))
+        return source if reading is None else with_event_times(source, reading, look=False)
+    return _looked_over(source if reading is None else with_event_times(source, reading))
 
 
 def undeclared(name: str) -> OptionError:
@@ -248,7 +256,7 @@ def undeclared(name: str) -> OptionError:
     )
 
 
-def _with_times(source: FileSource, reading: TimeReading, *, look: bool = True) -> FileSource:
+def with_event_times(source: FileSource, reading: TimeReading, *, look: bool = True) -> FileSource:
     """The same files whose event times are to be read so; looks at the first of them."""
     # Of declared columns what the files hold decides, file by file; a zone alone is for text files.
     unlooked = not source.format.has_footer or (source.declared and reading.says_how)

@@ -162,6 +162,10 @@ class PartitionedSource(ABC):
         """Its files, where somebody may write them anew after they were read."""
         return None
 
+    def only(self, columns: Sequence[str]) -> PartitionedSource:
+        """The same rows with these of its columns at least, where it takes less to leave others out."""
+        return self
+
     def note(self, offsets: Offsets) -> None:
         """All up to these was answered: to be noted at the other end, as a consumer group does, for others to see.
         Nothing goes by it here, and what goes wrong with it is no failure. A reader of its own sees to it by itself."""

@@ -9,7 +9,7 @@ good. A file counts once it has its name, so whoever writes it does so under a h
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from watersmeet.io.connectors.changed_files import Changed
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, Split
 
 BYTES_OF_A_ROW = 32  # about: only files that are opened tell how many rows they have
+STEP = 1_000  # files at most that are taken at once, however small they are
 FEW = 1_000  # files that are listed as often as somebody asks
 SHARE = 10  # of more, they are listed again after so many times as long as the last listing took
 
@@ -71,6 +72,13 @@ class Life:
     is_listed: bool = False
     ask_at_s: float = 0.0
     changed: list[Changed] = field(default_factory=list)
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Files that were read."""
+        for path in paths:
+            del self.known[path]
+        kept = [one for one in self.log if one.path not in paths]
+        self.before, self.log = self.before + len(self.log) - len(kept), kept
 
     def has(self, place: int, mark: Mark) -> bool:
         """Whether a mark stands behind so many files of the log."""
@@ -176,12 +184,11 @@ class FolderSource(PartitionedSource):
         many, found = self._listed()
         now_s = monotonic()
         life.ask_at_s = now_s + SHARE * (now_s - began_s) if many > FEW else 0.0
-        if not life.is_listed:
-            life.is_listed = True
+        if not life.is_listed and mark.many:
             self._know_what_is_behind(mark, found)
-        new = sorted(one for one in found if self._is_new(one, mark))
-        life.known.update((one.path, one.changed_ns) for one in found)
-        life.log += new
+        life.is_listed = True
+        life.log += sorted(one for one in found if one.path not in life.known or self._is_written_anew(one, mark))
+        life.known |= {one.path: one.changed_ns for one in found}
 
     def _know_what_is_behind(self, mark: Mark, found: Sequence[Found]) -> None:
         """The first listing of a life that was not told of all that was read: what is older than a mark was."""
@@ -194,12 +201,11 @@ class FolderSource(PartitionedSource):
             )
         self._life.known = behind | self._life.known
 
-    def _is_new(self, one: Found, mark: Mark) -> bool:
-        """Whether nobody knows it. An object that was written anew and is newer than all that was read looks like any
-        new one."""
-        before_ns = self._life.known.get(one.path)
-        if before_ns is None or before_ns == one.changed_ns:
-            return before_ns is None
+    def _is_written_anew(self, one: Found, mark: Mark) -> bool:
+        """Whether a file that is known is read again: an object that is newer than all that was read looks like any new
+        one."""
+        if self._life.known[one.path] == one.changed_ns:
+            return False
         is_newer = one[:2] > mark.last
         self._life.changed.append(Changed(self._shown(one.path), "was written anew", is_newer))
         return is_newer
@@ -251,8 +257,8 @@ def file_of(split: Split) -> Found:
 
 def _some(files: Sequence[Found], place: int, most_rows: int) -> int:
     """Behind which file of those from a place on there are about so many rows, one file at least."""
-    rows = 0
-    while place < len(files) and rows < most_rows:
+    rows, stop = 0, min(len(files), place + STEP)
+    while place < stop and rows < most_rows:
         rows += 1 + files[place].size // BYTES_OF_A_ROW
         place += 1
     return place

@@ -131,6 +131,11 @@ class GuardedSource(PartitionedSource):
     def watched(self) -> WatchedFiles | None:
         return self.inner.watched()
 
+    def only(self, columns: Sequence[str]) -> GuardedSource:
+        with self.called("only()"):
+            inner = self.inner.only(columns)
+        return self if inner is self.inner else GuardedSource(self.connector, inner, self._secrets)
+
     def reader(self) -> Reader | None:
         with self.called("reader()"):
             own = self.inner.reader()

@@ -28,11 +28,14 @@ WATCH_S = 1.0
 class LocalFiles(FolderSource):
     """All names that were read are noted with the offsets."""
 
-    def __init__(self, name: str, where: str, kind: str | None, files: FileSource | None) -> None:
+    def __init__(
+        self, name: str, where: str, kind: str | None, files: FileSource | None, *, forgets_gone: bool = False
+    ) -> None:
         """kind: the format by which files are named; None if all are data. files: how they are read; None where nobody
-        reads them."""
+        reads them. forgets_gone: so that what is noted grows with the folder, not with all that ever was in it; a name
+        that comes again is new then."""
         super().__init__(name)
-        self.place, self._kind, self._files = where, kind, files
+        self.place, self._kind, self._files, self._forgets_gone = where, kind, files, forgets_gone
         self._folder = LocalFolder(where, kind)
         self._watch_at_s = 0.0
         self._compares_all = False  # what was read in lives before
@@ -59,6 +62,8 @@ class LocalFiles(FolderSource):
 
     def _listed(self) -> tuple[int, list[Found]]:
         names, found = self._folder.listed(self._life.known.__contains__)
+        if self._forgets_gone and (gone := self._life.known.keys() - set(names)):
+            self._life.forget(gone)
         return len(names), found
 
     def _all_listed(self) -> list[Found]:
@@ -66,6 +71,10 @@ class LocalFiles(FolderSource):
 
     def _shown(self, path: str) -> str:
         return str(self._folder.file(path))
+
+    def only(self, columns: Sequence[str]) -> LocalFiles:
+        files = self.files.narrowed(columns)
+        return self if files is self.files else LocalFiles(self._name, self.place, self._kind, files)
 
     def remember(self, files: Sequence[list[Any]], upto: Offsets) -> None:
         super().remember(files, upto)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic, time_ns
 
@@ -75,9 +74,11 @@ class LocalFolder:
     def _found(self, names: Iterable[str]) -> Iterator[Found]:
         within = f"{self._target}/" if self._target.is_dir() else ""
         for name in names:
-            with suppress(FileNotFoundError):  # it was renamed or removed since
+            try:
                 status = os.stat(within + name)
-                yield Found(status.st_mtime_ns, name, status.st_size)
+            except FileNotFoundError:  # it was renamed or removed since
+                continue
+            yield Found(status.st_mtime_ns, name, status.st_size)
 
     def _changed(self) -> int | None:
         """When names came into the folder or left it; None if that was just now, so that more may come unseen."""
