@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import Figure, alternate, checksum, figure, report, seconds
 from watersmeet.hosts.local.durable.jobs import LastingJobs
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
@@ -64,7 +64,7 @@ def script(folder: Path, streams: str, query: str, out: Path) -> str:
 
 def without(text: str) -> None:
     (job,) = read_script(text)
-    run_job(job, LocalRun(job.plan), Interrupts(lambda _: None))
+    run_job(job, PulledExecution(job.plan), Interrupts(lambda _: None))
 
 
 def with_checkpoint(text: str, checkpoint: Path) -> None:

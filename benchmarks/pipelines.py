@@ -20,7 +20,7 @@ import pyarrow as pa
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
 from watersmeet.hosts.local.execution import BATCH_ROWS
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.papers.h04.throughput import FAST
 from watersmeet.lab.papers.h04.workload import QUERIES, WORKLOAD, shop
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
@@ -56,7 +56,7 @@ class Case:
 
     def run(self, pipeline: str) -> tuple[float, int, int]:
         """Seconds of processor time, the most rows held, and rows read."""
-        run = LocalRun(self.session.sql(self.asked(pipeline)).plan, batch_rows=self.batch_rows)
+        run = PulledExecution(self.session.sql(self.asked(pipeline)).plan, batch_rows=self.batch_rows)
         held, started = 0, thread_time()
         for _ in run.batches():
             held = max(held, run.metrics.window_rows)

@@ -78,7 +78,7 @@ class Line:
 class Pushes(threading.Thread):
     """Sends the rows of the pushed streams when they are due."""
 
-    def __init__(self, run: wm.DurableRun, rate: int, stop: threading.Event) -> None:
+    def __init__(self, run: wm.Run, rate: int, stop: threading.Event) -> None:
         super().__init__(name="sends", daemon=True)
         self.run_, self.rate, self.stop = run, rate, stop
         self.sent = dict.fromkeys("ab", 0)
@@ -280,7 +280,7 @@ def warm_up() -> None:
         session.sql(query).to_arrow()
 
 
-def check(join: wm.DurableRun, groups: wm.DurableRun, pushes: Pushes) -> None:
+def check(join: wm.Run, groups: wm.Run, pushes: Pushes) -> None:
     for run in (join, groups):
         if not run.is_open:
             run.wait()

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from watersmeet.archive.complete import complete
     from watersmeet.checking import Report, check
     from watersmeet.hosts.local.async_run import AsyncRun
-    from watersmeet.hosts.local.durable.durable_run import DurableRun
-    from watersmeet.hosts.local.pushed_run import Run
+    from watersmeet.hosts.local.run import Run
     from watersmeet.hosts.spark.reading.file_stream import ParquetStream
     from watersmeet.io.connectors.registering import register_connector
     from watersmeet.model.stream_values import EventTime, Hints, RowPolicy
@@ -68,7 +67,6 @@ __all__ = [
     "CrossJoinWarning",
     "DamagedCheckpointWarning",
     "DataError",
-    "DurableRun",
     "EmptyTableWarning",
     "EventTime",
     "FloodWarning",
@@ -113,7 +111,6 @@ __all__ = [
 # They bring Arrow and NumPy with them, so they are loaded when first asked for.
 _LOADED_LATER = {
     "AsyncRun": "hosts.local.async_run",
-    "DurableRun": "hosts.local.durable.durable_run",
     "EventTime": "model.stream_values",
     "Hints": "model.stream_values",
     "Outcome": "runtime.outcome",
@@ -121,7 +118,7 @@ _LOADED_LATER = {
     "Query": "session",
     "Report": "checking",
     "RowPolicy": "model.stream_values",
-    "Run": "hosts.local.pushed_run",
+    "Run": "hosts.local.run",
     "Session": "session",
     "check": "checking",
     "complete": "archive.complete",

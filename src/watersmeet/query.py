@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import iscoroutinefunction
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ from watersmeet.plan.user_functions import brought_in
 from watersmeet.runtime.run_settings import (
     Answers,
     Interval,
+    OnAnswer,
+    OnLate,
     RunSettings,
     Sink,
     batch_numbers,
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
     from watersmeet.advise import Advice
     from watersmeet.explain.explaining import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
-    from watersmeet.hosts.local.durable.durable_run import DurableRun
-    from watersmeet.hosts.local.pushed_execution import OnLate
-    from watersmeet.hosts.local.pushed_run import Run
+    from watersmeet.hosts.local.run import Run
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
@@ -59,7 +59,7 @@ class Query:
         """has_values: whether the plan holds values that its text has only places for."""
         self.plan = plan
         self._has_values = has_values
-        self._live: weakref.ref[Run | DurableRun] | None = None
+        self._live: weakref.ref[Run] | None = None
         self.host = host or host_for(None, None)
         self._metrics: Metrics | None = None
 
@@ -272,39 +272,10 @@ class Query:
     def _reads(self) -> list[str]:
         return list(dict.fromkeys(one.name for one in relations_below(self.plan.root)))
 
-    @overload
     def start(
         self,
         *,
-        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
-        on_late: OnLate | None = None,
-        max_waiting: int = 1_000_000,
-        timeout: float | None = 60.0,
-    ) -> Run: ...
-
-    @overload
-    def start(
-        self,
-        *,
-        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
-        on_late: OnLate | None = None,
-        max_waiting: int = 1_000_000,
-        timeout: float | None = 60.0,
-        checkpoint: str | PathLike[str],
-        sink: Sink | None = None,
-        save_every: Interval | None = None,
-        commit_every: Interval | None = None,
-        gather: Interval | None = None,
-        batch_rows: int | None = None,
-        available_now: bool = False,
-        flush: bool = False,
-        skip_batches: Collection[int] | None = None,
-    ) -> DurableRun: ...
-
-    def start(
-        self,
-        *,
-        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
+        on_answer: OnAnswer | None = None,
         on_late: OnLate | None = None,
         max_waiting: int = 1_000_000,
         timeout: float | None = 60.0,
@@ -317,7 +288,7 @@ class Query:
         available_now: bool = False,
         flush: bool = False,
         skip_batches: Collection[int] | None = None,
-    ) -> Run | DurableRun:
+    ) -> Run:
         """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
 
         Its streams are declared without data: `session.stream("b", schema=…, time="ts")`.
@@ -347,40 +318,23 @@ class Query:
             "batch_rows": batch_rows, "available_now": available_now, "flush": flush, "skip_batches": skip_batches,
         }  # fmt: skip
         said = {name: given for name, given in of_lasting.items() if given is not None and given is not False}
-        if checkpoint is not None:
-            answers = Answers(sink_said(said.pop("sink", None)), on_answer, on_late, max_waiting, timeout)
-            return self._lasting(RunSettings.read(checkpoint=checkpoint_place(checkpoint), **said), answers)
-        for name, given in said.items():
-            raise OptionError(
-                f"{name} is for runs that keep their progress, and no checkpoint is said",
-                hint=f"write start(checkpoint='state', {name}={given!r})",
-                option=name,
-            )
-        execution = self.host.execution(self.plan)
-        self._metrics = execution.metrics
-        from watersmeet.hosts.local.pushed_run import Run
-
-        run = Run(
-            execution,
-            on_answer=on_answer,
-            on_late=on_late,
-            max_waiting=max_waiting,
-            timeout=timeout,
-            writes_beside=True,
-        )
-        self._live = weakref.ref(run)
-        return run
-
-    def _lasting(self, settings: RunSettings, answers: Answers) -> DurableRun:
-        run: DurableRun = self.host.lasting(self.plan, settings, answers)
-        self._metrics = run.latest
-        self._live = weakref.ref(run)
+        if checkpoint is None:
+            for name, given in said.items():
+                raise OptionError(
+                    f"{name} is for runs that keep their progress, and no checkpoint is said",
+                    hint=f"write start(checkpoint='state', {name}={given!r})",
+                    option=name,
+                )
+        answers = Answers(sink_said(said.pop("sink", None)), on_answer, on_late, max_waiting, timeout)
+        place = None if checkpoint is None else checkpoint_place(checkpoint)
+        run: Run = self.host.start(self.plan, RunSettings.read(checkpoint=place, **said), answers)
+        self._metrics, self._live = run.driver.execution.metrics, weakref.ref(run)
         return run
 
     def start_async(
         self,
         *,
-        on_answer: Callable[[pa.RecordBatch], Any] | None = None,
+        on_answer: OnAnswer | None = None,
         on_late: OnLate | None = None,
         max_waiting: int = 1_000_000,
         timeout: float | None = 60.0,
@@ -479,8 +433,8 @@ class Query:
         from watersmeet.runtime.metrics import Metrics
 
         run = self._live() if self._live is not None else None
-        if run is not None and run.is_latest_of(self._metrics):
-            return run.metrics()
+        if run is not None and run.driver.execution.metrics is self._metrics:
+            return run.metrics()  # brought up to date
         return (self._metrics or Metrics()).as_dict()
 
 

@@ -46,7 +46,7 @@ def ids(table: pa.Table) -> list[int]:
     return sorted(table["id"].to_pylist())
 
 
-def ran(query: wm.Query, folder: Path) -> wm.DurableRun:
+def ran(query: wm.Query, folder: Path) -> wm.Run:
     """To the end of what is there, into a shelf."""
     sink = {"sink": "shelf", "folder": str(folder / "out")}
     run = query.start(checkpoint=folder / "checkpoint", sink=sink, available_now=True, flush=True)

@@ -216,7 +216,7 @@ def row(number: int, minute: int | None = None) -> list[dict[str, Any]]:
     return [{"id": number, "day": f"d{number % 2}", "ts": at}]
 
 
-def both_live(query: wm.Query, folder: Path, options: dict[str, str]) -> tuple[wm.DurableRun, wm.DurableRun]:
+def both_live(query: wm.Query, folder: Path, options: dict[str, str]) -> tuple[wm.Run, wm.Run]:
     """A run that has written a row, and one of a copy of its checkpoint, with the same next number."""
     old = query.start(checkpoint=folder / "state", sink=options, commit_every="1 ms")
     old.push("s", row(0))
@@ -226,7 +226,7 @@ def both_live(query: wm.Query, folder: Path, options: dict[str, str]) -> tuple[w
     return old, query.start(checkpoint=folder / "copy", sink=options, commit_every="1 ms")
 
 
-def ended(run: wm.DurableRun) -> str:
+def ended(run: wm.Run) -> str:
     with pytest.raises(SinkError) as refused:
         run.wait(30)
     return refused.value.message

@@ -99,7 +99,7 @@ class Stage:
             script += f"CREATE TABLE t (k BIGINT, word TEXT) WITH (path = '{self._table}'{reload});"
         return wm.Session().sql(script + self.kind.sql)
 
-    def start(self, **more: Any) -> wm.DurableRun:
+    def start(self, **more: Any) -> wm.Run:
         sink = {"sink": "parquet", "path": str(self.work / "out"), "mode": "overwrite"} if self.kind.sink else None
         self._query = self._query or self.query()
         return self._query.start(
@@ -111,7 +111,7 @@ class Stage:
             **more,
         )
 
-    def bring(self, run: wm.DurableRun, rows: tuple[tuple[str, tuple[int, ...]], ...], name: str) -> Answer:
+    def bring(self, run: wm.Run, rows: tuple[tuple[str, tuple[int, ...]], ...], name: str) -> Answer:
         """Let rows come, and wait until they are answered."""
         number = -1
         for stream, ids in rows:
@@ -129,8 +129,8 @@ class Stage:
         pq.write_table(pa.Table.from_pylist(at(*ids)), draft)
         draft.rename(folder / f"{name}.parquet")
 
-    def _answered(self, run: wm.DurableRun, number: int) -> Answer:
-        inner = run._run
+    def _answered(self, run: wm.Run, number: int) -> Answer:
+        inner: Any = run.driver.run  # type: ignore[attr-defined]
         there = sum(pq.read_metadata(one).num_rows for one in self.inputs.glob("*/*.parquet"))
         until_s = time.monotonic() + 20
         while inner.is_open and time.monotonic() < until_s:
@@ -154,7 +154,7 @@ class Stage:
             if number + 1 < len(self.kind.lives):
                 run.stop()
             else:
-                inner: Any = run._run
+                inner: Any = run.driver.run  # type: ignore[attr-defined]
                 if self.kind.sink:
                     inner.outputs.flush(inner.progress.number)
                 inner._parts.checkpoint.reached.close()  # in a store it is put only now and then

@@ -138,7 +138,7 @@ def test_a_start_that_fails_does_not_wait_until_answers_are_taken(pushed: tuple[
 
 
 def test_an_older_state_is_refused_if_streams_have_arrived_in_another_way_since(tmp_path: Path) -> None:
-    def start(lateness: str) -> wm.DurableRun:
+    def start(lateness: str) -> wm.Run:
         session = wm.Session()
         session.stream("a", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts", lateness=lateness)
         return session.sql("SELECT id FROM a").start(checkpoint=tmp_path, on_answer=lambda rows: None)
@@ -153,7 +153,7 @@ def test_an_older_state_is_refused_if_streams_have_arrived_in_another_way_since(
 
 
 def test_a_batch_that_was_left_out_stays_so_in_an_older_state(tmp_path: Path) -> None:
-    def start(*skipped: int) -> wm.DurableRun:
+    def start(*skipped: int) -> wm.Run:
         session = wm.Session()
         session.stream("a", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
         query = session.sql("SELECT COUNT(*) AS n FROM a [UNBOUNDED]")

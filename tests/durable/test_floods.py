@@ -192,7 +192,7 @@ def test_a_batch_whose_answers_were_given_is_not_left_out(tmp_path: Path) -> Non
 
 
 def test_a_batch_whose_rows_are_refused_when_they_are_looked_at_may_be_left_out(tmp_path: Path) -> None:
-    def started(*skipped: int) -> wm.DurableRun:
+    def started(*skipped: int) -> wm.Run:
         session = wm.Session()
         session.stream("s", str(tmp_path / "in"), time="ts")
         return session.sql("SELECT k FROM s").start(

@@ -31,7 +31,7 @@ def query_over(folder: Path) -> wm.Query:
     return session.sql("SELECT id FROM a")
 
 
-def ids(run: wm.DurableRun, count: int) -> list[int]:
+def ids(run: wm.Run, count: int) -> list[int]:
     found: list[int] = []
     until = time.monotonic() + 30
     while len(found) < count and time.monotonic() < until:

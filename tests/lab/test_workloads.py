@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.test_cli import call
 from watersmeet.errors import DataError, SetupError, SourceError
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.workloads import WORKLOADS, Workload, cameras, flights, nexmark, packets, pizzas, weather, zipf
 from watersmeet.lab.workloads.flights import have_flights
 from watersmeet.lab.workloads.pizzas import have_pizzas
@@ -279,7 +279,7 @@ def script(columns: str = "") -> str:
 @pytest.mark.parametrize("columns", ["", " (auction BIGINT, price BIGINT, ts TIMESTAMP)"], ids=["inferred", "declared"])
 def test_a_query_reads_a_workload_as_a_source(columns: str) -> None:
     (job,) = read_script(script(columns))
-    rows = sum(batch.num_rows for batch in LocalRun(job.plan).batches())
+    rows = sum(batch.num_rows for batch in PulledExecution(job.plan).batches())
     made = nexmark(rows=20_000)
     opened = dict(zip(numbers(made["auction"], "id").tolist(), numbers(made["auction"], "ts").tolist(), strict=True))
     waits = [
@@ -292,7 +292,7 @@ def test_a_query_reads_a_workload_as_a_source(columns: str) -> None:
 def test_parameters_are_written_as_text() -> None:
     options = "source='lab:zipf', stream='s3', streams='3', skew='0, 1, 2', rows='900', SEED='5', time='ts'"
     (job,) = read_script(f"CREATE STREAM s WITH ({options}); SELECT key FROM s")
-    found = pa.Table.from_batches(LocalRun(job.plan).batches())
+    found = pa.Table.from_batches(PulledExecution(job.plan).batches())
     assert found["key"].to_pylist() == zipf(rows=900, seed=5, streams=3, skew=(0.0, 1.0, 2.0))["s3"]["key"].to_pylist()
 
 

@@ -24,7 +24,7 @@ from tests.nexmark.running import (
 )
 from tests.unit.hand_clock import HandClock
 from tests.unit.test_cli import call
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.runtime.final import final_answer
 from watersmeet.testing import Trial
 
@@ -102,7 +102,7 @@ def test_processing_time_windows_are_those_of_the_recorded_moments(files: Path) 
     session = wm.Session()
     query = session.sql(script_of(ARRIVES))
     wall = HandClock(datetime(2026, 1, 1, 9))
-    run = LocalRun(query.plan, batch_rows=500)
+    run = PulledExecution(query.plan, batch_rows=500)
     run.wall, run.on_step = wall, lambda: wall.move(3)
     found = pa.Table.from_batches(run.batches(), query.schema)
     recorded = session.sql("SELECT * FROM bid").to_arrow()

@@ -12,7 +12,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.spark.reading.generated_files import PIECES, as_files
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.lab.workloads import nexmark
@@ -43,7 +43,7 @@ def test_a_workload_streams_on_spark_as_it_does_in_process(spark: SparkSession) 
     (running,) = SparkRun(spark, SCRIPT, choices).run()
     assert running.tally.batches >= 2
     (job,) = read_script(f"{STREAMS} {QUERY}")
-    expected = pairs(pa.Table.from_batches(LocalRun(job.plan).batches()))
+    expected = pairs(pa.Table.from_batches(PulledExecution(job.plan).batches()))
     assert expected
     assert pairs(pa_parquet.read_table("found")) == expected
     SparkRun(spark, SCRIPT, choices).run()

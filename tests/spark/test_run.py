@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from watersmeet.cli.run_on_spark import run_command
 from watersmeet.cli.voice import speak
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.run import QueryError, SparkRun, checkpoint_folders
 from watersmeet.runtime.run_settings import RunSettings
@@ -82,7 +82,7 @@ def bag(table: pa.Table) -> Counter[tuple[object, ...]]:
 
 def in_process(script: str = SCRIPT) -> Counter[tuple[object, ...]]:
     (job,) = read_script(script)
-    return bag(pa.Table.from_batches(LocalRun(job.plan).batches(), schema=job.plan.schema))
+    return bag(pa.Table.from_batches(PulledExecution(job.plan).batches(), schema=job.plan.schema))
 
 
 def test_a_script_gives_what_it_gives_in_process_and_goes_on(spark: SparkSession, data: Path) -> None:

@@ -20,7 +20,7 @@ from tests.spark.harness import streaming_frame
 from tests.spark.test_run import STREAMS, add, bag, rows_of
 from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
 from watersmeet.errors import OptionError, SetupError
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.spark.progress.listener import listener_of
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.run import SparkRun
@@ -54,7 +54,7 @@ def written() -> Counter[tuple[object, ...]]:
 
 def in_process(text: str) -> Counter[tuple[object, ...]]:
     (job,) = read_script(text)
-    return bag(pa.Table.from_batches(LocalRun(job.plan).batches(), schema=job.plan.output_schema))
+    return bag(pa.Table.from_batches(PulledExecution(job.plan).batches(), schema=job.plan.output_schema))
 
 
 def test_a_run_without_a_checkpoint_gives_the_whole_answer_also_through_two_stages_and_from_text(

@@ -15,7 +15,7 @@ import pytest
 
 import watersmeet as wm
 from tests.unit.hand_clock import HandClock
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.arriving import Arrivals
 from watersmeet.testing import Trial, queries_of
 
@@ -114,7 +114,7 @@ def test_rows_that_wait_for_room_arrive_when_they_are_let_in() -> None:
             until = time.monotonic() + 60
             while len(taken) < 5 and time.monotonic() < until:
                 time.sleep(0.01)
-                run.tick()
+                run.driver.tick()  # type: ignore[attr-defined]
                 taken += run.take().to_pylist()
             thread.join()
         finally:
@@ -164,7 +164,7 @@ def a_table(rows: int) -> pa.Table:
     return pa.table({"bidder": [i % 3 for i in range(rows)], "price": list(range(rows))})
 
 
-def moments_of(run: LocalRun) -> list[datetime]:
+def moments_of(run: PulledExecution) -> list[datetime]:
     return pa.Table.from_batches(run.batches(), schema=run.plan.output_schema)["arrival"].to_pylist()
 
 
@@ -173,13 +173,13 @@ def test_rows_that_are_read_again_have_the_moments_they_had() -> None:
     session.stream("bid", a_table(1000), time="arrival")
     query = session.sql("SELECT arrival, bidder FROM bid")
     wall = HandClock(datetime(2026, 1, 1, 9))
-    run = LocalRun(query.plan, batch_rows=100)
+    run = PulledExecution(query.plan, batch_rows=100)
     run.wall = wall
     run.on_step = lambda: wall.move(1)
     first = moments_of(run)
     assert first == [datetime(2026, 1, 1, 9) + timedelta(seconds=i // 100) for i in range(1000)]
     for batch_rows in (7, 100, 1 << 16):
-        again = LocalRun(query.plan, batch_rows=batch_rows)
+        again = PulledExecution(query.plan, batch_rows=batch_rows)
         assert moments_of(again) == first
     # Another query over the stream has the same moments, so two queries of a script agree.
     counted = session.sql(COUNT).to_arrow()
@@ -211,7 +211,7 @@ def test_inputs_that_flow_have_the_moments_at_which_they_are_taken() -> None:
 
     session = wm.Session()
     session.stream("bid", pa.RecordBatchReader.from_batches(a_table(1).schema, flowing()), time="arrival")
-    run = LocalRun(session.sql("SELECT arrival FROM bid").plan)
+    run = PulledExecution(session.sql("SELECT arrival FROM bid").plan)
     run.wall = wall
     found = moments_of(run)
     assert found == sorted(found)

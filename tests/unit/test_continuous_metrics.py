@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.runners import Source, local_query
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import Lives
@@ -109,7 +109,9 @@ def test_rows_that_wait_and_rows_in_windows_are_told_while_a_query_runs(buckets:
 
 def test_rows_that_wait_in_one_process_are_among_the_rows_kept() -> None:
     (one,) = streams(" a [", lateness="3 seconds")
-    run = LocalRun(local_query("SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k", [one]).plan, batch_rows=5)
+    run = PulledExecution(
+        local_query("SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k", [one]).plan, batch_rows=5
+    )
     seen = []
     run.on_progress = lambda metrics: seen.append(replace(metrics))
     for _ in run.batches():

@@ -148,5 +148,5 @@ def test_answers_are_given_in_the_order_in_which_they_were_found() -> None:
         for number, x in enumerate([1, 2, None, 3, None, None, 4]):
             run.push("a", [{"k": 1, "x": x, "ts": at}])
             if number == 4:
-                assert run.next_batch().to_pylist() == [{"x": 1}]  # type: ignore[union-attr]
+                assert next(iter(run)).to_pylist() == [{"x": 1}]
         assert run.take()["x"].to_pylist() == [2, None, 3, None, None, 4]

@@ -13,7 +13,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import FloodWarning, RunError
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 
 NOON = dt.datetime(2026, 1, 1, 12)
 FAR = dt.datetime(9999, 1, 1)
@@ -58,7 +58,7 @@ def test_blocks_are_the_answer_of_one_piece() -> None:
     assert answer["_ts"].to_pylist() == [NOON + dt.timedelta(seconds=at) for at in range(seconds[-1] + 1)]
 
 
-def test_a_run_in_the_middle_of_a_flood_is_closed_by_another_thread() -> None:
+def test_a_run_in_the_middle_of_a_flood_is_stopped_by_another_thread() -> None:
     run = pushed().sql(EVERY_SECOND).start()
     run.push("s", {"k": [1], "ts": [NOON]})
     failures: list[BaseException] = []
@@ -74,10 +74,10 @@ def test_a_run_in_the_middle_of_a_flood_is_closed_by_another_thread() -> None:
     thread = threading.Thread(target=push, daemon=True)
     thread.start()
     assert run.take(timeout=20).num_rows
-    run.close()
+    run.stop()
     thread.join(20)
     assert not thread.is_alive()
-    assert "the run is closed" in str(failures[0])
+    assert "the run is stopped" in str(failures[0])
 
 
 def test_no_more_answers_of_a_flood_are_made_than_may_wait() -> None:
@@ -118,7 +118,7 @@ def test_on_answer_is_called_in_the_middle_of_a_flood_and_may_end_it() -> None:
     ],
 )
 def test_a_stop_is_heard_in_the_middle_of_a_batch(sql: str, times: list[dt.datetime]) -> None:
-    run = LocalRun(session_of(times).sql(sql).plan)
+    run = PulledExecution(session_of(times).sql(sql).plan)
     threading.Timer(0.5, run.request_stop).start()
     rows = sum(block.num_rows for block in run.batches())
     assert run._stop_by_s < perf_counter() < run._stop_by_s + 20
@@ -154,7 +154,7 @@ def test_rows_in_very_many_windows_come_in_blocks(sql: str, most: int) -> None:
 )
 def test_a_stop_is_heard_before_all_copies_of_the_rows_of_an_instant_are_made(sql: str) -> None:
     times = [NOON] * 5_000 + [NOON + dt.timedelta(seconds=at) for at in range(1, 10)]
-    run = LocalRun(session_of(times).sql(sql).plan)
+    run = PulledExecution(session_of(times).sql(sql).plan)
     threading.Timer(0.5, run.request_stop).start()
     with pytest.warns(FloodWarning, match=r"more answers come of the row of 2026-01-01.* slide of HOP, gives fewer"):
         given = [block.num_rows for block in run.batches()]
@@ -166,7 +166,7 @@ def test_a_join_of_all_with_all_below_a_group_comes_in_parts() -> None:
     session = session_of([NOON + dt.timedelta(microseconds=at) for at in range(3_000)])
     query = session.sql("SELECT COUNT(*) AS n FROM s x [RANGE 1 DAY] CROSS JOIN s y [RANGE 1 DAY]")
     began, most = 0, 0
-    for _ in (run := LocalRun(query.plan)).batches():
+    for _ in (run := PulledExecution(query.plan)).batches():
         combined = run.operator._combined  # type: ignore[attr-defined]
         began, most = combined, max(most, combined - began)
     assert began == 9_000_000

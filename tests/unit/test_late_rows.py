@@ -17,7 +17,7 @@ import pytest
 import watersmeet as wm
 from tests.unit.hand_clock import HandClock
 from tests.unit.test_cli import call
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.runtime.clock import QueryClock
@@ -168,7 +168,7 @@ def test_a_row_of_the_far_future_is_named_as_what_made_others_late() -> None:
 def test_with_max_future_such_a_row_is_kept_and_told_but_makes_no_other_late() -> None:
     clock = HandClock(today=START + timedelta(seconds=10))
     plan = session(0, 3_700, 1, 2, 30, max_future="1 hour").sql(ALL).plan
-    run = LocalRun(plan)
+    run = PulledExecution(plan)
     told: list[Warning] = []
     run.wall, run.tell = clock, told.append
     assert sum(batch.num_rows for batch in run.batches()) == 5

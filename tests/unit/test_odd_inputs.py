@@ -13,7 +13,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.conform import check_columns
 from watersmeet.io.console import ConsoleSink
 from watersmeet.runtime.script import read_script
@@ -23,7 +23,7 @@ AT = "2026-01-01 00:00:0"
 
 def answer(script: str) -> list[dict[str, object]]:
     (job,) = read_script(script)
-    return pa.Table.from_batches(LocalRun(job.plan).batches(), schema=job.plan.output_schema).to_pylist()
+    return pa.Table.from_batches(PulledExecution(job.plan).batches(), schema=job.plan.output_schema).to_pylist()
 
 
 def failure(script: str) -> str:

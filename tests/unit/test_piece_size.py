@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.operators.join.piece_size import AT_FIRST, ROWS_FOR_ONE_KEY
 
 
@@ -22,7 +22,7 @@ def session_of(keys: int, rows: int = 40_000, streams: int = 2) -> wm.Session:
 def pieces(keys: int, window: int, where: str = "s0.k = s1.k") -> list[int | None]:
     """How many rows are read at a time, from the second piece on."""
     sql = f"SELECT s0.k FROM s0 [RANGE {window} US], s1 [RANGE {window} US] WHERE {where} OPTIONS (join = 'own')"
-    run = LocalRun(session_of(keys).sql(sql).plan)
+    run = PulledExecution(session_of(keys).sql(sql).plan)
     seen: list[int | None] = []
     run.on_step = lambda: seen.append(run.operator.read_rows)
     assert run.operator.read_rows in (AT_FIRST, None)

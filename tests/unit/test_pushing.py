@@ -388,16 +388,55 @@ def test_a_push_waits_while_too_many_answers_wait_and_then_says_so() -> None:
     threading.Timer(0.1, run.take).start()
     run.push("a", row(4, 4), timeout=PATIENCE_S)
     assert run.take()["k"].to_pylist() == [4]
-    run.close()
+    run.stop()
 
 
-def test_closing_a_run_wakes_whoever_waits() -> None:
+def test_stopping_a_run_wakes_whoever_waits() -> None:
     run = session().sql("SELECT k FROM a").start(max_waiting=1, timeout=None)
     run.push("a", row(1, 0))
-    threading.Timer(0.05, run.close).start()
-    with pytest.raises(wm.RunError, match="the run is closed"):
+    threading.Timer(0.05, run.stop).start()
+    with pytest.raises(wm.RunError, match="the run is stopped"):
         run.push("a", row(2, 1))
     assert [batch.num_rows for batch in run] == [1]
+
+
+def test_a_run_is_flushed_and_goes_on_and_what_is_not_newer_is_late() -> None:
+    with session().sql(COUNT).start() as run:
+        run.push("a", row(1, 0))
+        assert run.take().num_rows == 0, "another row of that instant may come"
+        run.flush()
+        assert run.take()["n"].to_pylist() == [1, 1]
+        with pytest.warns(wm.LateRowsWarning):
+            run.push("a", [row(2, 0), row(3, 9)])
+        assert run.taken("A") == 3
+        assert run.metrics()["late_rows"] == 1
+    assert run.take()["k"].to_pylist() == [3, 3]
+
+
+def test_whoever_waits_for_the_end_of_a_run_hears_how_it_ended() -> None:
+    run = session().sql("SELECT k FROM a").start()
+    assert not run.wait(0.01)
+    threading.Timer(0.05, run.stop).start()
+    assert run.wait(PATIENCE_S)
+
+    def fail(batch: pa.RecordBatch) -> None:
+        with pytest.raises(wm.RunError, match="would wait for ever"):
+            failed.wait()
+        raise KeyError("told")
+
+    failed = session().sql("SELECT k FROM a").start(on_answer=fail)
+    with pytest.raises(KeyError):
+        failed.push("a", row(1, 0))
+    with pytest.raises(KeyError, match="told"):
+        failed.wait()
+
+
+def test_a_run_without_a_checkpoint_says_what_it_would_take() -> None:
+    with session().sql("SELECT k FROM a").start() as run:
+        for asked in (lambda: run.push_soon("a", row(1, 0)), lambda: run.checkpoint, lambda: run.batches):
+            with pytest.raises(wm.RunError, match="this run keeps nothing") as caught:
+                asked()
+            assert "start(checkpoint='state')" in str(caught.value.hint)
 
 
 def test_iteration_waits_for_answers_and_ends_with_the_run() -> None:
@@ -425,7 +464,7 @@ def test_a_block_that_ends_well_answers_what_waits_and_one_that_fails_does_not()
         run.push("a", row(1, 0))
         raise KeyError
     assert run.take().num_rows == 0
-    with pytest.raises(wm.RunError, match="the run is closed"):
+    with pytest.raises(wm.RunError, match="the run is stopped"):
         run.push("a", row(1, 0))
 
 
@@ -501,7 +540,7 @@ def test_an_error_in_an_async_block_does_not_wait_for_a_push_that_waits() -> Non
                 await asyncio.sleep(0.05)
                 assert not waiting.done()
                 raise KeyError("enough")
-        with pytest.raises(wm.RunError, match="the run is closed"):
+        with pytest.raises(wm.RunError, match="the run is stopped"):
             await waiting
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_S))

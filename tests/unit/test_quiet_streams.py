@@ -17,7 +17,7 @@ import pytest
 import watersmeet as wm
 from tests.runners import bag_of
 from tests.unit.hand_clock import HandClock
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 
 START = datetime(2026, 1, 1)
 PATIENCE_S = 60.0
@@ -77,7 +77,7 @@ def readers() -> Callable[[], list[threading.Thread]]:
 def test_a_join_answers_when_its_last_row_is_in_though_the_other_stream_is_silent() -> None:
     quiet = Gate(rows(0))
     busy = Gate(*(rows(second) for second in range(1, 6)))
-    run = LocalRun(session(a=quiet, b=busy).sql(JOIN).plan)
+    run = PulledExecution(session(a=quiet, b=busy).sql(JOIN).plan)
     run.on_progress = lambda metrics: None  # so that the metrics are those of every step
     batches = run.batches()
     found = 0
@@ -92,7 +92,7 @@ def test_a_join_answers_when_its_last_row_is_in_though_the_other_stream_is_silen
 
 def test_a_stream_that_says_nothing_at_all_is_not_waited_for() -> None:
     quiet, table = Gate(rows()), pa.Table.from_batches([rows(*range(100))])
-    run = LocalRun(session(a=quiet, b=table).sql(JOIN).plan)
+    run = PulledExecution(session(a=quiet, b=table).sql(JOIN).plan)
     read: list[int] = []
     run.on_progress = lambda metrics: read.append(metrics.rows_in)
     ended = threading.Thread(target=lambda: list(run.batches()), daemon=True)
@@ -130,7 +130,7 @@ def test_who_stops_taking_results_stops_the_threads(readers: Callable[[], list[t
 
 def test_a_run_that_waits_can_be_stopped() -> None:
     one, other = Gate(rows(0)), Gate(rows(0))
-    run = LocalRun(session(a=one, b=other).sql(JOIN).plan)
+    run = PulledExecution(session(a=one, b=other).sql(JOIN).plan)
     threading.Timer(0.2, run.request_stop).start()
     assert sum(batch.num_rows for batch in run.batches()) == 1
     for gate in (one, other):
@@ -157,7 +157,7 @@ def test_streams_that_all_have_rows_stay_side_by_side() -> None:
     """One has many times as many rows as the other; neither runs away, so the windows stay small."""
     many = (rows(*(second + part / 100 for part in range(100))) for second in range(300))
     few = (rows(second) for second in range(300))
-    run = LocalRun(session(a=many, b=few).sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").plan)
+    run = PulledExecution(session(a=many, b=few).sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").plan)
     kept: list[int] = []
     run.on_progress = lambda metrics: kept.append(metrics.window_rows)
     found = sum(batch.num_rows for batch in run.batches())
@@ -207,7 +207,7 @@ def seconds_of(batch: pa.RecordBatch) -> list[tuple[str, float, Any]]:
 def test_if_all_streams_are_silent_the_last_windows_come_out() -> None:
     gate = Gate(rows(0, 1))
     made = session(a={"data": gate, "idle": "10 seconds"})
-    run = LocalRun(made.sql("SELECT COUNT(*) AS n FROM a [RANGE 5 SECONDS]").plan)
+    run = PulledExecution(made.sql("SELECT COUNT(*) AS n FROM a [RANGE 5 SECONDS]").plan)
     clock = HandClock(today=START)
     run.wall = clock
     log: list[tuple[str, float, Any]] = []
@@ -226,7 +226,7 @@ def test_a_silent_stream_no_longer_holds_the_others_back_and_what_it_sends_later
     quiet = Gate(rows(0), then=(rows(1), rows(30)))
     busy = Gate(*(rows(second) for second in range(21)), then=(rows(31),))
     made = session(a={"data": quiet, "idle": "10 seconds"}, b=busy)
-    run = LocalRun(made.sql("SELECT k FROM a [NOW] UNION ALL SELECT k FROM b [NOW]").plan)
+    run = PulledExecution(made.sql("SELECT k FROM a [NOW] UNION ALL SELECT k FROM b [NOW]").plan)
     clock = HandClock(today=START)
     told: list[Warning] = []
     run.wall, run.tell = clock, told.append
@@ -254,7 +254,7 @@ def test_rows_that_wait_are_no_silence_however_slowly_results_are_taken() -> Non
     """A table is always ready, so its idle never comes to pass."""
     tables = {name: pa.Table.from_batches([rows(*range(10))]) for name in "ab"}
     made = session(**{name: {"data": table, "idle": "1 second"} for name, table in tables.items()})
-    run = LocalRun(made.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").plan, batch_rows=1)
+    run = PulledExecution(made.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").plan, batch_rows=1)
     clock = HandClock(today=START)
     run.wall = clock
     for _ in run.batches():

@@ -13,7 +13,7 @@ import watersmeet as wm
 from tests.runners import Bag, bag_of
 from tests.unit.shedding_strategies import zipf
 from watersmeet.errors import OptionError
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
@@ -442,4 +442,4 @@ def test_a_run_reads_its_streams_side_by_side_in_small_pieces():
     sql = two_way(30, "memory = '640 rows'")
     for name in "ab":
         catalog.add(Stream(name, random_tables(2)[0].schema, "ts"))
-    assert LocalRun(bind(sql, catalog)).operator.piece_rows == 10
+    assert PulledExecution(bind(sql, catalog)).operator.piece_rows == 10

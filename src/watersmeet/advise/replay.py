@@ -123,7 +123,7 @@ class Replay:
             yield {a: feed.rows[a].slice(start, stop) for a in feed.aliases if stop > start}, told
 
     def _complete_until(self, marks: Sequence[int], reached: Sequence[int]) -> dict[str, int]:
-        """As a run tells its operators (LocalRun): the query's watermark, or more where more is certain."""
+        """As a run tells its operators (PulledExecution): the query's watermark, or more where more is certain."""
         told: dict[str, int] = {}
         for feed, mark, newest in zip(self.feeds, marks, reached, strict=True):
             until = (

@@ -26,7 +26,7 @@ from watersmeet.noticing import phase
 from watersmeet.runtime.interrupt import INTERRUPTED
 
 if TYPE_CHECKING:
-    from watersmeet.hosts.local.run import LocalRun
+    from watersmeet.hosts.local.pulled_execution import PulledExecution
     from watersmeet.runtime.board import Board
     from watersmeet.runtime.interrupt import Interrupts
     from watersmeet.runtime.run_settings import RunSettings
@@ -127,7 +127,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         from watersmeet.cli.view import viewing
         from watersmeet.explain.explaining import explained
         from watersmeet.hosts.local.host import LocalHost
-        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.hosts.local.pulled_execution import PulledExecution
         from watersmeet.hosts.local.side_files import beside_all
         from watersmeet.plan.explaining import Explaining
         from watersmeet.runtime.board import Board
@@ -136,7 +136,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
 
         jobs = read_script(text, explain=True)
         # All are made before the first one runs, so that what is wrong with the last shows at once.
-        runs = [LocalRun(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
+        runs = [PulledExecution(job.plan, batch_rows=batch_rows) if job.told is None else job.told for job in jobs]
     interrupts = Interrupts(voice().tell)
     shown = [] if view is None else [job for job in jobs if job.told is None]
     boards = {job.name: Board(job.plan, adds_up=True) for job in shown}
@@ -210,7 +210,7 @@ def _settings(conf: list[str]) -> dict[str, str]:
     return {name.strip(): value for name, _, value in pairs}
 
 
-def _run_one(job: Job, one: LocalRun, interrupts: Interrupts, final: bool, board: Board | None) -> None:
+def _run_one(job: Job, one: PulledExecution, interrupts: Interrupts, final: bool, board: Board | None) -> None:
 
     from watersmeet.hosts.local.run_job import run_job
     from watersmeet.runtime.progress import describe

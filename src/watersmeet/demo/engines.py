@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.console import Console
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.noticing import phase
 from watersmeet.plan.nodes import Plan
@@ -90,7 +90,7 @@ class InProcess:
 
     def run(self) -> Outcome:
         interrupts = Interrupts(lambda text: print(text, file=sys.stderr))
-        one, peak_rows, peak_bytes = LocalRun(self.job.plan), 0, 0
+        one, peak_rows, peak_bytes = PulledExecution(self.job.plan), 0, 0
         one.tell = lambda warning: None  # the totals tell how many rows were late
         started = time.perf_counter()
         with progress_on(sys.stderr, live=True) as progress:

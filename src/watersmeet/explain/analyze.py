@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 from watersmeet.explain.audit import Audit
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.wording import aligned, short, time_a_second
 from watersmeet.operators.join.window_join import WindowJoin
@@ -52,7 +52,7 @@ def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
     """Run the query until it has read about so many rows."""
     if plan.plain_join is None:
         return _watched(plan, sample_rows)
-    run = LocalRun(plan, batch_rows=_batch_rows(sample_rows))
+    run = PulledExecution(plan, batch_rows=_batch_rows(sample_rows))
     analysis = _timed(run, sample_rows)
     if len(plan.plain_join.join.inputs) < 2:
         return analysis
@@ -96,7 +96,7 @@ def _watched(plan: Plan, sample_rows: int) -> Analysis:
     """Any other query as it is, with the inputs of all the joins inside it measured."""
     physical = plan_query(plan)
     built = build_plan(physical, lambda node: Watching(node.strategy))
-    run = LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built)
+    run = PulledExecution(plan, batch_rows=_batch_rows(sample_rows), built=built)
     most_held = [dict.fromkeys(join.stores, 0) for join in built.joins]
 
     def note_rows_held() -> None:
@@ -129,14 +129,14 @@ def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> t
     joining = WindowJoin(own, plain.columns, keeping=Audit, measured=True)
     # Audit counts what a row finds among those before it, so rows must come in order.
     built = built_join(plain.join, InTimeOrder(joining, [one.alias for one in plain.join.streams]))
-    _timed(LocalRun(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
+    _timed(PulledExecution(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
     audit = joining.keeping
     assert isinstance(audit, Audit)
     assert joining.measures is not None
     return audit, joining.measures.statistics(audit.most_held)
 
 
-def _timed(run: LocalRun, sample_rows: int) -> Analysis:
+def _timed(run: PulledExecution, sample_rows: int) -> Analysis:
 
     def stop_when_enough(metrics: Metrics) -> None:
         if metrics.rows_in >= sample_rows:
@@ -152,7 +152,7 @@ def _timed(run: LocalRun, sample_rows: int) -> Analysis:
     return Analysis(metrics.rows_in, _span_s(run), seconds, metrics.kernel_seconds, metrics.results, recall=recall)
 
 
-def _span_s(run: LocalRun) -> float:
+def _span_s(run: PulledExecution) -> float:
     """As far as all streams have come."""
     # A stream that is ahead has rows whose partners have not been read.
     return max(run.common_event_us - run.first_event_us, 0) / UNITS_US["second"]

@@ -58,12 +58,8 @@ class Host(Protocol):
         """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
         ...
 
-    def execution(self, plan: Plan) -> Any:
-        """What answers a plan whose rows are pushed (hosts/local/pushed_execution)."""
-        ...
-
-    def lasting(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:
-        """A run that goes on from start to start, begun (hosts/local/durable/durable_run)."""
+    def start(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:
+        """What an application pushes rows into (`Run` in hosts/local), begun; with a checkpoint it goes on."""
         ...
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:

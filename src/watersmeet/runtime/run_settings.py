@@ -18,6 +18,7 @@ from watersmeet.model.declaration import as_text
 from watersmeet.model.time import interval_us
 
 Interval = str | timedelta
+MAX_WAITING, TIMEOUT_S = 1_000_000, 60.0
 OnAnswer = Callable[[pa.RecordBatch], Any]
 OnLate = Callable[[str, pa.RecordBatch], Any]
 # A path; the words of CREATE SINK … WITH (…); or what makes a sink of one's own, given the name of the run.
@@ -124,14 +125,14 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Answers:
-    """Where the answers of a run go that keeps its progress: into a sink, by its options or made by whoever asked; else
-    to who is called, or takes them, `max_waiting` rows at most."""
+    """Where the answers of a run go: if it keeps its progress, into a sink, by its options or made by whoever asked;
+    else to who is called, or takes them, `max_waiting` rows at most. Who pushes more waits for `timeout_s`."""
 
-    sink: Mapping[str, str] | Callable[[str], Any] | None
-    on_answer: OnAnswer | None
-    on_late: OnLate | None
-    max_waiting: int
-    timeout_s: float | None
+    sink: Mapping[str, str] | Callable[[str], Any] | None = None
+    on_answer: OnAnswer | None = None
+    on_late: OnLate | None = None
+    max_waiting: int = MAX_WAITING
+    timeout_s: float | None = TIMEOUT_S
 
 
 def checkpoint_place(checkpoint: object) -> Path | str:

@@ -15,14 +15,16 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError
 from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.push_driver import PushDriver
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.hosts.local.pushed_rows import PushedRows
-from watersmeet.hosts.local.pushed_run import Run
+from watersmeet.hosts.local.run import Run
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Relation, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, interval_us
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.runtime.run_settings import Answers
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.testing.difference import difference, rows_told
@@ -81,8 +83,9 @@ class Trial:
             _to_be_pushed(query.plan, tables or {}), wall=self._clock, tell=self.warnings.append
         )
         self._late: dict[str, list[pa.RecordBatch]] = {name: [] for name in execution.streams}
-        self._run = Run(execution, on_late=lambda name, rows: self._late[name].append(rows), watched=False)
-        self._execution = execution
+        answers = Answers(on_late=lambda name, rows: self._late[name].append(rows))
+        self._driver = PushDriver(execution, answers, watched=False)
+        self._run, self._execution = Run(self._driver), execution
 
     # ---- what happens -----------------------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class Trial:
     def wait(self, interval: str | timedelta) -> None:
         """The clock on the wall goes on by so much, and no row comes: streams with `idle` fall silent."""
         self._clock.move(interval_us(interval))
-        self._run.tick()
+        self._driver.tick()
 
     def finish(self) -> None:
         """No row comes any more: everything that waits is answered."""
@@ -173,7 +176,7 @@ class Trial:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._run.close()
+        self._run.stop()
         if error is not None:
             return
         for name in self._execution.streams:

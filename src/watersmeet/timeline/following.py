@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import FOREVER_US, Times, times_of
 from watersmeet.plan.expressions import Column, EventTime
@@ -137,7 +137,7 @@ def _timed(root: Node) -> Node:
 
 
 def _run(plan: Plan) -> tuple[pa.Table, dict[str, Numbers], int]:
-    run = LocalRun(plan)
+    run = PulledExecution(plan)
     late: dict[str, list[Numbers]] = {}
     run.on_late_rows = lambda stream, numbers: late.setdefault(stream, []).append(numbers + 1)
     run.tell = lambda what: None  # the picture shows them

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import format_instant
@@ -128,7 +128,7 @@ def tried(plan: Plan, join: Join, picked: Mapping[str, Picked]) -> Outcome:
     numbered = replace(join, inputs=inputs, kind="inner", where=(), certain=())
     columns = [(alias, Column(alias, NUMBER, pa.int64())) for alias in picked]
     root = Project(numbered, (*columns, ("at", EventTime(pa.timestamp("us")))))
-    run = LocalRun(replace(plan, root=root))
+    run = PulledExecution(replace(plan, root=root))
     late: dict[str, list[npt.NDArray[np.int64]]] = {}
     run.on_late_rows = lambda stream, numbers: late.setdefault(stream, []).append(numbers + 1)
     run.tell = lambda what: None

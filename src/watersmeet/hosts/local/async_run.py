@@ -13,7 +13,10 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.pushed_run import OnAnswer, Run
+from watersmeet.hosts.local.answer_queue import AnswerQueue
+from watersmeet.hosts.local.run import Run
+from watersmeet.operators.answers import as_batch
+from watersmeet.runtime.run_settings import OnAnswer
 
 T = TypeVar("T")
 
@@ -49,7 +52,7 @@ class AsyncRun:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._run = await self._loop.run_in_executor(self._thread, self._start)
-        self._run.on_ready = self._wake
+        self._answers.on_ready = self._wake
         if self._on_answer is not None:
             self._handing_on = self._loop.create_task(self._hand_on(self._on_answer))
         return self
@@ -63,7 +66,7 @@ class AsyncRun:
             if self._handing_on is not None:
                 await self._handed_on(error)
         finally:
-            await self.close()
+            await self.stop()
             self._thread.shutdown(wait=False)
 
     async def _handed_on(self, error: BaseException | None) -> None:
@@ -91,10 +94,10 @@ class AsyncRun:
         """No row will come any more: everything that waits is answered."""
         await self._call(self._running.finish)
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """End the run where it is."""
         # Not in the run's own thread, where a push may be waiting for room.
-        await asyncio.to_thread(self._running.close)
+        await asyncio.to_thread(self._running.stop)
 
     async def take(self) -> pa.Table:
         """The answers that are ready and were not taken yet."""
@@ -124,10 +127,11 @@ class AsyncRun:
         while True:
             self._ready.clear()
             is_open = run.is_open  # asked first: what came before the end is still to be taken
-            batch = run.next_batch(wait=False)
-            if batch is not None:
-                yield batch
+            answer = self._answers.next(wait=False)
+            if answer is not None:
+                yield as_batch(answer)
             elif not is_open:
+                run.driver.raise_failure()
                 return
             else:
                 await self._ready.wait()
@@ -139,7 +143,7 @@ class AsyncRun:
                 if isawaitable(given):
                     await given
         except BaseException as error:
-            await asyncio.to_thread(self._running.fail, error)
+            await asyncio.to_thread(self._running.driver.fail, error)
             raise
 
     @property
@@ -147,6 +151,12 @@ class AsyncRun:
         if self._run is None:
             raise RuntimeError("this run has not begun: write `async with query.start_async() as run:`")
         return self._run
+
+    @property
+    def _answers(self) -> AnswerQueue:
+        answers = self._running.driver.answers
+        assert answers is not None, "it was started without on_answer"
+        return answers
 
     async def _call(self, step: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, step)

@@ -1,8 +1,9 @@
 """A query running in this process: its operators, clocks and static tables, without threads and without waiting.
 
-Whoever feeds it, by reading sources (`run.py`), by pushes (`pushed_run.py`) or from a journal (`durable/`), says what
-comes and how far time is, one call after the other. Each call gives the answers that it made certain, in blocks, as
-they are asked for, some of them without rows: between two of them a feeder may do something else, or stop for good.
+Whoever feeds it, by reading sources (`pulled_execution.py`), by pushes (`push_driver.py`) or from a journal
+(`durable/`), says what comes and how far time is, one call after the other. Each call gives the answers that it made
+certain, in blocks, as they are asked for, some of them without rows: between two of them a feeder may do something
+else, or stop for good.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
-    from watersmeet.hosts.local.durable.durable_run import DurableRun
-    from watersmeet.hosts.local.pushed_execution import PushedExecution
+    from watersmeet.hosts.local.run import Run
     from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
@@ -62,22 +61,24 @@ class LocalHost:
     ) -> Iterator[pa.RecordBatch]:
         # Loaded when a query runs, so that making a session does not wait for Numba.
         with undisturbed():
-            from watersmeet.hosts.local.run import LocalRun
+            from watersmeet.hosts.local.pulled_execution import PulledExecution
 
-        run = LocalRun(plan, batch_rows=batch_rows)
+        run = PulledExecution(plan, batch_rows=batch_rows)
         run.writes_beside = True
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return run.archived_batches()
 
-    def execution(self, plan: Plan) -> PushedExecution:
+    def start(self, plan: Plan, settings: RunSettings, answers: Answers) -> Run:
+        from watersmeet.hosts.local.run import Run
+
+        if settings.checkpoint is not None:
+            from watersmeet.hosts.local.durable.starting import started
+
+            return Run(started(plan, settings, answers))
+        from watersmeet.hosts.local.push_driver import PushDriver
         from watersmeet.hosts.local.pushed_execution import PushedExecution
 
-        return PushedExecution(plan)
-
-    def lasting(self, plan: Plan, settings: RunSettings, answers: Answers) -> DurableRun:
-        from watersmeet.hosts.local.durable.starting import started
-
-        return started(plan, settings, answers)
+        return Run(PushDriver(PushedExecution(plan), answers, writes_beside=True))
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """One after the other, each whole or not at all."""
@@ -87,13 +88,13 @@ class LocalHost:
             return [self._run_job(job, beside) for job in jobs]
 
     def _run_job(self, job: Job, beside: SideSinks) -> Outcome:
-        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.hosts.local.pulled_execution import PulledExecution
         from watersmeet.io.sinks import sink_from_options
         from watersmeet.plan.answer_keys import answer_keys, change_column
         from watersmeet.runtime.outcome import Outcome
         from watersmeet.runtime.script import CONSOLE
 
-        run = LocalRun(job.plan)
+        run = PulledExecution(job.plan)
         run.writes_beside, run.beside = True, beside
         if job.sink == CONSOLE:
             answer = pa.Table.from_batches(run.archived_batches(), schema=job.plan.output_schema)
@@ -111,11 +112,11 @@ class LocalHost:
         return Outcome(job.name, None, run.metrics.as_dict())
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
-        from watersmeet.hosts.local.run import LocalRun
+        from watersmeet.hosts.local.pulled_execution import PulledExecution
         from watersmeet.runtime.final import check_final
 
         check_final(plan)
-        run = LocalRun(plan)
+        run = PulledExecution(plan)
         run.writes_beside = True
         run.metrics = metrics
         answer = pa.Table.from_batches(run.archived_batches(), schema=plan.output_schema)

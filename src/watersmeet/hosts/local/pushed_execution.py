@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -24,11 +24,10 @@ from watersmeet.runtime.late_rows import Tell, warn
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
 from watersmeet.runtime.reloading import Load, loaded
+from watersmeet.runtime.run_settings import OnLate
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
 PUSHED = "pushed rows"
-# Takes the name of a stream and those of its rows that came too late.
-OnLate = Callable[[str, pa.RecordBatch], None]
 
 
 class PushedExecution(Execution):

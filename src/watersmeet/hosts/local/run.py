@@ -1,248 +1,220 @@
-"""The in-process host: reads the inputs side by side in event time and pushes them through the operators."""
+"""What an application holds of a running query: rows are pushed by any thread, answers are taken by any other."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from math import inf
-from queue import SimpleQueue
-from time import perf_counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.archiving import archiving
-from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
-from watersmeet.hosts.local.feeds import Feed, Feeds
-from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
-from watersmeet.hosts.local.side_files import SideFiles, SideSinks
-from watersmeet.io.files import FileSource
-from watersmeet.io.time_ordered import batches_of
-from watersmeet.model.catalog import Statistics, Stream, Table
-from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.answers import as_batch
-from watersmeet.optimizer.choose_join import ends_by_itself
-from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.bad_records import refusal
-from watersmeet.runtime.build import Built, build_query
-from watersmeet.runtime.clock import OnLateRows, StreamClock
-from watersmeet.runtime.final import answer_over_nothing, final_answer
-from watersmeet.runtime.late_rows import Tell, warn
-from watersmeet.runtime.metrics import Metrics
-from watersmeet.runtime.wall_clock import SystemClock, WallClock
-
-LOGGER = logging.getLogger("watersmeet")
-# Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
-REPORT_S = 0.005
-SHOWN_EVERY_S = 1.0  # while nothing comes
-FINISHING_S = 1.0  # that a batch in hand may take when a stop was asked for
+from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.hosts.local.answer_queue import AnswerQueue
+from watersmeet.hosts.local.driver import Driver
+from watersmeet.hosts.local.instants import instant_us
+from watersmeet.operators.answers import as_batch, as_batches
 
 
-class LocalRun:
-    """One execution of a plan over its sources. Results come from `batches`, which may be iterated once.
+class Run:
+    """A query that rows are pushed into. `query.start()` makes one.
 
-    Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
+    Rows are joined in the thread that pushes them, one push at a time, so a push returns when its answers are there.
+    All methods may be called from any thread. Leaving a `with` block finishes the run; leaving it by an error stops
+    it, and nothing more is answered.
+
+    >>> import datetime as dt
+    >>> import watersmeet as wm
+    >>> session = wm.Session()
+    >>> session.stream("orders", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    >>> session.stream("paid", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    >>> query = session.sql("SELECT o.id FROM orders o, paid p WHERE o.id = p.id WINDOW = 1 HOUR")
+    >>> noon = dt.datetime(2026, 1, 1, 12)
+    >>> with query.start() as run:
+    ...     run.push("orders", [{"id": 1, "ts": noon}, {"id": 2, "ts": noon}])
+    ...     run.push("paid", {"id": [2], "ts": [noon + dt.timedelta(minutes=5)]})
+    ...     run.take().to_pylist()
+    [{'id': 2}]
+
+    With a checkpoint the query goes on from life to life of its process: `query.start(checkpoint="dir")`. Streams with
+    files are read by threads of their own; rows of others are pushed, and a push returns when its rows are on the disk.
+    Everything is answered in one thread of the run's. Leaving a `with` block stops the run, with its state saved; the
+    same `start` goes on from there.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     with query.start(checkpoint=state) as run:
+    ...         _ = run.push("orders", [{"id": 1, "ts": noon}, {"id": 2, "ts": noon}])
+    ...     with query.start(checkpoint=state) as run:
+    ...         _ = run.push("paid", {"id": 2, "ts": noon + dt.timedelta(minutes=5)})
+    ...         run.take(timeout=10).to_pylist()
+    [{'id': 2}]
     """
 
-    def __init__(self, plan: Plan, *, batch_rows: int = BATCH_ROWS, built: Built | None = None) -> None:
-        """built: run these operators instead of those the plan asks for."""
-        self.plan = plan
-        self.batch_rows = batch_rows
-        self.on_progress: Callable[[Metrics], None] | None = None
-        self.on_step: Callable[[], None] | None = None
-        self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
-        self.on_late_rows: OnLateRows | None = None
-        self.writes_beside = (
-            False  # whether bad records and late rows go to the sinks that streams name, or are counted
-        )
-        self.beside: SideSinks | None = None  # the sinks for that, if other runs share them
-        self._side: SideFiles | None = None
-        self.tell: Tell = warn
-        self.wall: WallClock = SystemClock()
-        self.metrics = Metrics()
-        self.steps = 0  # how many times rows were read, and how many seconds that took with what it brought about
-        self.busy_s = 0.0
-        self._reported = 0.0
-        self._built = built or build_query(plan, to_the_end=ends_by_itself(plan))
-        self.operator = self._built.operator
-        self.notice: Callable[[str], None] = LOGGER.info
-        # Without streams, so that a stop may be asked for before any is opened.
-        self._feeds = Feeds([], SimpleQueue(), self.wall)
-        self._execution = self._executing({})
-        self._stopping = False
-        self._stop_by_s = inf
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._execution = driver.execution
 
-    def request_stop(self) -> None:
-        """Finish the batch in hand, then end as if the inputs had paused there; one that takes longer is left where it
-        is, between two blocks of its answers. May be called by a signal handler."""
-        self._stopping = True
-        self._stop_by_s = perf_counter() + FINISHING_S
-        self._feeds.wake()
+    # ---- rows and time go in ----------------------------------------------------------------------------------------
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The results as they become certain."""
-        self._execution = execution = self._executing({one.name: one for one in self._built.streams.values()})
-        try:
-            execution.load_tables()
-            execution.load_again()
-            self._feeds = self._open_feeds()
-            self._announce()
-            self._side = SideFiles(execution.clock.side, self.beside) if self.writes_beside else None
-            yield from self._until_stopped(self._until_the_end(execution))
-            self._report()
-            execution.tell_what_was_left_out(at_end=True)
-            if self._side is not None:
-                self._side.close()
-        except BaseException:
-            if self._side is not None:
-                self._side.abort()
-            raise
-        finally:
-            execution.close()
-            self._feeds.close()
+    def push(self, stream: str, rows: Any, *, timeout: float | None = None) -> int | None:
+        """Take new rows of a stream, in the order in which they came.
 
-    def archived_batches(self) -> Iterator[pa.RecordBatch]:
-        """The same, archived if the plan asks for it; it counts when the last one was given."""
-        with archiving(self):
-            yield from self.batches()
+        rows: a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts (one per row; a name that is
+        left out is NULL), a dict of columns, or a dict of values, which is one row. Rows that do not fit the stream
+        are refused as a whole, and the run goes on without them.
+        timeout: how many seconds to wait, at most, while `max_waiting` answers wait to be taken; by default what
+        `start` was told.
 
-    def _executing(self, streams: Mapping[str, Stream]) -> Execution:
-        made = Execution(self.plan, self._built, streams, self.wall, lambda what: self.tell(what), self.metrics)
-        made.on_step, made.on_table = self.on_step, self.on_table
-        made.waits_for_more = True
-        made.tells_at_once = any(not one.source.bounded for one in streams.values() if one.source is not None)
-        return made
+        With a checkpoint it returns when the rows are on the disk, with the number of the batch they are in: their
+        answers are exact from then on, whatever happens. If that takes longer than `timeout`, nobody knows whether the
+        rows are in: `taken` tells.
+        """
+        return self.driver.push(self._execution.named(stream), rows, timeout)
 
-    def _until_the_end(self, execution: Execution) -> Blocks:
-        while not self._stopping and self._feeds.running:
-            feed = self._feeds.next()
-            execution.take_loads()
-            if feed is not None:
-                began_s = perf_counter()
-                yield from self._step(execution, feed)
-                if self._feeds.passed_over:
-                    yield from execution.settle()
-                self.steps += 1
-                self.busy_s += perf_counter() - began_s
-            else:
-                yield from execution.settle()
-                self._report()
-                self._feeds.wait(self._patience_s(execution))
-            if execution.clock.watches_silence:
-                self._feeds.mark_active()
-            yield from execution.tick()
-            self._write_beside()
-            if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
-                self._report()
-        yield from execution.settle()
+    def push_soon(self, stream: str, rows: Any, *, timeout: float | None = None) -> list[Future[int]]:
+        """With a checkpoint, the same without waiting for the disk: futures that are done when it has the rows, one for
+        each batch. Coroutines wait for them with `asyncio.wrap_future`."""
+        return self.driver.push_soon(self._execution.named(stream), rows, timeout)
 
-    def _until_stopped(self, blocks: Blocks) -> Iterator[pa.RecordBatch]:
-        for block in blocks:
-            if block.num_rows:
-                yield as_batch(block)
-            if self._stopping and perf_counter() > self._stop_by_s:
-                return
+    def advance(self, stream: str, time: Any) -> None:
+        """No row of this stream before this time will come any more: answers need not wait for it.
 
-    def _write_beside(self) -> None:
-        if self._side is not None:
-            self._side.write()
-        else:
-            self._execution.clock.side.take()  # they are counted
+        time: a datetime (UTC if it has no zone), or a text such as '2026-01-31 12:00:00'. Rows before it that come
+        all the same may be late, whatever the stream's lateness.
+        """
+        name = self._execution.named(stream)
+        self.driver.advance(name, instant_us(time))
 
-    def _bad(self, stream: Stream) -> Callable[[pa.RecordBatch], None]:
-        """Takes the records of a stream that cannot be read."""
+    def end(self, stream: str) -> None:
+        """No row of this stream will come any more at all, with a checkpoint in any life; the others go on."""
+        self.driver.end(self._execution.named(stream))
 
-        def take(records: pa.RecordBatch) -> None:
-            if not stream.arrival.keeps_going:
-                raise refusal(stream, records)
-            self._execution.leave_out(stream.name, records)
+    def flush(self) -> None:
+        """Answer all that waits for time to go on. Rows that come later and are not newer than that are late."""
+        self.driver.flush()
 
-        return take
+    def taken(self, stream: str) -> int:
+        """How many rows of a stream have come, with a checkpoint in all lives: whoever pushes after a crash goes on
+        behind them."""
+        return self.driver.taken(self._execution.named(stream))
 
-    def _step(self, execution: Execution, feed: Feed) -> Blocks:
-        """Push one batch of one stream."""
-        batch = feed.take(self.operator.read_rows)
-        if batch is None:
-            return execution.end([feed.name])
-        return execution.push(feed.name, feed.clock.timed(batch))
+    # ---- life -------------------------------------------------------------------------------------------------------
 
-    def _patience_s(self, execution: Execution) -> float | None:
-        """How long to wait for rows: until time has to go on without them, or progress is to be shown."""
-        waits = [execution.due_in_s(), SHOWN_EVERY_S if self.on_progress is not None else None]
-        return min((seconds for seconds in waits if seconds is not None), default=None)
+    def finish(self) -> None:
+        """No row will come any more: everything that waits is answered. What was not taken yet can still be. With a
+        checkpoint it is `flush`, then `stop`: the next start may bring more."""
+        self.driver.finish()
 
-    def _open_feeds(self) -> Feeds:
-        clocks = self._execution.clock.clocks
-        # All are opened before the first is read, so that no thread is left behind if one cannot be.
-        opened = {
-            name: batches_of(self._read_of(clock.stream), self.batch_rows, clock.skip, self._bad(clock.stream))
-            for name, clock in clocks.items()
-        }
-        events: Events = SimpleQueue()
-        return Feeds([self._feed(clock, opened[name], events) for name, clock in clocks.items()], events, self.wall)
+    def stop(self) -> None:
+        """End the run where it is, without answering what waits for time to go on.
 
-    def _read_of(self, stream: Stream) -> Stream:
-        """The stream as it is read: of files that can leave columns out, only those that the query looks at."""
-        columns = self._built.columns
-        if columns is None or not isinstance(stream.source, FileSource):
-            return stream
-        if stream.bad_to is not None or stream.late_to is not None:  # rows go to a sink whole
-            return stream
-        aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
-        looked_at = {stream.time}.union(*(columns[alias] for alias in aliases))
-        source = stream.source.only(looked_at)
-        if source.columns is None:
-            return stream
-        here = source.columns | {stream.time}
-        schema = pa.schema([one for one in stream.schema if one.name in here])
-        # What is known of the rows has guided the plan; it may be of columns that are not here.
-        return replace(stream, source=source, schema=schema, statistics=Statistics())
+        With a checkpoint the batch in hand is finished and the state saved, so that all this waits for the next start.
+        Answers that were not taken by then come again there, also if they are taken from this run later.
+        """
+        self.driver.stop()
 
-    def _feed(self, clock: StreamClock, batches: Iterator[pa.RecordBatch], events: Events) -> Feed:
-        stream = clock.stream
-        clock.on_late_rows = self.on_late_rows
-        # Only a stream that another may be read instead of, or time go on without, needs a thread to wait for it.
-        alone = len(self._execution.clock.clocks) == 1
-        waits = alone and stream.arrival.idle_us is None and not stream.by_arrival
-        flows = not stream.source.at_hand and not waits
-        return Feed(clock, Flowing(stream.name, batches, events) if flows else AtHand(batches))
-
-    def final_answer(self, log: pa.Table) -> pa.Table:
-        """What the log of this run adds up to at its last event."""
-        if self.last_event_us > BEGINNING_US:
-            return final_answer(log, self.plan, self.last_event_us)
-        return answer_over_nothing(self.plan, self._execution.anew)
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the run has ended, because it was stopped, failed, or has read all with `available_now`; raises what
+        made it fail. Whether it has ended, if only so many seconds are waited for."""
+        return self.driver.wait(timeout)
 
     @property
-    def last_event_us(self) -> int:
-        """The newest event time of all streams so far."""
-        return self._execution.last_event_us
+    def is_open(self) -> bool:
+        """Whether rows may still be pushed; if not, the run was stopped, has failed, or has read all."""
+        return self.driver.is_open
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.driver.leave(error)
+
+    # ---- answers come out -------------------------------------------------------------------------------------------
+
+    def take(self, *, timeout: float = 0.0) -> pa.Table:
+        """The answers that are ready and were not taken yet; none is an empty table.
+
+        timeout: wait for so many seconds, at most, until there are some.
+        """
+        found = self._takable("take()").take(timeout)
+        if not found:
+            self.driver.raise_failure()
+        return pa.Table.from_batches(as_batches(found), schema=self.schema)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The answers as they come, until the run ends. Waits for them, so somebody else pushes."""
+        answers = self._takable("iteration")
+        while (one := answers.next()) is not None:
+            yield as_batch(one)
+        self.driver.raise_failure()
+
+    def answer(self) -> pa.Table:
+        """What an answer that changes is now: at the watermark, or after `finish` at the last event."""
+        self.driver.raise_failure()
+        present = self.driver.answer()
+        if present is None:
+            raise UnsupportedError(
+                "this query gives rows that stay, so it has no present answer",
+                hint="they go to the sink, to on_answer, or to take(); answers change with GROUP BY, DISTINCT, set "
+                "operations and ORDER BY … LIMIT",
+            )
+        return present
+
+    def metrics(self) -> dict[str, Any]:
+        """The numbers of this run so far, with a checkpoint in all its lives; late rows by stream are under
+        `late_by_stream`."""
+        answers = self.driver.answers
+        return {**self.driver.metrics(), "waiting_answers": 0 if answers is None else answers.rows}
 
     @property
-    def common_event_us(self) -> int:
-        """The event time that every stream has reached."""
-        return min((one.newest_us for one in self._execution.clock.clocks.values()), default=BEGINNING_US)
+    def schema(self) -> pa.Schema:
+        """The columns of the answers."""
+        return self._execution.plan.output_schema
+
+    # ---- what a checkpoint keeps ------------------------------------------------------------------------------------
 
     @property
-    def first_event_us(self) -> int:
-        """The oldest event time of all streams so far."""
-        return min((one.oldest_us for one in self._execution.clock.clocks.values()), default=BEGINNING_US)
+    def checkpoint(self) -> Path:
+        """Where the progress of this run is kept."""
+        return self.driver.checkpoint
 
-    def _announce(self) -> None:
-        """Say before the first row what would surprise later."""
-        for feed in self._feeds.all:
-            stream = feed.clock.stream
-            if stream.by_arrival:
-                continue
-            if not stream.arrival.says_lateness and stream.source is not None and not stream.source.bounded:
-                self.notice(
-                    f"stream {stream.name!r} says no lateness, so it is 0: rows that come out of order are left out; "
-                    "lateness='2 seconds' would wait for them"
-                )
+    @property
+    def batches(self) -> int:
+        """With a checkpoint, how many batches there were, in all lives."""
+        return self.driver.batches
 
-    def _report(self) -> None:
-        """Bring the metrics up to date and show them."""
-        self._reported = perf_counter()
-        self._execution.report()
-        if self.on_progress is not None:
-            self.on_progress(self.metrics)
+    @property
+    def repeated_batches(self) -> int:
+        """How many of them were answered once more at this start."""
+        return self.driver.repeated_batches
+
+    # ---- for people -------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<Run over {self._streams}: {self.driver.state}, {self.driver.extent}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how far the run is."""
+        from watersmeet.io.showing import html_table
+
+        numbers = self.metrics()
+        shown = ["rows_in", "results", "waiting_answers", "late_rows", "window_rows", "held_back_by"]
+        cells = [[name, str(numbers[name])] for name in shown]
+        said = f"{self._streams}: {self.driver.state}, {self.driver.extent}"
+        return f"<p><b>Run</b> over {escape(said)}</p>" + html_table(["", ""], cells)
+
+    @property
+    def _streams(self) -> str:
+        return ", ".join(self._execution.streams)
+
+    def _takable(self, how: str) -> AnswerQueue:
+        if self.driver.answers is None:
+            goes_to = self.driver.answers_go_to
+            raise RunError(
+                f"the answers of this run go to {goes_to}, so there is nothing for {how}",
+                hint=f"start() without {goes_to.split()[-1]} keeps them to be taken",
+            )
+        return self.driver.answers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from watersmeet.hosts.local.archiving import archiving
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.sinks import sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.board import Board
@@ -21,7 +21,7 @@ OnProgress = Callable[[Metrics], None]
 
 def run_job(
     job: Job,
-    run: LocalRun,
+    run: PulledExecution,
     interrupts: Interrupts,
     on_progress: Callable[[Metrics], None] | None = None,
     *,
@@ -60,7 +60,7 @@ def run_job(
     return run.metrics
 
 
-def telling(run: LocalRun, board: Board, on_progress: OnProgress | None) -> OnProgress:
+def telling(run: PulledExecution, board: Board, on_progress: OnProgress | None) -> OnProgress:
     """Called with the numbers of a run: tells the board, then whoever is told otherwise."""
 
     def told(metrics: Metrics) -> None:
@@ -71,7 +71,7 @@ def telling(run: LocalRun, board: Board, on_progress: OnProgress | None) -> OnPr
     return told
 
 
-def showing(run: LocalRun, board: Board, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def showing(run: PulledExecution, board: Board, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Answers on their way, and the board's beginning and end."""
     board.begin()
     for batch in batches:

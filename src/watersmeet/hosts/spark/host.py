@@ -176,13 +176,13 @@ class SparkHost:
             table = table.sort_by([("_ts", "ascending"), *([("_op", "descending")] if plan.kind == "changes" else [])])
         return [conform(batch, plan.output_schema) for batch in table.to_batches()]
 
-    def execution(self, plan: Plan) -> Any:
-        raise UnsupportedError(
-            "rows are pushed into queries of this process only; Spark reads its rows from sources",
-            hint="make the session without Spark: Session(); or write the rows to files or a topic that Spark reads",
-        )
-
-    def lasting(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:
+    def start(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:
+        if settings.checkpoint is None:
+            raise UnsupportedError(
+                "rows are pushed into queries of this process only; Spark reads its rows from sources",
+                hint="make the session without Spark: Session(); or write the rows to files or a topic that Spark "
+                "reads",
+            )
         raise UnsupportedError(
             "start(checkpoint=…) runs a query in this process; on Spark it is started as every DataFrame is",
             hint="write query.dataframe().writeStream.option('checkpointLocation', …).format(…).start(…)",

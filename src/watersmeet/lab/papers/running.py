@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.group_by import GroupByOperator
@@ -305,7 +305,7 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
 
 def negatives_sent(session: Session, sql: str) -> int:
     """How many rows windows sent once more as they left, under negative tuples."""
-    run = LocalRun(session.sql(sql).plan)
+    run = PulledExecution(session.sql(sql).plan)
     for _ in run.batches():
         pass
     operator = run._built.operator
@@ -327,7 +327,7 @@ def _published_below(root: Node) -> Iterator[object]:
 
 def times_to(session: Session, sql: str, outputs: Sequence[int], *, batch_rows: int) -> tuple[list[float], float]:
     """Seconds until so many changes had been told, for each of a rising list; and rows read in a second."""
-    run = LocalRun(session.sql(sql).plan, batch_rows=batch_rows)
+    run = PulledExecution(session.sql(sql).plan, batch_rows=batch_rows)
     told = 0
     seconds: list[float] = []
     started = thread_time()

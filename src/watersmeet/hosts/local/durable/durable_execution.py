@@ -27,8 +27,8 @@ from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
+from watersmeet.hosts.local.pulled_execution import FINISHING_S
 from watersmeet.hosts.local.pushed_execution import PUSHED
-from watersmeet.hosts.local.run import FINISHING_S
 from watersmeet.io.connectors.contract import Reader, SourceBatch
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell, warn
@@ -54,6 +54,7 @@ class DurableExecution:
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
+        self.on_end: Callable[[], None] | None = None
         self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell)
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
@@ -84,7 +85,7 @@ class DurableExecution:
             Recovery(self._parts).recover(self.outputs.committed())
         except LeftInTheMiddle:
             self._close(commit=False)
-            self._ended.set()
+            self._end()
             return
         except BaseException:
             self._close(commit=False)
@@ -109,6 +110,10 @@ class DurableExecution:
     def stop(self) -> None:
         self.request_stop()
         self.wait()
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error."""
+        self._loop.fail(error)
 
     def abandon(self) -> None:
         """Let go of a run that was not started."""
@@ -247,7 +252,12 @@ class DurableExecution:
             self._loop.fail(error)
             self._close(commit=False)
         finally:
-            self._ended.set()
+            self._end()
+
+    def _end(self) -> None:
+        self._ended.set()
+        if self.on_end is not None:
+            self.on_end()
 
     def _close(self, *, commit: bool) -> None:
         reason = self.error or RunError("the run has ended, so no more rows can be pushed")

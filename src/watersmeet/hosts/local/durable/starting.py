@@ -12,8 +12,8 @@ import pyarrow as pa
 from watersmeet.errors import OptionError
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
+from watersmeet.hosts.local.durable.durable_driver import DurableDriver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.durable_run import DurableRun
 from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.outputs import OnAnswers, sink_of
@@ -29,7 +29,7 @@ from watersmeet.runtime.run_settings import Answers, OnAnswer, RunSettings
 MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
 
-def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableRun:
+def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDriver:
     assert settings.checkpoint is not None
     check_lasting(plan)
     streams = streams_of(plan)
@@ -52,14 +52,14 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableRun:
     on_answer = answers.on_answer
     if kept is not None:
         run.outputs.on_answers = _behind(run, kept.add)
-        run.on_abandoned = kept.end
+        run.on_abandoned, run.on_end = kept.let_go, kept.ended
     elif on_answer is not None:
         run.outputs.on_answers = _behind(run, _each(on_answer))
     run.start()
     if kept is not None:
         kept.bound()
     _running[run] = kept
-    return DurableRun(run, kept, answers.timeout_s)
+    return DurableDriver(run, kept, answers.timeout_s, "on_answer" if answers.sink is None else "its sink")
 
 
 # What runs when the program ends without a word is stopped, so that the next start need not repeat it.
@@ -71,7 +71,7 @@ def _stop_all() -> None:
     for run, kept in list(_running.items()):
         run.request_stop()
         if kept is not None:
-            kept.end()
+            kept.let_go()
     for run in list(_running):
         with suppress(Exception):
             run.wait(MOST_S_AT_EXIT)

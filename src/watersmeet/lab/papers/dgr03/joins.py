@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.papers.dgr03.streams import Pair
 from watersmeet.lab.papers.running import session_of
 from watersmeet.operators.keeping.bounded import BoundedMemory
@@ -39,7 +39,7 @@ def engine(policy: str, pair: Pair, memory: int, allocation: Allocation = "fixed
     ticks = pa.array(np.arange(len(pair.r), dtype=np.int64) * TICK_US, pa.timestamp("us"))
     session = session_of({name: pa.table({"k": k, "ts": ticks}) for name, k in (("r", pair.r), ("s", pair.s))})
     window = f"[RANGE {pair.window * TICK_US} MICROSECONDS]"
-    run = LocalRun(session.sql(f"""
+    run = PulledExecution(session.sql(f"""
         SELECT event_time() AS at FROM r {window}, s {window} WHERE r.k = s.k
         OPTIONS (boundary = 'half_open', memory = '{memory} rows', shed = '{policy}', allocation = '{allocation}',
                  shed_seed = {seed}, recall = 'none')

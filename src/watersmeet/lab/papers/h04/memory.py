@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.h04.workload import (
     ITA,
@@ -105,7 +105,7 @@ def run_turns(trial: ExperimentTrial) -> Result:
         session = shop("Q5", trial.settings, trial.seed)
         for schedule in SCHEDULES:
             text = asked("Q5", line, trial.settings)[:-1] + f", schedule = '{schedule}')"
-            run = LocalRun(session.sql(text).plan)
+            run = PulledExecution(session.sql(text).plan)
             for _ in run.batches():
                 pass
             waiting[schedule].append(float(run.metrics.work["queued_most"]))

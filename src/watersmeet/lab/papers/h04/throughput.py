@@ -7,7 +7,7 @@ from statistics import median
 from time import thread_time
 from typing import Any
 
-from watersmeet.hosts.local.run import LocalRun
+from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.h04.workload import ITA, NTA, PAPER, PIPELINES, TPA, WORKLOAD, Settings, asked, factors, shop
 from watersmeet.lab.papers.running import times_to
@@ -63,7 +63,7 @@ def run_windows(trial: ExperimentTrial) -> Result:
 
 
 def _whole_run(plan: Any, settings: Mapping[str, Any]) -> tuple[float, int, int]:
-    run = LocalRun(plan, batch_rows=settings["batch_rows"])
+    run = PulledExecution(plan, batch_rows=settings["batch_rows"])
     started = thread_time()
     for _ in run.batches():
         pass

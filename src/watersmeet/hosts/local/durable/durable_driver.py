@@ -1,0 +1,163 @@
+"""A durable execution as a `Run` drives it: who calls is told what cannot be waited for, and who takes answers what
+went wrong."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.errors import RunError
+from watersmeet.hosts.local.driver import Driver
+from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.kept_answers import KeptAnswers, NotTaken
+
+
+class DurableDriver(Driver):
+    def __init__(
+        self, run: DurableExecution, kept: KeptAnswers | None, timeout_s: float | None, answers_go_to: str
+    ) -> None:
+        """kept: where answers wait, unless they go elsewhere."""
+        super().__init__(run.execution, kept)
+        self.run, self._kept, self._timeout_s, self.answers_go_to = run, kept, timeout_s, answers_go_to
+        self._is_told = False  # whether somebody was told what ended it
+
+    # ---- rows and time go in ----------------------------------------------------------------------------------------
+
+    def push(self, name: str, rows: Any, timeout: float | None) -> int:
+        self._check_elsewhere("push()", "push_soon() does not wait")
+        timeout = self._timeout_s if timeout is None else timeout
+        futures = self._pushed(name, rows, timeout)
+        try:
+            return max((future.result(timeout) for future in futures), default=self.run.progress.number)
+        except NotInTime:
+            raise self._not_in_time(name, timeout) from None
+
+    def _not_in_time(self, name: str, timeout: float | None) -> RunError:
+        waiting = 0 if self._kept is None else self._kept.rows
+        why = f": {waiting:,} rows of the answer wait to be taken" if waiting else ""
+        return RunError(
+            f"the rows pushed to {name!r} were not on the disk within {timeout:g} s{why}",
+            hint=f"they still come to it when there is room, so do not push them again; taken({name!r}) tells how "
+            "many rows of it are in",
+        )
+
+    def push_soon(self, name: str, rows: Any, timeout: float | None) -> list[Future[int]]:
+        timeout = self._timeout_s if timeout is None else timeout
+        return self._pushed(name, rows, 0.0 if self.run.is_own_thread else timeout)
+
+    def _pushed(self, name: str, rows: Any, timeout: float | None) -> list[Future[int]]:
+        self._check_pushed(name, "pushed")
+        return [self.run.push_soon(name, one, timeout_s=timeout) for one in self.run.checked(name, rows)]
+
+    def advance(self, name: str, until_us: int) -> None:
+        self._check_elsewhere("advance()")
+        self._check_pushed(name, "told how far it is")
+        self.run.advance(name, until_us)
+
+    def end(self, name: str) -> None:
+        self._check_elsewhere("end()")
+        self._check_pushed(name, "ended")
+        self.run.end(name)
+
+    def flush(self) -> None:
+        self._check_elsewhere("flush()")
+        self.run.flush()
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: float | None) -> bool:
+        self._check_elsewhere("wait()")
+        try:
+            return self.run.wait(timeout)
+        except NotTaken:
+            return True
+        except BaseException:
+            self._is_told = self.run.failed
+            raise
+
+    def finish(self) -> None:
+        self.flush()
+        self.stop()
+
+    def stop(self) -> None:
+        self.run.request_stop()
+        if self._kept is not None:
+            self._kept.let_go()
+        if not self.run.is_own_thread:
+            self.wait(None)
+
+    def fail(self, error: BaseException) -> None:
+        self.run.fail(error)
+
+    def leave(self, error: BaseException | None) -> None:
+        known = self._is_told or error is not None  # what went wrong was raised before, or is on its way
+        try:
+            self.stop()
+        except Exception:
+            if not known:
+                raise
+
+    # ---- what it is now ---------------------------------------------------------------------------------------------
+
+    def taken(self, name: str) -> int:
+        return self.run.taken(name)
+
+    def answer(self) -> pa.Table | None:
+        return self.run.answer()
+
+    def metrics(self) -> dict[str, Any]:
+        return self.run.metrics()
+
+    def raise_failure(self) -> None:
+        error = self._failure()
+        if error is not None:
+            self._is_told = True
+            raise error
+
+    def _failure(self) -> BaseException | None:
+        error = self.run.error
+        return None if isinstance(error, NotTaken) else error
+
+    @property
+    def is_open(self) -> bool:
+        return self.run.is_open
+
+    @property
+    def state(self) -> str:
+        if self.run.is_open:
+            return "running"
+        return "ended by an error" if self._failure() is not None else "stopped"
+
+    @property
+    def extent(self) -> str:
+        return f"{self.batches:,} batches in {self.checkpoint}"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.run.folder
+
+    @property
+    def batches(self) -> int:
+        return self.run.progress.number + 1
+
+    @property
+    def repeated_batches(self) -> int:
+        return self.run.progress.repeated
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _check_pushed(self, name: str, what: str) -> None:
+        if self.run.is_read(name):
+            raise RunError(
+                f"stream {name!r} is read by the run itself, so it cannot be {what}",
+                hint=f"declare it by its columns alone to push it: session.stream({name!r}, schema=…, time=…)",
+            )
+
+    def _check_elsewhere(self, how: str, hint: str = "call it from another thread") -> None:
+        """In the thread that answers, nothing can be waited for that it would do itself."""
+        if self.run.is_own_thread:
+            raise RunError(f"{how} would wait for ever inside on_answer or on_late", hint=hint)
