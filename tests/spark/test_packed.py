@@ -152,12 +152,14 @@ def test_a_checkpoint_of_sparks_own_reader_is_refused(tmp_path):
     assert "packed = 'false'" in str(refused.value)
 
 
-def test_what_runs_on_the_driver_loads_no_kernels():
+@pytest.mark.parametrize("module", ["hosts.spark.reading.file_source", "io.connectors.connected_source"])
+def test_what_runs_on_the_driver_loads_no_kernels(module):
     """Spark starts a Python process for every source of a query, and again for every start."""
-    code = "import sys, watersmeet.hosts.spark.reading.file_source; print(sorted(sys.modules))"
+    code = f"import sys, pyspark.sql.datasource, watersmeet.{module}; print(sorted(sys.modules))"
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     loaded = subprocess.run([sys.executable, "-c", code], env=found, check=True, capture_output=True, text=True).stdout
-    assert not [name for name in ("numba", "watersmeet.runtime", "watersmeet.operators") if f"'{name}'" in loaded]
+    heavy = ("numba", "pandas", "watersmeet.runtime", "watersmeet.operators")
+    assert not [name for name in heavy if f"'{name}'" in loaded]
 
 
 def test_a_file_without_a_column_that_the_query_needs_is_named(tmp_path):

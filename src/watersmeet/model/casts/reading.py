@@ -30,7 +30,7 @@ _TIME = re.compile(
     r"(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
-_YEAR_1 = pa.scalar(datetime(1, 1, 1), _PLAIN)
+_YEAR_1 = datetime(1, 1, 1)  # no scalar: Arrow loads pandas for the first one, and not every process reads a text
 
 
 def read(text: pa.Array, target: pa.DataType) -> Outcome:
@@ -147,7 +147,7 @@ def _times_by_arrow(text: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     except pa.ArrowInvalid:
         return None
     years = pc.coalesce(plain, pc.cast(instant, _PLAIN))
-    return None if pc.any(pc.less(years, _YEAR_1)).as_py() else (plain, instant)
+    return None if pc.any(pc.less(years, pa.scalar(_YEAR_1, _PLAIN))).as_py() else (plain, instant)
 
 
 def _times_one_by_one(text: pa.Array) -> tuple[pa.Array, pa.Array]:
