@@ -1,13 +1,14 @@
-"""Queries of a script start one after the other, and again if their Python was too slow."""
+"""Queries of a script start one after the other, and again if their Python was too slow; none runs empty batches."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from watersmeet.hosts.spark.launching import query_start
-from watersmeet.hosts.spark.launching.query_start import TRIES, start_in_turn
+from watersmeet.hosts.spark.launching.query_start import EMPTY_BATCHES, TRIES, start_in_turn
 
 SLOW = Exception("[STREAM_FAILED] … org.apache.spark.SparkException: Python worker failed to connect back.")
 
@@ -37,13 +38,23 @@ class FakeQuery:
         return self.error
 
 
+class FakeConf:
+    """The settings of a session: what somebody has set."""
+
+    def __init__(self, **settings: str) -> None:
+        self.getAll = dict(settings)
+        self.set = self.getAll.__setitem__
+        self.unset = self.getAll.__delitem__
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_start, "POLL_S", 0.0)
 
 
 def started(name: str, queries: list[FakeQuery] | Any) -> Any:
-    return start_in_turn(object(), name, lambda: next(queries), lambda: False)  # type: ignore[arg-type]
+    spark: Any = SimpleNamespace(conf=FakeConf())
+    return start_in_turn(spark, name, lambda: next(queries), lambda: False)
 
 
 def test_the_next_query_starts_when_the_one_before_it_runs() -> None:
@@ -78,3 +89,17 @@ def test_a_query_that_never_runs_holds_up_the_others_for_a_while_only(monkeypatc
     monkeypatch.setattr(query_start, "LONGEST_S", 0.05)
     log: list[str] = []
     assert started("slow", (FakeQuery(log, "slow", 10**9) for _ in range(1))).name == "slow"
+
+
+@pytest.mark.parametrize("said", [{}, {EMPTY_BATCHES: "true"}])
+def test_a_query_starts_without_empty_batches_and_others_of_the_session_keep_them(said: dict[str, str]) -> None:
+    spark: Any = SimpleNamespace(conf=FakeConf(**said))
+    log: list[str] = []
+
+    def start() -> Any:
+        log.append(spark.conf.getAll[EMPTY_BATCHES])
+        return FakeQuery(log, "one", 1)
+
+    start_in_turn(spark, "one", start, lambda: False)
+    assert log[0] == "false"
+    assert spark.conf.getAll == said

@@ -4,18 +4,23 @@ Before its first batch a query with state has Spark start a Python of its own on
 10 s to come up, which no setting changes. Several at once on few cores, or one on a busy machine, take longer. So the
 next query waits until the one before it runs its first job, and one that was too slow is started again: nothing of it
 has been answered by then.
+
+Whenever Spark's watermark has moved and no rows have come, Spark runs a batch without any, for timers and operators of
+its own. Our queries have neither, and none of their buckets is called in it: so they run without.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 TOO_SLOW = "Python worker failed to connect back"
 TRIES = 6
 LONGEST_S = 60.0  # after that the next query starts whatever this one does
@@ -33,12 +38,27 @@ def start_in_turn(
 ) -> StreamingQuery:
     """A query that is under way, has ended, or has failed for a reason of its own. `look` is called while it is not."""
     for attempt in range(1, TRIES + 1):
-        query = start()
+        with _without_empty_batches(spark):
+            query = start()
         _wait(spark, query, stopping, look)
         if attempt == TRIES or not _was_too_slow(query) or stopping():
             break
         _log.warning("%s: its Python took more than the 10 s that Spark allows to start; trying again", name)
     return query
+
+
+@contextmanager
+def _without_empty_batches(spark: SparkSession) -> Iterator[None]:
+    """For what is started meanwhile: a query keeps the settings that it found. Others of the session may need them."""
+    said = spark.conf.getAll.get(EMPTY_BATCHES)
+    spark.conf.set(EMPTY_BATCHES, "false")
+    try:
+        yield
+    finally:
+        if said is None:
+            spark.conf.unset(EMPTY_BATCHES)
+        else:
+            spark.conf.set(EMPTY_BATCHES, said)
 
 
 def _wait(
