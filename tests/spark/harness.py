@@ -27,14 +27,15 @@ from watersmeet.model.time import parse_interval, times_of
 ROOT = Path(__file__).parents[2]
 NEVER_LATE = "100000 days"
 NEVER_US = -(2**62)
-# A test ends before a JVM's second compiler pays; without it the runs need about a quarter less of the processor.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A test ends before a JVM's second compiler pays; without it the runs need about a quarter less of the processor. It
+# would leave little room for compiled code, though, which Java would then throw away and compile again.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 # Beside what the library sets by itself. Over a few rows Spark spends a quarter of its time on writing and compiling
 # Java for its plans, to the same result; commands that tests start as processes do so, as users' do.
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
-    "spark.sql.streaming.pollingDelay": "1ms",
+    "spark.sql.streaming.pollingDelay": "20ms",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

@@ -199,23 +199,20 @@ def test_lanes_of_two_streams_are_joined_into_a_sink_that_a_second_run_goes_on_w
     assert first.metrics.rows_in == 120
     assert bag(taken(Path("out.db"))) == pairs(rows(0, 60), rows(0, 60))
     shutil.copytree("ck", "copy")
+    (last,) = sorted(int(one.name) for one in Path("ck/commits").glob("[0-9]*"))[1:]  # 60 rows of `a` at 40 a batch
+    for name in (str(last), f".{last}.crc"):  # as if it had been killed just before Spark took note
+        (tmp_path / "ck" / "commits" / name).unlink()
     arrive(60, 30)
     run(spark, PAIRS)
     assert bag(taken(Path("out.db"))) == pairs(rows(0, 90), rows(0, 90))
     with sqlite3.connect("out.db") as database:
         runs = {run for (run,) in database.execute("SELECT run FROM opened")}
-        numbers = [number for (number,) in database.execute("SELECT DISTINCT number FROM answers ORDER BY number")]
+        (newest,) = database.execute("SELECT max(number) FROM answers").fetchone()
     assert runs == {Checkpoint(spark, str(tmp_path / "ck")).run_name()}
-    assert len(numbers) >= 3  # 60 rows of `a` at 40 a batch, and then the others
-    for name in (str(numbers[-1]), f".{numbers[-1]}.crc"):  # as if it had been killed just before Spark took note
-        (tmp_path / "ck" / "commits" / name).unlink()
-    run(spark, PAIRS)
-    assert bag(taken(Path("out.db"))) == pairs(rows(0, 90), rows(0, 90))
+    assert newest == last + 1
     shutil.rmtree("ck")
     shutil.move("copy", "ck")
-    with pytest.raises(
-        SetupError, match=rf"is older than what was written with it: .* up to {numbers[-1]}, but it ends"
-    ):
+    with pytest.raises(SetupError, match=rf"is older than what was written with it: .* up to {newest}, but it ends"):
         run(spark, PAIRS)
 
 
@@ -233,14 +230,16 @@ def test_rows_without_state_are_enriched_from_a_table_of_a_connector(spark):
     assert one.metrics.skipped_rows == 1
 
 
-def test_a_changing_answer_says_its_keys_and_comes_in_order(spark):
+def test_a_changing_answer_says_its_keys_comes_in_order_and_skips_what_cannot_be_read(spark):
     arrive(0, 40)
+    add(Path("a"), 0, ["what?", (1, 7, None)])
     script = """
-        CREATE STREAM a WITH (source='toy', folder='a', time='ts', lateness='1 minute');
+        CREATE STREAM a WITH (source='toy', folder='a', time='ts', lateness='1 minute', on_bad='skip');
         CREATE SINK counts WITH (sink='toy', file='out.db') AS
             SELECT k, count(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k;
     """
-    run(spark, script, checkpoint=None)
+    (one,) = run(spark, script, checkpoint=None)
+    assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 1}
     with sqlite3.connect("out.db") as database:
         assert list(database.execute("SELECT keys, changes FROM opened")) == [("k", "_op")]
     held: dict[int, int] = {}
@@ -290,15 +289,18 @@ def test_records_that_cannot_be_read_go_to_a_sink_once_and_are_counted(spark, se
     for partition in (0, 1):
         add(Path("a"), partition, ["what?", *rows(10 + partition, 1)])
         add(Path("b"), partition, rows(10 + partition, 1))
-    streams = STREAMS.replace("folder='a'", "folder='a', on_bad='sink bad'").replace("'40'", "'4'")
+    streams = STREAMS.replace("folder='a'", "folder='a', on_bad='sink bad'").replace("'40'", "'7'")
     script = f"{BAD} {streams} CREATE SINK answers WITH (sink='parquet', path='out') AS {select};"
     (first,) = run(spark, script)
-    add(Path("a"), 0, ["again"])
-    (second,) = run(spark, script)
-    kept = [(row["stream"], row["partition"], row["offset"], row["reason"]) for row in taken(Path("bad.db"))]
-    assert sorted(kept) == [("toy", 0, 5, "not JSON"), ("toy", 0, 7, "not JSON"), ("toy", 1, 5, "not JSON")]
+    places = [("toy", 0, 5, "not JSON"), ("toy", 1, 5, "not JSON")]
     assert (first.metrics.bad_rows, first.metrics.bad_by_reason) == (2, {"a: not JSON": 2})
-    assert second.metrics.bad_rows == 1
+    if select != JOIN:
+        add(Path("a"), 0, ["again"])
+        (second,) = run(spark, script)
+        places.append(("toy", 0, 7, "not JSON"))
+        assert second.metrics.bad_rows == 1
+    kept = [(row["stream"], row["partition"], row["offset"], row["reason"]) for row in taken(Path("bad.db"))]
+    assert sorted(kept) == sorted(places)
     found = pq.read_table("out").to_pylist()
     assert bag(found) == (pairs(rows(0, 12), rows(0, 12)) if select == JOIN else bag([{"v": v} for v in range(12)]))
     assert first.metrics.results == len(found)
@@ -330,15 +332,6 @@ def test_a_sink_that_is_gone_ends_the_next_run_unless_it_may_be_made_anew(spark,
     run(spark, script.replace("out.db'", "out.db', if_gone='make'"))
     with sqlite3.connect("out.db") as database:
         assert sorted(row[0] for row in database.execute("SELECT v FROM rows")) == [5, 6, 7, 8, 9]
-
-
-def test_records_that_cannot_be_read_are_skipped_and_counted(spark):
-    add(Path("a"), 0, ["what?", *rows(0, 5), (1, 7, None)])
-    add(Path("b"), 0, rows(0, 5))
-    streams = STREAMS.replace("folder='a'", "folder='a', on_bad='skip'")
-    (one,) = run(spark, f"{streams} CREATE SINK rows WITH (sink='toy', file='out.db') AS {JOIN};", checkpoint=None)
-    assert one.metrics.bad_by_reason == {"a: not JSON": 1, "a: null time": 1}
-    assert bag(taken(Path("out.db"))) == pairs(rows(0, 5), rows(0, 5))
 
 
 def test_what_cannot_be_kept_on_spark_is_refused_with_a_reason(spark):

@@ -74,7 +74,7 @@ def kill_in_batch(driver: processes.Driver, checkpoint: Path, kind: str, batch: 
 
 def test_the_sink_holds_every_result_once_after_the_driver_was_killed(spark, tmp_path):
     """Between writing the state and the commit. The query goes on in another process: here."""
-    sources = prepared(tmp_path, batches=4)
+    sources = prepared(tmp_path, batches=5)
     driver = processes.start_driver(tmp_path, "local[2]")
     try:
         killed = kill_in_batch(driver, tmp_path / "checkpoint", "driver, state written", batch=2)

@@ -201,6 +201,7 @@ def test_a_join_in_time_over_own_streams_waits_for_nothing(spark: SparkSession, 
     assert held(spark, query, answer, tmp_path) == expected(WEATHER_BEFORE)
 
 
+@pytest.mark.soak  # test_runs_that_end.py finishes such streams too
 def test_own_streams_are_answered_to_the_last_row_when_they_are_finished(spark: SparkSession, tmp_path: Path) -> None:
     query = own_streams(spark, SLIDING_AVERAGE, tmp_path)
     answer = query.dataframe()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,20 +87,76 @@ def in_process(script: str = SCRIPT) -> Counter[tuple[object, ...]]:
     return bag(pa.Table.from_batches(PulledExecution(job.plan).batches(), schema=job.plan.schema))
 
 
-def test_a_script_gives_what_it_gives_in_process_and_goes_on(spark: SparkSession, data: Path) -> None:
-    arrive(data, 1)
-    batches: list[int] = []
-    script = SparkRun(spark, SCRIPT, RunSettings(available_now=True, buckets=2, checkpoint="ck"))
-    (ended,) = script.run(lambda running, batch: batches.append(batch.number))
-    assert written() == in_process()
-    assert batches[:2] == [0, 1]
-    assert (ended.metrics.rows_in, ended.metrics.results) == (80, written().total())
-    assert 1038 * SECOND < ended.metrics.watermark_us <= 1039 * SECOND
+@dataclass(frozen=True)
+class Ran:
+    """A script that has run to its end, in the current folder, over two files of each stream."""
 
-    arrive(data, 2)
-    (ended,) = run(spark)
+    folder: Path
+    ended: RunningQuery
+    batches: list[int]
+    answer: Counter[tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def ran_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """For tests that leave it as it is, or go on with it."""
+    folder = tmp_path_factory.mktemp("ran")
+    for number in range(2):
+        arrive(folder, number)
+    batches: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        script = SparkRun(spark, SCRIPT, RunSettings(available_now=True, buckets=2, checkpoint="ck"))
+        (ended,) = script.run(lambda running, batch: batches.append(batch.number))
+        return Ran(folder, ended, batches, written())
+
+
+@pytest.fixture
+def ran(ran_once: Ran, monkeypatch: pytest.MonkeyPatch) -> Ran:
+    monkeypatch.chdir(ran_once.folder)
+    return ran_once
+
+
+def test_a_script_gives_what_it_gives_in_process(ran: Ran) -> None:
+    assert ran.answer == in_process()
+    assert ran.batches == [0, 1]  # and none without rows
+    metrics = ran.ended.metrics
+    assert (metrics.rows_in, metrics.results) == (80, ran.answer.total())
+    assert 1038 * SECOND < metrics.watermark_us <= 1039 * SECOND
+
+
+def test_another_run_does_not_touch_what_is_there(spark: SparkSession, ran: Ran) -> None:
+    before = written()
+    with pytest.raises(SinkError, match="already exists"):
+        run(spark, checkpoint="ck2")
+    with pytest.raises(SinkError, match="cannot append"):
+        run(spark, SCRIPT.replace("path='out'", "path='out', mode='append'"), checkpoint="ck2")
+    with pytest.raises(SinkError, match="a folder that no query wrote"):
+        run(spark, SCRIPT.replace("path='out'", "path='a', mode='overwrite'"), checkpoint="ck2")
+    shutil.copytree("out", "copy")
+    run(spark, SCRIPT.replace("path='out'", "path='copy', mode='overwrite'"), checkpoint="ck2")
+    assert written("copy") == written() == before
+
+
+def test_a_changed_query_is_refused_at_its_start_and_the_same_one_goes_on(spark: SparkSession, ran: Ran) -> None:
+    """No rows have come since, so that nothing but the start can tell."""
+    changed = SCRIPT.replace("1 SECOND", "2 SECONDS")
+    with pytest.raises(SetupError) as refused:
+        run(spark, changed)
+    assert str(refused.value) == (
+        f"{ran.folder}/ck belongs to another query:\n{JOIN}\n"
+        "hint: start the changed query with a new checkpoint, or go back to the query that wrote this one"
+    )
+    with pytest.raises(SetupError, match=r"made with 2 buckets, and this run has 3\nhint: go on with --buckets 2"):
+        run(spark, buckets=3)
+    Path("ck/watersmeet.json").unlink()  # as of a checkpoint from before there was such a file
+    with pytest.raises(SetupError, match="ck belongs to another query, or to the same one with other columns"):
+        run(spark, changed)
+    arrive(ran.folder, 2)
+    (ended,) = run(spark, " ".join(SCRIPT.replace("1 SECOND", "1000 MILLISECONDS").split()))
     assert ended.metrics.rows_in == 40
     assert written() == in_process()
+    assert Path("ck/watersmeet.json").exists()
     (ended,) = run(spark)
     assert ended.metrics.rows_in == 0
 
@@ -129,21 +187,16 @@ def test_a_bare_select_prints_its_rows_and_json_tells_of_every_batch(
     assert (metrics["rows_in"], metrics["results"], metrics["late_by_stream"]) == (81, rows, {"b": 1})
 
 
-def test_text_files_are_read_by_the_names_of_their_columns(spark: SparkSession, data: Path) -> None:
+def test_text_files_are_read_by_the_names_of_their_columns_which_are_found(spark: SparkSession, data: Path) -> None:
     pa_csv.write_csv(rows_of(0, 40).select(["ts", "k"]), "a.csv")
     Path("b.json").write_text("".join(f'{{"ts": "{r["ts"]}", "k": {r["k"]}}}\n' for r in rows_of(0, 40).to_pylist()))
-    script = SCRIPT.replace("source='parquet', path='a'", "path='a.csv'").replace(
-        "source='parquet', path='b'", "source='json', path='b.json'"
-    )
+    undeclared = SCRIPT.replace("(k BIGINT, ts TIMESTAMP)", "")
+    (job,) = SparkRun(spark, undeclared).jobs
+    assert job.plan.output_schema == SparkRun(spark, SCRIPT).jobs[0].plan.output_schema
+    script = SCRIPT.replace("a (k BIGINT, ts TIMESTAMP)", "a").replace("source='parquet', path='a'", "path='a.csv'")
+    script = script.replace("source='parquet', path='b'", "source='json', path='b.json'")
     run(spark, script)
     assert written() == in_process(script)
-
-
-def test_columns_that_are_not_declared_are_found(spark: SparkSession, data: Path) -> None:
-    pa_csv.write_csv(rows_of(0, 20), "a.csv")
-    script = SCRIPT.replace("(k BIGINT, ts TIMESTAMP)", "").replace("source='parquet', path='a'", "path='a.csv'")
-    run(spark, script)
-    assert written() == in_process()
 
 
 def test_a_static_table_and_a_query_without_state(spark: SparkSession, data: Path) -> None:
@@ -188,40 +241,6 @@ def test_an_endless_source_runs_until_it_is_stopped(spark: SparkSession, data: P
     assert ended.tally.last is not None
 
 
-def test_another_run_does_not_touch_what_is_there(spark: SparkSession, data: Path) -> None:
-    run(spark)
-    before = written()
-    with pytest.raises(SinkError, match="already exists"):
-        run(spark, checkpoint="ck2")
-    with pytest.raises(SinkError, match="cannot append"):
-        run(spark, SCRIPT.replace("path='out'", "path='out', mode='append'"), checkpoint="ck2")
-    with pytest.raises(SinkError, match="a folder that no query wrote"):
-        run(spark, SCRIPT.replace("path='out'", "path='a', mode='overwrite'"), checkpoint="ck2")
-    run(spark, SCRIPT.replace("path='out'", "path='out', mode='overwrite'"), checkpoint="ck2")
-    assert written() == before
-
-
-def test_a_changed_query_is_refused_at_its_start_and_the_checkpoint_stays(spark: SparkSession, data: Path) -> None:
-    """No rows have come since, so that nothing but the start can tell."""
-    run(spark)
-    changed = SCRIPT.replace("1 SECOND", "2 SECONDS")
-    with pytest.raises(SetupError) as refused:
-        run(spark, changed)
-    assert str(refused.value) == (
-        f"{data}/ck belongs to another query:\n{JOIN}\n"
-        "hint: start the changed query with a new checkpoint, or go back to the query that wrote this one"
-    )
-    with pytest.raises(SetupError, match=r"made with 2 buckets, and this run has 3\nhint: go on with --buckets 2"):
-        run(spark, buckets=3)
-    Path("ck/watersmeet.json").unlink()  # as of a checkpoint from before there was such a file
-    with pytest.raises(SetupError, match="ck belongs to another query, or to the same one with other columns"):
-        run(spark, changed)
-    arrive(data, 1)
-    run(spark, " ".join(SCRIPT.replace("1 SECOND", "1000 MILLISECONDS").split()))
-    assert written() == in_process()
-    assert Path("ck/watersmeet.json").exists()
-
-
 @pytest.mark.parametrize(
     ("script", "kind", "told"),
     [
@@ -238,7 +257,6 @@ def test_a_changed_query_is_refused_at_its_start_and_the_checkpoint_stays(spark:
 def test_a_bad_file_fails_in_a_sentence_and_can_be_replaced(
     spark: SparkSession, data: Path, script: str, kind: type[WatersmeetError], told: str
 ) -> None:
-    run(spark, script)
     add(data / "a", 1, pa.table({"k": pa.array(["x"]), "ts": rows_of(20, 1)["ts"]}))
     add(data / "b", 1, rows_of(20, 20))
     with pytest.raises(kind) as failed:
@@ -246,6 +264,7 @@ def test_a_bad_file_fails_in_a_sentence_and_can_be_replaced(
     assert told in str(failed.value)
     assert "part-1.parquet" in str(failed.value)
     assert len(str(failed.value).splitlines()) == 2
+    assert written()  # of the first files
     add(data / "a", 1, rows_of(20, 20))
     run(spark, script)
     assert written() == in_process()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.runners import Source, by_local_engine, by_reference
+from tests.runners import Source, bag_of, by_local_engine, by_reference
 from tests.scenarios.timeline import combinations, static_table, timeline
 from tests.spark.harness import (
     batch_frame,
@@ -17,7 +17,9 @@ from tests.spark.harness import (
     cut,
     expected_of,
     never_late,
+    read_sink,
     run_streaming,
+    start_streaming,
     streaming_session,
     with_sentinels,
     write_arrivals,
@@ -93,7 +95,7 @@ def test_a_single_stream_with_a_static_table_needs_no_state(spark, tmp_path):
     assert not (tmp_path / "checkpoint" / "state").exists()
 
 
-def test_a_late_row_is_one_below_the_watermark_of_the_earlier_batches(spark, tmp_path):
+def test_a_late_row_is_one_below_the_watermark_of_the_earlier_batches_and_progress_counts_it(spark, tmp_path):
     """Unlike in-process, where time advances row by row: within its batch no row is late."""
     sources = timeline("a: 1@100 1@110 1@107\nb: 1@107 1@109 1@110", a="2 seconds")
     sql = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.v = b.v WINDOW = 20 SECONDS"
@@ -102,10 +104,19 @@ def test_a_late_row_is_one_below_the_watermark_of_the_earlier_batches(spark, tmp
         "a": [a, a.slice(0, 0), timeline("a: 1@90 1@108")[0].table],
         "b": [b, b.slice(0, 0), b.slice(0, 0)],
     }
-    answer = by_spark_streaming(spark, sql, sources, pieces, tmp_path, 2)
+    for name, parts in pieces.items():
+        write_arrivals(tmp_path / name, parts)
+    query = streaming_session(spark, sources, tmp_path, 2).sql(sql).dataframe()
+    started = start_streaming(query, tmp_path / "checkpoint", tmp_path / "sink")
+    started.awaitTermination()
+    answer = bag_of(read_sink(spark, tmp_path / "sink", query))
     # batch 0: three by three; then the watermark is min(110 - 2, 110) = 108, so only the row at 108 is still in time
     assert answer == expected_of(sql, sources, pieces)
     assert sum(answer.values()) == 12
+    observed = [json.loads(p.json)["observedMetrics"] for p in started.recentProgress]
+    observed = [numbers for one in observed for name, numbers in one.items() if name.startswith("watersmeet")]
+    totals = {name: sum(one.get(name) or 0 for one in observed) for name in ("rows_in", "late_rows", "results")}
+    assert totals == {"rows_in": 8, "late_rows": 1, "results": 12}
 
 
 @pytest.mark.soak  # test_run.py, test_launch.py and test_flights.py go on from checkpoints too
@@ -119,28 +130,6 @@ def test_a_query_goes_on_after_a_restart_as_if_there_had_been_none(spark, tmp_pa
         frame = streaming_session(spark, sources, tmp_path, 2).sql(sql).dataframe()
         answer = run_streaming(spark, frame, tmp_path / "checkpoint", tmp_path / "sink")
     assert sorted(zip(*answer.to_pydict().values(), strict=True)) == sorted(by_reference(sql, sources).elements())
-
-
-def test_progress_tells_rows_results_and_late_rows(spark, tmp_path):
-    sources = timeline("a: 1@100 1@110\nb: 1@100 1@110")
-    a, b = (source.table for source in sources)
-    for name, parts in {"a": [a, timeline("a: 1@1 1@111")[0].table], "b": [b, b.slice(0, 1)]}.items():
-        write_arrivals(tmp_path / name, parts)
-    query = streaming_session(spark, sources, tmp_path, 1).sql(
-        "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.v = b.v WINDOW = 5 SECONDS"
-    )
-    started = (
-        query.dataframe()
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    started.awaitTermination()
-    observed = [json.loads(p.json)["observedMetrics"] for p in started.recentProgress]
-    observed = [numbers for one in observed for name, numbers in one.items() if name.startswith("watersmeet")]
-    totals = {name: sum(one.get(name) or 0 for one in observed) for name in ("rows_in", "late_rows", "results")}
-    assert totals == {"rows_in": 7, "late_rows": 2, "results": 3}
 
 
 def test_the_output_of_one_query_can_be_the_input_of_plain_spark(spark, tmp_path):
