@@ -33,5 +33,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def warm_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own for the warm copies of processors that run inside the test."""
     folder = tmp_path / "warm"
-    monkeypatch.setenv("WATERSMEET_HOT_DIR", str(folder))
+    monkeypatch.setenv("WATERSMEET_WARM_DIR", str(folder))
     return folder

@@ -61,7 +61,7 @@ def drive(folder: Path, *death: str) -> bool:
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.drive_sink", str(folder), *death],
             cwd=ROOT,
-            env=os.environ | {"WATERSMEET_HOT_DIR": str(folder / "warm")},
+            env=os.environ | {"WATERSMEET_WARM_DIR": str(folder / "warm")},
             stdout=log,
             stderr=log,
             start_new_session=True,

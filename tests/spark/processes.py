@@ -19,7 +19,7 @@ Driver = subprocess.Popen[bytes]
 
 def start_driver(folder: Path, master: str) -> Driver:
     worker_environment()
-    environment = os.environ | {"WATERSMEET_HOT_DIR": str(folder / "warm")}
+    environment = os.environ | {"WATERSMEET_WARM_DIR": str(folder / "warm")}
     with (folder / "driver.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.spark.drive", str(folder), master],

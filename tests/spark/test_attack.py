@@ -128,7 +128,7 @@ def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp
     before = copy.read_bytes()
     kept = Answers("own")
     warm_state.keep("q", 0, 2, 22, kept)
-    assert "WATERSMEET_HOT_DIR" in (warm_state.trouble() or "")
+    assert "WATERSMEET_WARM_DIR" in (warm_state.trouble() or "")
     with pytest.raises(UnsafeFolderError):
         warm_state.discard("q")
     assert copy.read_bytes() == before

@@ -21,7 +21,7 @@ def test_batch_and_streaming_queries_run_on_spark_connect(tmp_path):
     started = subprocess.Popen(
         [sys.executable, "-m", "tests.spark.connect_script", str(tmp_path)],
         cwd=ROOT,
-        env=os.environ | {"WATERSMEET_HOT_DIR": str(tmp_path / "warm")},
+        env=os.environ | {"WATERSMEET_WARM_DIR": str(tmp_path / "warm")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -100,7 +100,7 @@ def test_lanes_are_read_on_the_executors_by_classes_that_travel_with_the_query(t
         driver = subprocess.Popen(
             [sys.executable, str(tmp_path / "own.py"), str(tmp_path)],
             cwd=ROOT,
-            env=os.environ | {"WATERSMEET_HOT_DIR": str(tmp_path / "warm")},
+            env=os.environ | {"WATERSMEET_WARM_DIR": str(tmp_path / "warm")},
             stdout=told,
             stderr=told,
             start_new_session=True,

@@ -84,7 +84,7 @@ def drive(folder: Path) -> int:
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.drive_toy", str(folder)],
             cwd=ROOT,
-            env=os.environ | {"WATERSMEET_HOT_DIR": str(folder / "warm")},
+            env=os.environ | {"WATERSMEET_WARM_DIR": str(folder / "warm")},
             stdout=log,
             stderr=log,
             start_new_session=True,

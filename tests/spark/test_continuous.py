@@ -61,7 +61,7 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     buckets = data.draw(st.sampled_from([1, 2, 4]))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.HOT_DIR, folder)
+        patch.setenv(warm_state.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = Simulation(case.sql(), case.sources, buckets, crash_at, after_crash=lost)
         run.run(with_sentinels(case.sources, pieces))
@@ -76,7 +76,7 @@ def test_rows_against_one_value_go_on_after_crashes(case, data):
     crash_at, buckets = data.draw(st.lists(st.integers(1, 60), max_size=3)), data.draw(st.sampled_from([1, 2]))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.HOT_DIR, folder)
+        patch.setenv(warm_state.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = Simulation(case.sql, case.sources, buckets, crash_at, after_crash=lost)
         run.run(with_sentinels(case.sources, pieces))
@@ -153,7 +153,7 @@ def test_an_aggregate_over_nothing_is_there_once_though_its_rows_are_all_forgott
     sql = OVER_NOTHING[name]
     pieces = {stream: parts for stream, parts in pieces.items() if f"{stream} [" in sql or f"({stream}," in sql}
     sources = [Source(stream, pa.concat_tables(parts), "ts") for stream, parts in pieces.items()]
-    monkeypatch.setenv(warm_state.HOT_DIR, str(tmp_path))
+    monkeypatch.setenv(warm_state.WARM_DIR, str(tmp_path))
     warm_state._at_hand.clear()
     run = Simulation(sql, sources, 4, [], between_batches=lost)
     run.run(pieces)

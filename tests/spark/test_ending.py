@@ -151,7 +151,7 @@ def simulated(
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.HOT_DIR, folder)
+        patch.setenv(warm_state.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = kind(sql, sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
         ended_at_random(run, pieces, data)

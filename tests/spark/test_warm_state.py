@@ -127,7 +127,7 @@ def test_a_file_with_wrong_bytes_never_raises(position):
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
-    monkeypatch.setenv(warm_state.HOT_DIR, "/proc/nowhere")
+    monkeypatch.setenv(warm_state.WARM_DIR, "/proc/nowhere")
     warm_state.keep("q", 0, 1, 11, value())
     assert "/proc/nowhere" in (warm_state.trouble() or "")
     as_another_worker()

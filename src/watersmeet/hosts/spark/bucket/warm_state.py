@@ -28,7 +28,7 @@ from watersmeet.operators.contract import Operator
 from watersmeet.operators.saving import ALIGN, Saved
 from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
 
-HOT_DIR = "WATERSMEET_HOT_DIR"
+WARM_DIR = "WATERSMEET_WARM_DIR"
 _HEAD = struct.Struct("<qqq")  # version, nonce, bytes of the whole file
 
 
@@ -47,7 +47,7 @@ _trouble: str | None = None
 
 def base_folder() -> Path:
     """This user's folder of warm copies, in the memory disk unless another place was chosen."""
-    chosen = os.environ.get(HOT_DIR)
+    chosen = os.environ.get(WARM_DIR)
     memory = Path("/dev/shm")
     usable = memory.is_dir() and os.access(memory, os.W_OK)
     return named_after_user(Path(chosen) if chosen else memory if usable else Path(tempfile.gettempdir()))
@@ -116,7 +116,7 @@ def discard(query: str) -> None:
 
 
 def _base() -> PrivateFolder:
-    return private_folder(base_folder(), HOT_DIR)
+    return private_folder(base_folder(), WARM_DIR)
 
 
 def _opened(query: str) -> PrivateFolder:
