@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.hosts.local.durable.copies import LARGE, Copies
+from watersmeet.hosts.local.durable.saver import LARGE, Copies
 from watersmeet.operators.saving import Saved
 
 ROWS = LARGE // 8 + 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, OFFSETS, Checkpoint
 from watersmeet.hosts.spark.checkpoints.place import SparkPlace
 from watersmeet.hosts.spark.paths import NOTES
-from watersmeet.runtime.checkpoint_notes import CheckpointNotes
+from watersmeet.runtime.checkpoints import CheckpointNotes
 
 
 class Kept(Checkpoint):

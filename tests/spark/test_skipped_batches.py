@@ -22,7 +22,6 @@ from tests.spark.simulation import Simulation
 from watersmeet import Query, Session
 from watersmeet.errors import OptionError, SkippedRowsWarning, UnsupportedError
 from watersmeet.hosts.spark.bucket import processor
-from watersmeet.hosts.spark.checkpoints.left_out import left_out
 from watersmeet.hosts.spark.exchange import pack
 from watersmeet.hosts.spark.jobs.job import AtStart
 from watersmeet.hosts.spark.progress.listener import MetricsListener
@@ -95,11 +94,11 @@ def test_a_flood_is_told_at_the_driver_stopped_and_left_out_at_the_next_start(
 
 def test_a_batch_is_left_out_in_all_lives_until_spark_has_committed_it(tmp_path: Path) -> None:
     checkpoint = Kept(tmp_path, begun=3, committed=2)
-    assert left_out(checkpoint, frozenset(), "q") == frozenset()
-    assert left_out(checkpoint, frozenset({3}), "q") == {3}
-    assert left_out(checkpoint, frozenset(), "q") == {3}
+    assert checkpoint.left_out(frozenset(), "q") == frozenset()
+    assert checkpoint.left_out(frozenset({3}), "q") == {3}
+    assert checkpoint.left_out(frozenset(), "q") == {3}
     checkpoint.reach(begun=4, committed=3)
-    assert left_out(checkpoint, frozenset(), "q") == frozenset()
+    assert checkpoint.left_out(frozenset(), "q") == frozenset()
 
 
 @pytest.mark.parametrize("asked", [2, 4])
@@ -107,7 +106,7 @@ def test_only_a_batch_that_was_begun_and_not_committed_can_be_left_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, asked: int
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="watersmeet"):
-        assert left_out(Kept(tmp_path, begun=3, committed=2), frozenset({asked}), "q") == frozenset()
+        assert Kept(tmp_path, begun=3, committed=2).left_out(frozenset({asked}), "q") == frozenset()
     assert f"q: batch {asked} is not one that this start repeats" in caplog.text
 
 

@@ -19,7 +19,6 @@ from watersmeet.errors import DataError, SetupError, UnsafeFolderError, Unsuppor
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.archive import follow
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
-from watersmeet.hosts.spark.checkpoints.left_out import left_out
 from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
 from watersmeet.hosts.spark.exchange.stream_end import Ending
@@ -39,7 +38,7 @@ from watersmeet.hosts.spark.writing.sinks import SparkSink, is_checkpoint
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
 from watersmeet.runtime.board import Board
-from watersmeet.runtime.query_folders import query_folders
+from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.skipped_batches import skipped_batches, way_past
@@ -126,7 +125,7 @@ class SparkRun:
             return {}
         asked = {sink.checkpoint: self._asked.get(sink.job.name, frozenset()) for sink in sinks}
         names = {sink.checkpoint: sink.job.name for sink in sinks}
-        return {folder: left_out(Checkpoint(self.spark, folder), asked[folder], names[folder]) for folder in asked}
+        return {folder: Checkpoint(self.spark, folder).left_out(asked[folder], names[folder]) for folder in asked}
 
     def _refuse_in_process(self, checkpoints: Sequence[str]) -> None:
         """Before sinks look at what they hold: that would be told first, and is not what is wrong."""

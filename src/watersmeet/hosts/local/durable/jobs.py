@@ -19,8 +19,8 @@ from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.late_rows import Tell, warn
-from watersmeet.runtime.query_folders import query_folders
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
 

@@ -9,7 +9,7 @@ from typing import Any
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.sealed import has_seal
-from watersmeet.runtime.checkpoint_notes import CheckpointNotes
+from watersmeet.runtime.checkpoints import CheckpointNotes
 from watersmeet.version import VERSION
 
 LAYOUT = 2  # to be raised when what lies in a checkpoint can no longer be read by the code that reads it now

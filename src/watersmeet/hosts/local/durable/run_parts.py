@@ -12,12 +12,11 @@ from watersmeet.hosts.local.durable.batches import BatchRecord
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.hosts.local.durable.progress import Progress, Unanswered
 from watersmeet.hosts.local.durable.push_notes import Notes
 from watersmeet.hosts.local.durable.readers import Readers
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
-from watersmeet.hosts.local.durable.unanswered import Unanswered
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.plan.nodes import Plan

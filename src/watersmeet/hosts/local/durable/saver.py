@@ -1,20 +1,34 @@
 """Saves the state of a durable run now and then: copied between two batches, and written beside those that follow.
 
 It counts when the sinks have all answers up to it; then the journal before the state before it is forgotten.
+
+Rows wait while it is copied, so that is done into memory that is there already: a large array is copied ten times
+faster into pages that the process has than into new ones, which the system has to clear and hand out one by one. The
+memory of the last copy is used again, and where there is too little of it more is fetched beforehand, beside the run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
 from time import monotonic
+from typing import Any
 
-from watersmeet.hosts.local.durable.background import Background
-from watersmeet.hosts.local.durable.copies import Copies
+import numpy as np
+import numpy.typing as npt
+
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.operators.saving import Saved, state_of
 
+LARGE = 1 << 20  # bytes; smaller arrays are copied in no time anyway
 _LOOK_S = 0.005  # how soon to look again whether there is memory for a copy
+_PAGE = 4096
+_ROOM = 1.25  # arrays grow between two copies
+_MOST_ROOM = 4.0  # what is larger than an array by more than this is given back
+Bytes = npt.NDArray[np.uint8]
 
 
 class Saver:
@@ -98,3 +112,79 @@ class Saver:
         oldest = self._parts.checkpoint.publish_state(snapshot.number)
         if oldest is not None:
             self._parts.loads.forget(oldest["tables"])
+
+
+class Copies:
+    """One copy at a time: the next one is made when nobody reads the last one any more."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, Bytes] = {}
+
+    def lacks(self, state: Saved) -> dict[str, int]:
+        """For which arrays there is no memory yet, and how many bytes they have."""
+        sizes = _large(state)
+        for name in [name for name in self._memory if name not in sizes]:
+            del self._memory[name]
+        return {name: size for name, size in sizes.items() if not self._suits(name, size)}
+
+    def fetch(self, sizes: Mapping[str, int]) -> None:
+        """Have memory at hand for arrays of such sizes. Takes long, so it is for another thread."""
+        for name, size in sizes.items():
+            self._memory.pop(name, None)
+            memory = np.empty(int(_ROOM * size), np.uint8)
+            memory[::_PAGE] = 0
+            self._memory[name] = memory
+
+    def of(self, state: Saved) -> Saved:
+        """The state as it is now: what Arrow holds never changes, arrays are copied."""
+        values = {name: self._copied(name, value) for name, value in state.values.items()}
+        return Saved(values, state.format, state.version)
+
+    def _copied(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.nbytes < LARGE or not self._suits(name, value.nbytes):
+            return value.copy()
+        copy = self._memory[name][: value.nbytes].view(value.dtype).reshape(value.shape)
+        np.copyto(copy, value)
+        return copy
+
+    def _suits(self, name: str, size: int) -> bool:
+        memory = self._memory.get(name)
+        return memory is not None and size <= memory.size <= _MOST_ROOM * size
+
+
+def _large(state: Saved) -> dict[str, int]:
+    arrays = {name: value for name, value in state.values.items() if isinstance(value, np.ndarray)}
+    return {name: int(array.nbytes) for name, array in arrays.items() if array.nbytes >= LARGE}
+
+
+class Background:
+    """A thread that no program waits for when it ends; those of `concurrent.futures` are waited for, for ever if what
+    they do waits for somebody who has gone."""
+
+    def __init__(self, name: str) -> None:
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+
+        def do() -> None:
+            try:
+                done.set_result(work(*arguments))
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._waiting.put(do)
+        return done
+
+    def shutdown(self) -> None:
+        """Return when all is done."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (do := self._waiting.get()) is not None:
+            do()

@@ -26,7 +26,8 @@ from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.paths import NOTES
 from watersmeet.plan.nodes import Input, Plan, relations_below
-from watersmeet.runtime.checkpoint_notes import CheckpointNotes
+from watersmeet.runtime.checkpoints import CheckpointNotes
+from watersmeet.runtime.skipped_batches import not_repeated
 from watersmeet.version import VERSION
 
 logger = logging.getLogger("watersmeet")
@@ -185,6 +186,25 @@ class Checkpoint:
         """The one that a start repeats, if some batch was begun and not committed."""
         begun = self.newest(OFFSETS)
         return begun if begun > self.newest(COMMITS) else None
+
+    def left_out(self, asked: frozenset[int], name: str) -> frozenset[int]:
+        """The numbers of batches that are left out by this start: of those that are asked for, and those that a start
+        before was asked for. `name`: that of the query.
+
+        Spark repeats the batch that it has begun and not committed, and only that one. It is noted before: should this
+        start be killed between the commit of a sink and Spark's own, the next must leave it out as well, or the state
+        would have rows whose answers the sink passes over.
+        """
+        noted = frozenset(self.notes.get("skipped", []))
+        if not noted and not asked:
+            return frozenset()
+        repeated = self.repeated_batch()
+        for number in sorted(asked - noted - {repeated}):
+            logger.warning("%s: %s", name, not_repeated(number))
+        found = (asked | noted) & {repeated}
+        if found - noted:
+            self.notes.note(skipped=sorted(found))
+        return frozenset(found)
 
     def newest(self, log: str) -> int:
         """The last batch of one of Spark's logs, OFFSETS of those that were begun, or COMMITS; -1 if it has none."""

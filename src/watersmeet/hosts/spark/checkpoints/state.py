@@ -17,9 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import SetupError, SourceError
 from watersmeet.hosts.spark.bucket.log import WHOLE, Manifest, Segment
 from watersmeet.hosts.spark.checkpoints.place import SparkPlace
-from watersmeet.hosts.spark.checkpoints.rocksdb import RocksReader
-from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError, StateFiles, stages_of
-from watersmeet.hosts.spark.checkpoints.state_rows import Kept, Packet, Stage, stage_of, unpacked_stage
+from watersmeet.hosts.spark.checkpoints.state_files import (
+    Kept,
+    NotReadableError,
+    Packet,
+    RocksReader,
+    Stage,
+    StateFiles,
+    stage_of,
+    stages_of,
+    unpacked_stage,
+)
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.pack import GUARD
 from watersmeet.hosts.spark.packets import from_packet
@@ -27,7 +35,7 @@ from watersmeet.hosts.spark.paths import NOTES, has_scheme
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import format_instant
 from watersmeet.model.wording import aligned, in_bytes
-from watersmeet.runtime.checkpoint_notes import CheckpointNotes
+from watersmeet.runtime.checkpoints import CheckpointNotes
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SUMMARY = pa.schema(

@@ -2,7 +2,7 @@
 
 A partition of the state is a folder of snapshots, `7.zip` with the files of a RocksDB, and of change logs,
 `8.changelog`, each with what a batch wrote. The state after a batch is the latest snapshot before it and the logs that
-follow. Snapshots are opened by RocksDB itself, which comes with pyspark, in a JVM of its own (rocksdb.py); logs are
+follow. Snapshots are opened by RocksDB itself, which comes with pyspark, in a JVM of its own; logs are
 records, packed by LZ4. Where a checkpoint is written in another way, or lies elsewhere, `NotReadableError` says so, and
 Spark must read it.
 """
@@ -10,16 +10,28 @@ Spark must read it.
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import pyarrow as pa
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
-from watersmeet.hosts.spark.checkpoints.rocksdb import RocksReader
+from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.launching.java import use_java
+from watersmeet.private_folders import temporary_folder
 
+# It lives for a second or two: neither the second compiler nor several threads of a collector would pay.
+JAVA_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+Packet = tuple[int, int, int]  # bucket, input, number of the segment
 Entries = dict[bytes, bytes]
 # What a checkpoint of ours has, by the settings that Spark writes down with every batch.
 WRITTEN_AS = {
@@ -27,6 +39,7 @@ WRITTEN_AS = {
     "spark.sql.streaming.stateStore.compression.codec": "lz4",
 }
 _MAGIC = b"LZ4Block"
+_HEAD = 9  # of a row: the version and the NULL bits
 _RAW, _PUT, _DELETE, _END = 0x10, 0x01, 0x10, 0x00
 
 
@@ -157,3 +170,125 @@ def _check_settings(offsets: Path) -> None:
     for name, value in WRITTEN_AS.items():
         if settings.get(name, value).lower() != value:
             raise NotReadableError(f"its state is written with {name} = {settings[name]}")
+
+
+class RocksReader:
+    """A RocksDB opened for reading, in a small JVM without Spark, which starts when it is first needed, and ends."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if "_gateway" in self.__dict__:
+            self._gateway.shutdown()
+
+    def entries(self, files: zipfile.ZipFile, tables: Mapping[str, Path]) -> dict[bytes, bytes]:
+        """All keys and values: `files` has what describes the database, `tables` where its tables lie."""
+        with temporary_folder("state-") as made:
+            files.extractall(made)
+            for name, path in tables.items():
+                _placed(path, made / name)
+            return self._all(str(made))
+
+    def _all(self, folder: str) -> dict[bytes, bytes]:
+        rocks = self._gateway.jvm.org.rocksdb
+        options = rocks.Options()
+        database = rocks.RocksDB.openReadOnly(options, folder)
+        try:
+            found, cursor = {}, database.newIterator()
+            cursor.seekToFirst()
+            while cursor.isValid():
+                found[bytes(cursor.key())] = bytes(cursor.value())
+                cursor.next()
+            cursor.close()
+            return found
+        finally:
+            database.close()
+            options.close()
+
+    @cached_property
+    def _gateway(self) -> Any:
+        use_java()
+        java = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
+        jars = Path(pyspark.__file__).parent / "jars"
+        needed = [str(path) for name in ("rocksdbjni", "py4j") for path in jars.glob(f"{name}-*.jar")]
+        port, token = launch_gateway(
+            classpath=os.pathsep.join(needed),
+            javaopts=JAVA_OPTIONS,
+            java_path=str(java),
+            die_on_exit=True,
+            redirect_stderr=subprocess.DEVNULL,
+            enable_auth=True,
+        )
+        return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+
+
+def _placed(path: Path, to: Path) -> None:
+    """A link, as tables are never changed and may be large; to another disk only a copy can be made."""
+    try:
+        os.link(path, to)
+    except OSError:
+        to.write_bytes(path.read_bytes())
+
+
+# ---- what the stateful stage keeps, as its processor laid it down: a value for every bucket, and a map of packets ----
+#
+# Spark stores both as rows of its own layout: a byte for the version, a word of NULL bits, a word for every field; what
+# has a length lies behind them, and its word says where (the upper half) and how long (the lower).
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A bucket: how often it was written, and its manifest; of the GUARD the fingerprint instead."""
+
+    bucket: int
+    version: int
+    manifest: bytes
+
+
+@dataclass(frozen=True)
+class Stage:
+    guard: str | None
+    buckets: tuple[Kept, ...]
+    packets: Mapping[Packet, bytes]
+
+
+def stage_of(kept: Sequence[Kept], packets: Mapping[Packet, bytes]) -> Stage:
+    guard = next((one.manifest.decode() for one in kept if one.bucket == GUARD), None)
+    return Stage(guard, tuple(one for one in kept if one.bucket != GUARD), packets)
+
+
+def unpacked_stage(variables: Mapping[str, Mapping[bytes, bytes]]) -> Stage:
+    """From keys and values as bytes; see META, SEGMENT_KEY and SEGMENT of the processor."""
+    kept = [
+        Kept(_integer(key, 0), _long(value, 0), _binary(value, 2)) for key, value in variables.get("meta", {}).items()
+    ]
+    packets = {_packet(key): _binary(value, 0) for key, value in variables.get("segments", {}).items()}
+    return stage_of(kept, packets)
+
+
+def _packet(key: bytes) -> Packet:
+    """The bucket, a row inside a row, with its length before it; then the key of the map, a row inside a row too."""
+    (size,) = struct.unpack_from("<i", key)
+    bucket, inside = _struct(key[4 : 4 + size], 0), _struct(key[4 + size :], 0)
+    return _integer(bucket, 0), _integer(inside, 0), _long(inside, 1)
+
+
+def _struct(row: bytes, field: int) -> bytes:
+    """A row inside a row, which has no version of its own: with one, so that it reads as all others do."""
+    return b"\0" + _binary(row, field)
+
+
+def _integer(row: bytes, field: int) -> int:
+    return int(struct.unpack_from("<i", row, _HEAD + 8 * field)[0])
+
+
+def _long(row: bytes, field: int) -> int:
+    return int(struct.unpack_from("<q", row, _HEAD + 8 * field)[0])
+
+
+def _binary(row: bytes, field: int) -> bytes:
+    size, start = struct.unpack_from("<ii", row, _HEAD + 8 * field)
+    return row[1 + start : 1 + start + size]

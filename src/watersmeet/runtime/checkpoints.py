@@ -1,12 +1,12 @@
-"""What a run says of itself in its checkpoint, by name: sealed JSON, in files of a place that is handed in."""
+"""Checkpoints, as both hosts keep them: what a run notes of itself there, and where those of several queries lie."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.io.connectors.claims import known_after, new_start
 from watersmeet.io.connectors.contract import Claimed, Start
 from watersmeet.io.sealed import sealed, unsealed
@@ -24,7 +24,7 @@ class Place(Protocol):
 
 
 class CheckpointNotes:
-    """Each note is a file of its own, under the name that `files` has for it."""
+    """What a run says of itself, by name: sealed JSON, each note a file of its own, as `files` names it."""
 
     def __init__(self, place: Place, files: Mapping[str, str], sealed_in: str = "") -> None:
         """sealed_in: what stands before the names of files in their sums."""
@@ -61,3 +61,27 @@ class CheckpointNotes:
         known = known_after(start, sinks)
         if known != sorted([*start.known, start.token]):
             self.note(starts=known)
+
+
+def query_folders(queries: Sequence[str]) -> list[str]:
+    """The folders of several queries below one checkpoint, by their names; no two have the same."""
+    names: dict[str, str] = {}
+    for query in queries:
+        name = folder_name(query)
+        if name in names:
+            raise RunError(
+                f"the queries {names[name]!r} and {query!r} would share the folder {name} of the checkpoint",
+                hint="give one of them another name; a bare SELECT is called 'query 2' by its place",
+            )
+        names[name] = query
+    return list(names)
+
+
+def folder_name(query: str) -> str:
+    """The folder of a query, in the checkpoint and nowhere else.
+
+    >>> [folder_name(name) for name in ("query 1", "x/../../y", "..", "totals")]
+    ['query_1', 'x%2F..%2F..%2Fy', '%2E.', 'totals']
+    """
+    name = query.replace(" ", "_").replace("/", "%2F").replace("\\", "%5C")
+    return f"%2E{name[1:]}" if name.startswith(".") else name
