@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchmarks.harness import Figure, alternate, checksum, figure, report, seconds
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.runtime.declaring import open_to_go_on
@@ -70,7 +70,7 @@ def without(text: str) -> None:
 def with_checkpoint(text: str, checkpoint: Path) -> None:
     jobs = read_script(text, opener=open_to_go_on)
     settings = RunSettings(save_every_s=0.5, available_now=True, flush=True)
-    lasting = LastingJobs(jobs, checkpoint, settings)
+    lasting = DurableJobs(jobs, checkpoint, settings)
     lasting.start()
     lasting.wait()
 

@@ -10,7 +10,7 @@ from threading import Thread
 from benchmarks.harness import Figure, alternate, figure
 from benchmarks.topics.cluster import all_values, new_topic
 from benchmarks.topics.rows import Query, Told, script, told_by
-from watersmeet.hosts.local.durable.jobs import LastingJobs, streams_of
+from watersmeet.hosts.local.durable.jobs import DurableJobs, streams_of
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
 from watersmeet.runtime.declaring import open_to_go_on
@@ -42,7 +42,7 @@ def _read_all(stream: Stream) -> None:
 
 def joined(text: str, folder: Path, expected: Told, *, listens: bool) -> float:
     """With a checkpoint, to the end of what is there; the seconds. listens: answers go nowhere."""
-    jobs = LastingJobs(
+    jobs = DurableJobs(
         read_script(text, opener=open_to_go_on),
         folder,
         RunSettings(available_now=True),

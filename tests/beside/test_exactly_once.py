@@ -12,7 +12,7 @@ import pytest
 
 from tests.beside.rack import RACK, line, put
 from watersmeet.errors import DataError, WatersmeetError
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.folder_sink import FolderSink
 from watersmeet.runtime.declaring import open_to_go_on
@@ -43,12 +43,12 @@ def script(folder: Path, on_bad: str = "sink bad", more: str = "") -> str:
     """
 
 
-def life(text: str, folder: Path, *, flush: bool = False) -> LastingJobs:
+def life(text: str, folder: Path, *, flush: bool = False) -> DurableJobs:
     jobs = read_script(text, opener=open_to_go_on)
     settings = RunSettings(
         batch_rows=16, save_every_s=0.01, commit_every_s=0.0, available_now=True, flush=flush, sync=False
     )
-    runs = LastingJobs(jobs, folder / "checkpoint", settings, tell=lambda told: None)
+    runs = DurableJobs(jobs, folder / "checkpoint", settings, tell=lambda told: None)
     runs.start()
     runs.wait(every_s=0.02)
     return runs

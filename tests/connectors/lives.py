@@ -43,7 +43,7 @@ class Script:
 
 def live(script: Script, ends_at: str | None, after: int) -> None:
     """One life: over all that is there now, or until a point was passed so often."""
-    from watersmeet.hosts.local.durable.jobs import LastingJobs
+    from watersmeet.hosts.local.durable.jobs import DurableJobs
     from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import read_script
@@ -60,7 +60,7 @@ def live(script: Script, ends_at: str | None, after: int) -> None:
         available_now=True,
         sync=False,  # a process that dies loses nothing that the system has
     )
-    jobs = LastingJobs(
+    jobs = DurableJobs(
         read_script(script.text, opener=open_to_go_on), script.checkpoint, settings, tell=lambda what: None
     )
     jobs.start()

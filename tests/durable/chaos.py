@@ -99,7 +99,7 @@ class Round:
 
 
 def made(one: Round) -> Any:
-    from watersmeet.hosts.local.durable.jobs import LastingJobs
+    from watersmeet.hosts.local.durable.jobs import DurableJobs
     from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import read_script
@@ -113,7 +113,7 @@ def made(one: Round) -> Any:
         sync=False,  # a process that dies loses nothing that the system has
     )
     jobs = read_script(one.script(), opener=open_to_go_on, pushed=True)
-    return LastingJobs(jobs, one.folder / "state", settings, tell=lambda what: None, pushed=True)
+    return DurableJobs(jobs, one.folder / "state", settings, tell=lambda what: None, pushed=True)
 
 
 def live(one: Round, ends_at: str | None, after: int) -> None:

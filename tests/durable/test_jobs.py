@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
@@ -25,7 +25,7 @@ def test_a_query_that_fails_ends_the_others_whichever_it_is(tmp_path: Path, fail
             WITH (source = 'json', path = '{tmp_path}/{name}', time = 'ts');
             CREATE SINK of_{name} WITH (sink = 'json', path = '{tmp_path}/of_{name}') AS SELECT k FROM {name};
         """
-    runs = LastingJobs(read_script(script, opener=open_to_go_on), tmp_path / "state", RunSettings())
+    runs = DurableJobs(read_script(script, opener=open_to_go_on), tmp_path / "state", RunSettings())
     runs.start()
     told: list[str] = []
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
 
 def life(text: str, folder: Path) -> list[int]:
-    runs = LastingJobs(read_script(text, opener=open_to_go_on), folder / "state", RunSettings(available_now=True))
+    runs = DurableJobs(read_script(text, opener=open_to_go_on), folder / "state", RunSettings(available_now=True))
     runs.start()
     runs.wait(every_s=0.02)
     return sorted(json.loads(one)["k"] for path in (folder / "out").rglob("part-*") for one in path.open())

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
@@ -85,7 +85,7 @@ def serving(
     limits = limits or Limits()
     jobs = read_script(script.format(folder=folder), opener=open_to_go_on, pushed=True)
     with bound("127.0.0.1", 0, token) as at:
-        lasting = LastingJobs(
+        lasting = DurableJobs(
             jobs,
             folder / "checkpoint",
             replace(QUICK, writes_on=True),

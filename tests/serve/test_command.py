@@ -14,7 +14,7 @@ import pytest
 from tests.serve.serving import QUICK, Client, Events, Life, free_port, row
 from tests.unit.test_cli import call
 from watersmeet.errors import RunError, SetupError, WatersmeetError
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.script import read_script
 from watersmeet.serve.server import bound
@@ -83,9 +83,9 @@ def test_a_batch_that_always_fails_can_be_left_out(tmp_path: Path) -> None:
     (job,) = read_script(text, opener=open_to_go_on, pushed=True)
     told: list[str] = []
 
-    def made(*skipped: int) -> LastingJobs:
+    def made(*skipped: int) -> DurableJobs:
         batches = {job.name: frozenset(skipped)}
-        return LastingJobs([job], tmp_path, QUICK, tell=lambda one: told.append(str(one)), pushed=True, skipped=batches)
+        return DurableJobs([job], tmp_path, QUICK, tell=lambda one: told.append(str(one)), pushed=True, skipped=batches)
 
     lasting = made()
     lasting.start()

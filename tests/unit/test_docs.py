@@ -26,9 +26,9 @@ README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
 OPTIMIZER = ROOT / "docs" / "optimizer.md"
 LAB = ROOT / "docs" / "lab.md"
 COMING_FROM, TESTING = ROOT / "docs" / "coming_from.md", ROOT / "docs" / "testing.md"
-LASTING = ROOT / "docs" / "lasting.md"
+DURABLE = ROOT / "docs" / "durable.md"
 WITH_PYTHON = [
-    README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", TESTING, LAB, LASTING,
+    README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", TESTING, LAB, DURABLE,
     ROOT / "docs" / "connectors.md",
 ]  # fmt: skip
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

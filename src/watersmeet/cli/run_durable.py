@@ -10,7 +10,7 @@ from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.wording import counted
@@ -37,7 +37,7 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
         return False
     interrupts = Interrupts(voice().tell)
     assert settings.checkpoint is not None
-    lasting = LastingJobs(
+    lasting = DurableJobs(
         jobs,
         settings.checkpoint,
         settings,
@@ -56,7 +56,7 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
     return interrupts.requested
 
 
-def _page(view: str, jobs: list[Job], lasting: LastingJobs) -> Page:
+def _page(view: str, jobs: list[Job], lasting: DurableJobs) -> Page:
     from watersmeet.cli.view import Page
 
     watched = {name: WatchedDurable(run) for name, run in lasting.runs.items()}
@@ -69,7 +69,7 @@ def _page(view: str, jobs: list[Job], lasting: LastingJobs) -> Page:
 
 
 def _run(
-    jobs: list[Job], lasting: LastingJobs, interrupts: Interrupts, settings: RunSettings, page: Page | None
+    jobs: list[Job], lasting: DurableJobs, interrupts: Interrupts, settings: RunSettings, page: Page | None
 ) -> None:
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in jobs) and sys.stdout.isatty())
@@ -87,7 +87,7 @@ def _run(
         voice().ended(name, how, run.execution.metrics, seconds, summary(name, how, run, seconds, settings))
 
 
-def tell_of_progress(progress: Progress, lasting: LastingJobs) -> None:
+def tell_of_progress(progress: Progress, lasting: DurableJobs) -> None:
     runs = lasting.runs
     progress.update_lasting(
         {name: run.latest() for name, run in runs.items()},

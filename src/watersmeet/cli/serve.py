@@ -17,7 +17,7 @@ from watersmeet.cli.run_durable import summary, tell_of_progress, tell_of_restar
 from watersmeet.cli.voice import voice
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.private_folders import temporary_root
@@ -57,7 +57,7 @@ def serve_script(
     # Before anything else, so that a port that is in use is told at once.
     with bound(address.host, address.port, address.token) as at, _kept_in(settings.checkpoint) as folder:
         interrupts = Interrupts(voice().tell)
-        lasting = LastingJobs(
+        lasting = DurableJobs(
             jobs,
             folder,
             replace(settings, writes_on=True),
@@ -88,12 +88,12 @@ def _tell_of_fewer(asked: Limits, given: Limits) -> None:
         )
 
 
-def _failures(lasting: LastingJobs) -> dict[str, Failure]:
+def _failures(lasting: DurableJobs) -> dict[str, Failure]:
     found = {name: WatchedDurable(run).failure for name, run in lasting.runs.items()}
     return {name: one.of_query(name) for name, one in found.items() if one is not None}
 
 
-def _check_some_run(lasting: LastingJobs) -> None:
+def _check_some_run(lasting: DurableJobs) -> None:
     """A start that could answer nothing ends with its reason."""
     failures = _failures(lasting)
     if len(failures) == len(lasting.runs):
@@ -119,7 +119,7 @@ def _kept_in(checkpoint: Path | str | None) -> Iterator[Path | str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) -> float:
+def _run(jobs: list[Job], lasting: DurableJobs, url: str, server: HttpServer) -> float:
     """How many seconds it ran."""
     for name, run in lasting.runs.items():
         tell_of_restart(name, run)
@@ -144,7 +144,7 @@ def _run(jobs: list[Job], lasting: LastingJobs, url: str, server: HttpServer) ->
     return time.monotonic() - started
 
 
-def _tell_of_end(lasting: LastingJobs, seconds: float, settings: RunSettings, *, is_kept: bool) -> None:
+def _tell_of_end(lasting: DurableJobs, seconds: float, settings: RunSettings, *, is_kept: bool) -> None:
     for name, run in lasting.runs.items():
         words = summary(name, "stopped", run, seconds, settings, is_kept=is_kept)
         if not run.failed:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from watersmeet.demo.broker import running_broker
 from watersmeet.demo.traffic import CAMERAS, LATENESS, is_late, sightings
-from watersmeet.hosts.local.durable.jobs import LastingJobs
+from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.io.connectors.kafka.encoding import json_objects
 from watersmeet.noticing import phase
 from watersmeet.private_folders import temporary_folder
@@ -82,7 +82,7 @@ def feed(console: Console, brokers: str, tables: dict[str, pa.Table]) -> None:
 
 def _run(console: Console, text: str, checkpoint: Path) -> None:
     started = time.perf_counter()
-    jobs = LastingJobs(read_script(text, opener=open_to_go_on), checkpoint, RunSettings(available_now=True))
+    jobs = DurableJobs(read_script(text, opener=open_to_go_on), checkpoint, RunSettings(available_now=True))
     with phase("reading, joining and writing topics"):
         jobs.start()
         jobs.wait()

@@ -25,7 +25,7 @@ from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
 
 
-class LastingJobs:
+class DurableJobs:
     """Makes a run of every job, and starts and stops them together."""
 
     def __init__(
@@ -92,7 +92,7 @@ class LastingJobs:
 
 
 def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool) -> DurableExecution:
-    check_lasting(job.plan)
+    check_durable(job.plan)
     streams = streams_of(job.plan)
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
 
@@ -108,7 +108,7 @@ def streams_of(plan: Plan) -> dict[str, Stream]:
     return {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
 
 
-def check_lasting(plan: Plan) -> None:
+def check_durable(plan: Plan) -> None:
     """Refuse what no run can go on with."""
     if plan.options.archive is not None:
         raise UnsupportedError(

@@ -14,7 +14,7 @@ from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_driver import DurableDriver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.jobs import check_lasting, streams_of
+from watersmeet.hosts.local.durable.jobs import check_durable, streams_of
 from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.outputs import OnAnswers, sink_of
 from watersmeet.io.connectors.contract import NumberedSink, Start
@@ -31,7 +31,7 @@ MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
 def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDriver:
     assert settings.checkpoint is not None
-    check_lasting(plan)
+    check_durable(plan)
     streams = streams_of(plan)
     pushed = [name for name, one in streams.items() if one.source is None]
     if settings.available_now and pushed:
