@@ -13,12 +13,12 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.driver import Driver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.kept_answers import KeptAnswers, NotTaken
+from watersmeet.hosts.local.durable.queue_sink import NotTaken, QueueSink
 
 
 class DurableDriver(Driver):
     def __init__(
-        self, run: DurableExecution, kept: KeptAnswers | None, timeout_s: float | None, answers_go_to: str
+        self, run: DurableExecution, kept: QueueSink | None, timeout_s: float | None, answers_go_to: str
     ) -> None:
         """kept: where answers wait, unless they go elsewhere."""
         super().__init__(run.execution, kept)

@@ -15,8 +15,8 @@ from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_driver import DurableDriver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.jobs import check_durable, streams_of
-from watersmeet.hosts.local.durable.kept_answers import KeptAnswers
 from watersmeet.hosts.local.durable.outputs import OnAnswers, sink_of
+from watersmeet.hosts.local.durable.queue_sink import QueueSink
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.guarded import check_derived
 from watersmeet.io.connectors.numbered_sinks import NoSink
@@ -40,7 +40,7 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDrive
             hint="leave it out: stop() ends the run, and flush() answers what waits",
             option="available_now",
         )
-    kept = KeptAnswers(answers.max_waiting) if answers.sink is None and answers.on_answer is None else None
+    kept = QueueSink(answers.max_waiting) if answers.sink is None and answers.on_answer is None else None
     readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
 
     def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
@@ -63,7 +63,7 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDrive
 
 
 # What runs when the program ends without a word is stopped, so that the next start need not repeat it.
-_running: WeakKeyDictionary[DurableExecution, KeptAnswers | None] = WeakKeyDictionary()
+_running: WeakKeyDictionary[DurableExecution, QueueSink | None] = WeakKeyDictionary()
 
 
 @atexit.register
@@ -96,7 +96,7 @@ def _each(on_answer: OnAnswer) -> OnAnswers:
     return give
 
 
-def _sink(plan: Plan, answers: Answers, kept: KeptAnswers | None, checkpoint: Checkpoint, start: Start) -> NumberedSink:
+def _sink(plan: Plan, answers: Answers, kept: QueueSink | None, checkpoint: Checkpoint, start: Start) -> NumberedSink:
     if kept is not None:
         return kept
     if answers.sink is None:

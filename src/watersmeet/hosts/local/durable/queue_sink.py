@@ -15,7 +15,7 @@ class NotTaken(Exception):  # noqa: N818 (nothing is wrong)
     """A run ended while answers waited."""
 
 
-class KeptAnswers(AnswerQueue, NumberedSink):
+class QueueSink(AnswerQueue, NumberedSink):
     """Also the numbered sink of its run, which has what was taken."""
 
     def __init__(self, most_rows: int) -> None:
