@@ -5,20 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from inspect import iscoroutinefunction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, UnsupportedError, WatersmeetError
-from watersmeet.model.arriving import Arrivals, with_moments
-from watersmeet.model.catalog import Catalog, NamedQuery, Relation, Statistics, Stream, Table, kind_of
-from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.catalog import NamedQuery, Relation, kind_of
 from watersmeet.plan.nodes import Plan, relations_below
-from watersmeet.plan.rewrite import with_relations
-from watersmeet.plan.user_functions import brought_in
+from watersmeet.runtime.result import KnownRows, Result, check_batch_rows
 from watersmeet.runtime.run_settings import (
     Answers,
     Interval,
@@ -28,40 +23,42 @@ from watersmeet.runtime.run_settings import (
     Sink,
     batch_numbers,
     checkpoint_place,
-    sink_said,
 )
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas
-    import polars
-
     from watersmeet.advise import Advice
     from watersmeet.explain.explaining import ToldPlan
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.run import Run
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
-    from watersmeet.runtime.metrics import Metrics
     from watersmeet.timeline import Timeline
     from watersmeet.why import Why
 
 SAMPLE_OF_TIMELINE = 10_000  # rows of each input on Spark
 
 
-class Query:
+class Query(Result):
     """A checked query. Each run reads its inputs anew, so inputs that flow once can be run once.
 
     Iterating over it runs it and gives its rows as dicts.
     """
 
-    def __init__(self, plan: Plan, host: Host | None = None, *, has_values: bool = False) -> None:
-        """has_values: whether the plan holds values that its text has only places for."""
-        self.plan = plan
-        self._has_values = has_values
+    def __init__(self, plan: Plan | None, host: Host | None = None, *, has_values: bool = False) -> None:
+        """plan: None where a text only declares. has_values: whether it has values where its text has only places."""
+        super().__init__(host or host_for(None, None))
+        self._plan, self._has_values = plan, has_values
         self._live: weakref.ref[Run] | None = None
-        self.host = host or host_for(None, None)
-        self._metrics: Metrics | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What it means."""
+        if self._plan is None:
+            raise UnsupportedError(
+                "CREATE only declares, and runs nothing",
+                hint="give a SELECT to session.sql(), after it or in another call",
+            )
+        return self._plan
 
     @property
     def schema(self) -> pa.Schema:
@@ -147,12 +144,10 @@ class Query:
           row 2 at 2026-01-01 12:00:12: k 7, ts 2026-01-01 12:00:12
         at 2026-01-01 12:00:04 a 1, b 1 met
         """
-        from watersmeet.hosts.local.host import LocalHost
         from watersmeet.timeline import Part, timeline
 
-        sample = None if isinstance(self.host, LocalHost) else SAMPLE_OF_TIMELINE
-        plan = self.plan if sample is None else self.host.sampled(self.plan, sample)
-        return timeline(plan, Part.of(rows, since, until), sample)
+        plan = self.host.sampled(self.plan, SAMPLE_OF_TIMELINE)
+        return timeline(plan, Part.of(rows, since, until), None if plan is self.plan else SAMPLE_OF_TIMELINE)
 
     def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
         """Run the query and give results as they become certain; in-process this works on endless inputs too.
@@ -160,84 +155,11 @@ class Query:
         on_late_rows: in-process, called with the name of a stream and the numbers of rows that came too late, counted
         in the order they came, from 0.
         """
-        from watersmeet.hosts.local.host import LocalHost
         from watersmeet.runtime.metrics import Metrics
 
-        _check_batch_rows(batch_rows)
+        check_batch_rows(batch_rows)
         self._metrics = Metrics()
-        if on_late_rows is None:
-            return self.host.batches(self.plan, batch_rows, self._metrics)
-        if not isinstance(self.host, LocalHost):
-            raise UnsupportedError("on_late_rows is told in-process only", hint="on Spark, late rows are counted")
         return self.host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
-
-    def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
-        """Run the query to the end of its inputs and give the whole answer."""
-        return pa.Table.from_batches(self.batches(batch_rows=batch_rows), schema=self.schema)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Run the query to the end of its inputs; the answer as a pandas frame."""
-        from watersmeet.io.conversions import as_pandas
-
-        return as_pandas(self.to_arrow())
-
-    def to_polars(self) -> polars.DataFrame:
-        """Run the query to the end of its inputs; the answer as a polars frame."""
-        from watersmeet.io.conversions import as_polars
-
-        return as_polars(self.to_arrow())
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Run the query to the end of its inputs; the answer as a relation of DuckDB, to be queried on.
-
-        connection: where the relation lives; DuckDB's default one if it is left out.
-        """
-        from watersmeet.io.conversions import as_duckdb
-
-        found: duckdb.DuckDBPyRelation = as_duckdb(self.to_arrow(), connection)
-        return found
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Run the query; its rows as dicts, as they become certain."""
-        for batch in self.batches():
-            yield from batch.to_pylist()
-
-    def show(self, rows: int = 20, *, final: bool = False, width: int | None = None) -> None:
-        """Run the query and print the first rows of its answer; in-process no more is read than these take.
-
-        final: of an answer that changes, what it is at the last event, instead of its changes.
-        width: how many columns of text fit; those of the terminal if it is left out.
-
-        >>> from watersmeet import Session
-        >>> session = Session()
-        >>> session.stream("s", pa.table({"k": [1, 20, 3], "ts": pa.array([0, 1, 2], pa.timestamp("s"))}), time="ts")
-        >>> session.sql("SELECT k, ts FROM s").show(2)
-         k  ts
-        --  -------------------
-         1  1970-01-01 00:00:00
-        20  1970-01-01 00:00:01
-        (more rows follow)
-        """
-        from watersmeet.io.showing import text_table
-
-        if not isinstance(rows, int) or rows < 1:
-            raise OptionError(f"show() prints a whole number of rows, 1 or more, not {rows!r}")
-        found = self.final() if final else self._first(rows + 1)
-        more = "more rows follow" if found.num_rows > rows else "no rows" if not found.num_rows else ""
-        print(text_table(found.slice(0, rows), more=more, width=width))
-
-    def _first(self, rows: int) -> pa.Table:
-        found: list[pa.RecordBatch] = []
-        batches = self.batches()
-        while sum(batch.num_rows for batch in found) < rows:
-            batch = next(batches, None)
-            if batch is None:
-                break
-            found.append(batch)
-        close = getattr(batches, "close", None)
-        if close is not None:
-            close()
-        return pa.Table.from_batches(found, schema=self.schema).slice(0, rows)
 
     def __repr__(self) -> str:
         from watersmeet.io.showing import columns_told
@@ -310,14 +232,12 @@ class Query:
         skip_batches: the numbers of batches that are not repeated, as the query fails with their rows or their answers
         do not end.
         """
-        _check_waiting(max_waiting, timeout)
-        _check_called("on_answer", on_answer)
-        _check_called("on_late", on_late)
-        of_lasting: dict[str, Any] = {
+        answers = Answers.read(sink, on_answer, on_late, max_waiting, timeout)
+        durable: dict[str, Any] = {
             "sink": sink, "save_every": save_every, "commit_every": commit_every, "gather": gather,
             "batch_rows": batch_rows, "available_now": available_now, "flush": flush, "skip_batches": skip_batches,
         }  # fmt: skip
-        said = {name: given for name, given in of_lasting.items() if given is not None and given is not False}
+        said = {name: given for name, given in durable.items() if given is not None and given is not False}
         if checkpoint is None:
             for name, given in said.items():
                 raise OptionError(
@@ -325,7 +245,7 @@ class Query:
                     hint=f"write start(checkpoint='state', {name}={given!r})",
                     option=name,
                 )
-        answers = Answers(sink_said(said.pop("sink", None)), on_answer, on_late, max_waiting, timeout)
+        said.pop("sink", None)
         place = None if checkpoint is None else checkpoint_place(checkpoint)
         run: Run = self.host.start(self.plan, RunSettings.read(checkpoint=place, **said), answers)
         self._metrics, self._live = run.driver.execution.metrics, weakref.ref(run)
@@ -345,7 +265,7 @@ class Query:
         """
         from watersmeet.hosts.local.async_run import AsyncRun
 
-        _check_waiting(max_waiting, timeout)
+        Answers.read(None, None, on_late, max_waiting, timeout)  # what is wrong with them is said here
         return AsyncRun(lambda: self.start(on_late=on_late, max_waiting=max_waiting, timeout=timeout), on_answer)
 
     def dataframe(self, *, skip_batches: Collection[int] = ()) -> Any:
@@ -395,50 +315,19 @@ class Query:
     def over(self, tables: Mapping[str, pa.Table]) -> Query:
         """The same query over other rows: a table for each of its streams and static tables, by name. It archives
         nothing, as those rows are not the query's own."""
-        plan = self._with_values_over(tables) if self._has_values else self._bound_over(tables)
-        return Query(replace(plan, options=plan.options.but(archive=None)), self.host, has_values=self._has_values)
+        from watersmeet.runtime.over import plan_over
 
-    def _bound_over(self, tables: Mapping[str, pa.Table]) -> Plan:
-        """The text read once more: the rows may have columns of other types."""
-        from watersmeet.sql import bind
-
-        catalog = Catalog()
-        catalog.functions.update(brought_in(self.plan.root))
-        for relation in {one.name: one for one in relations_below(self.plan.root)}.values():
-            given = tables[relation.name]
-            reading = _reading_of_rows(relation, given)
-            schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
-            # What was declared or measured was of the query's own rows; of these only the number is known.
-            change = _timed_as_given(relation, schema, reading)
-            catalog.add(replace(relation, source=source, statistics=Statistics(rows=rows), **change))
-        return bind(self.plan.sql, catalog, self.plan.options.timezone)
-
-    def _with_values_over(self, tables: Mapping[str, pa.Table]) -> Plan:
-        """The plan with its values in it, which the text has not; the rows must fit its columns."""
-        from watersmeet.io.conform import check_columns
-
-        def change(relation: Relation) -> Relation:
-            given = tables[relation.name]
-            reading = _reading_of_rows(relation, given)
-            schema, source, rows = self.host.opened(given, relation.name, relation.rounding, None, reading)
-            timed = _timed_as_given(relation, schema, reading)
-            check_columns(timed["schema"], relation.schema, relation.name, "the table given for it")
-            timed["schema"] = relation.schema
-            return replace(relation, source=source, statistics=Statistics(rows=rows), **timed)
-
-        return replace(self.plan, root=with_relations(self.plan.root, change))
+        plan = plan_over(self.plan, tables, self.host, has_values=self._has_values)
+        return Query(plan, self.host, has_values=self._has_values)
 
     def metrics(self) -> dict[str, Any]:
-        """The numbers of the latest run, all zero before the first; under `work` what a join algorithm counted."""
-        from watersmeet.runtime.metrics import Metrics
-
         run = self._live() if self._live is not None else None
         if run is not None and run.driver.execution.metrics is self._metrics:
             return run.metrics()  # brought up to date
-        return (self._metrics or Metrics()).as_dict()
+        return super().metrics()
 
 
-class Explanation(Query):
+class Explanation(KnownRows, Query):
     """`EXPLAIN … SELECT …`: a query whose answer is how that SELECT runs, line by line in the column `plan`.
 
     >>> from watersmeet import Session
@@ -470,22 +359,11 @@ class Explanation(Query):
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field("plan", pa.string())])
 
-    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
-        _check_batch_rows(batch_rows)
-        return iter(self._lines().to_batches(max_chunksize=batch_rows))
-
-    def final(self) -> pa.Table:
-        return self._lines()
-
-    def dataframe(self, *, skip_batches: Collection[int] = ()) -> Any:
-        _check_no_batches(skip_batches)
-        return self.host.framed(self._lines())
-
-    def _lines(self) -> pa.Table:
+    def _rows(self) -> pa.Table:
         return pa.table([pa.array(str(self).splitlines(), pa.string())], schema=self.schema)
 
 
-class Declared(Query):
+class Declared(KnownRows, Query):
     """`CREATE STREAM …; CREATE VIEW …`: what was declared, a row for each, as its answer."""
 
     _SCHEMA = pa.schema([("name", pa.string()), ("kind", pa.string()), ("columns", pa.string())])
@@ -493,41 +371,26 @@ class Declared(Query):
     def __init__(self, relations: Sequence[Relation | NamedQuery], host: Host) -> None:
         from watersmeet.io.showing import columns_told
 
-        self.host = host
-        self._rows = pa.Table.from_pylist(
+        super().__init__(None, host)
+        self._declared = pa.Table.from_pylist(
             [{"name": one.name, "kind": kind_of(one), "columns": columns_told(one.schema)} for one in relations],
             self._SCHEMA,
         )
-        self._metrics, self._live = None, None
 
     @property
     def schema(self) -> pa.Schema:
         return self._SCHEMA
 
-    @property
-    def plan(self) -> Plan:  # type: ignore[override]
-        raise UnsupportedError(
-            "CREATE only declares, and runs nothing", hint="give a SELECT to session.sql(), after it or in another call"
-        )
-
-    def batches(self, *, batch_rows: int = 1 << 16, on_late_rows: OnLateRows | None = None) -> Iterator[pa.RecordBatch]:
-        _check_batch_rows(batch_rows)
-        return iter(self._rows.to_batches(max_chunksize=batch_rows))
-
-    def final(self) -> pa.Table:
-        return self._rows
-
-    def dataframe(self, *, skip_batches: Collection[int] = ()) -> Any:
-        _check_no_batches(skip_batches)
-        return self.host.framed(self._rows)
+    def _rows(self) -> pa.Table:
+        return self._declared
 
     def __repr__(self) -> str:
-        return "\n".join(f"{row['kind']} {row['name']} ({row['columns']})" for row in self._rows.to_pylist())
+        return "\n".join(f"{row['kind']} {row['name']} ({row['columns']})" for row in self._declared.to_pylist())
 
     def _repr_html_(self) -> str:
         from watersmeet.io.showing import cells_of, html_table
 
-        return html_table(self._SCHEMA.names, cells_of(self._rows, self._rows.num_rows))
+        return html_table(self._SCHEMA.names, cells_of(self._declared, self._declared.num_rows))
 
 
 def host_for(spark: Any, buckets: int | None) -> Host:
@@ -538,50 +401,3 @@ def host_for(spark: Any, buckets: int | None) -> Host:
     from watersmeet.hosts.spark.host import SparkHost
 
     return SparkHost(spark, buckets)
-
-
-def _check_no_batches(skip_batches: Collection[int]) -> None:
-    if skip_batches:
-        raise OptionError("skip_batches is for queries that run, in batches", option="skip_batches")
-
-
-def _check_batch_rows(batch_rows: object) -> None:
-    if not isinstance(batch_rows, int) or batch_rows < 1:
-        raise OptionError(
-            f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
-        )
-
-
-def _check_waiting(max_waiting: object, timeout: object) -> None:
-    if not isinstance(max_waiting, int) or max_waiting < 1:
-        raise OptionError(f"max_waiting must be a whole number of rows, 1 or more, not {max_waiting!r}")
-    if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
-        raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}")
-
-
-def _check_called(name: str, function: object) -> None:
-    """Nobody would await what a coroutine function gives, and its rows would be lost."""
-    if function is not None and not callable(function):
-        raise OptionError(f"{name} must be a function, not {function!r}", option=name)
-    if iscoroutinefunction(function):
-        raise OptionError(
-            f"{name} is a coroutine function, which nobody would await",
-            hint="start_async() awaits its on_answer; or give a plain function",
-            option=name,
-        )
-
-
-def _timed_as_given(relation: Stream | Table, schema: pa.Schema, reading: TimeReading | None) -> dict[str, Any]:
-    """What changes in a relation with the columns of other rows: those that have arrived bring their moments along."""
-    if not isinstance(relation, Stream):
-        return {"schema": schema}
-    if not relation.by_arrival or relation.time in schema.names:
-        return {"schema": schema, "reading": reading, "arrivals": None}
-    return {"schema": with_moments(relation.name, schema, relation.time), "reading": None, "arrivals": Arrivals()}
-
-
-def _reading_of_rows(relation: Stream | Table, rows: pa.Table) -> TimeReading | None:
-    """How event times of other rows of a stream are written: as a query sees them, or as the stream's own are."""
-    if not isinstance(relation, Stream) or relation.time not in rows.column_names:
-        return None
-    return None if pa.types.is_timestamp(rows.schema.field(relation.time).type) else relation.reading

@@ -310,3 +310,14 @@ def test_what_was_only_declared_says_that_it_is_no_query() -> None:
     for asked in (declared.start, declared.explain, declared.advise):
         with pytest.raises(wm.UnsupportedError, match="CREATE only declares"):
             asked()
+
+
+def test_on_spark_late_rows_are_counted_and_not_told_by_their_numbers() -> None:
+    from watersmeet.hosts.spark.host import SparkHost
+
+    session = wm.Session()
+    session.stream("s", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    query = session.sql("SELECT k FROM s")
+    query.host = SparkHost.__new__(SparkHost)
+    with pytest.raises(wm.UnsupportedError, match="in-process only"):
+        query.batches(on_late_rows=lambda name, numbers: None)

@@ -13,6 +13,7 @@ from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import Answers, RunSettings
 
 if TYPE_CHECKING:
+    from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.declaring import Opener
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.runtime.script import Job
@@ -51,11 +52,15 @@ class Host(Protocol):
         ...
 
     def sampled(self, plan: Plan, rows: int) -> Plan:
-        """The same plan over inputs that can be read in this process, of each about so many rows at least."""
+        """The same plan over inputs that can be read in this process, of each about so many rows at least; the plan
+        itself if its own are."""
         ...
 
-    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-        """Run over bounded or, in-process, endless input; `metrics` is kept up to date."""
+    def batches(
+        self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Run over bounded or, in-process, endless input; `metrics` is kept up to date. Late rows are told by their
+        numbers where they come one after the other."""
         ...
 
     def start(self, plan: Plan, settings: RunSettings, answers: Answers) -> Any:

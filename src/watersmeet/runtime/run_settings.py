@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from inspect import iscoroutinefunction
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,21 @@ class Answers:
     max_waiting: int = MAX_WAITING
     timeout_s: float | None = TIMEOUT_S
 
+    @classmethod
+    def read(
+        cls,
+        sink: object,
+        on_answer: OnAnswer | None,
+        on_late: OnLate | None,
+        max_waiting: int,
+        timeout: float | None,
+    ) -> Answers:
+        """What a user says, as a value; refuses what nothing can be made of."""
+        _check_waiting(max_waiting, timeout)
+        _check_called("on_answer", on_answer)
+        _check_called("on_late", on_late)
+        return cls(_sink(sink), on_answer, on_late, max_waiting, timeout)
+
 
 def checkpoint_place(checkpoint: object) -> Path | str:
     """A folder; a text if it is in a store."""
@@ -143,7 +159,7 @@ def checkpoint_place(checkpoint: object) -> Path | str:
     return written if is_in_store(written) else Path(written).expanduser().absolute()
 
 
-def sink_said(sink: Any) -> Mapping[str, str] | Callable[[str], Any] | None:
+def _sink(sink: Any) -> Mapping[str, str] | Callable[[str], Any] | None:
     """A sink as `start` takes it: options, or what makes one."""
     if sink is None:
         return None
@@ -203,3 +219,22 @@ def _rows(name: str, given: int | None, otherwise: int) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise OptionError(f"{name} must be a whole number of rows, 1 or more, not {given!r}", option=name)
     return given
+
+
+def _check_waiting(max_waiting: object, timeout: object) -> None:
+    if not isinstance(max_waiting, int) or max_waiting < 1:
+        raise OptionError(f"max_waiting must be a whole number of rows, 1 or more, not {max_waiting!r}")
+    if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
+        raise OptionError(f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}")
+
+
+def _check_called(name: str, function: object) -> None:
+    """Nobody would await what a coroutine function gives, and its rows would be lost."""
+    if function is not None and not callable(function):
+        raise OptionError(f"{name} must be a function, not {function!r}", option=name)
+    if iscoroutinefunction(function):
+        raise OptionError(
+            f"{name} is a coroutine function, which nobody would await",
+            hint="start_async() awaits its on_answer; or give a plain function",
+            option=name,
+        )

@@ -43,6 +43,7 @@ from watersmeet.runtime.outcome import Outcome
 from watersmeet.runtime.run_settings import Answers, RunSettings
 
 if TYPE_CHECKING:
+    from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.declaring import Opener
     from watersmeet.runtime.script import Job
 
@@ -155,7 +156,11 @@ class SparkHost:
             metrics.lost_results = metrics.incomplete_rows = None
         return df
 
-    def batches(self, plan: Plan, batch_rows: int, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, plan: Plan, batch_rows: int, metrics: Metrics, on_late_rows: OnLateRows | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        if on_late_rows is not None:
+            raise UnsupportedError("on_late_rows is told in-process only", hint="on Spark, late rows are counted")
         with archived_answer(plan) as run:
             return iter(self._answer(plan, metrics, run))
 
