@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tests.oracles import duckdb_answer, duckdb_log
-from watersmeet.errors import LateRowsWarning
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
@@ -123,7 +122,7 @@ def answered(query: Any, **how: Any) -> Answered:
     late: dict[str, list[Numbers]] = {}
     batches = query.batches(on_late_rows=lambda name, rows: late.setdefault(name, []).append(rows), **how)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LateRowsWarning)  # who asks knows
+        warnings.filterwarnings("ignore", "late_rows")  # who asks knows
         table = pa.Table.from_batches(batches, schema=query.schema)
     return Answered(table, {name: np.concatenate(rows) for name, rows in late.items()}, query.metrics())
 

@@ -1,4 +1,4 @@
-"""Every error a user can meet: one root, one class per phase of a query's life. And the warnings."""
+"""Every error a user can meet: one root, one class per phase of a query's life."""
 
 from __future__ import annotations
 
@@ -117,14 +117,6 @@ class StaleResultsError(WatersmeetError):
     """Results of a join were asked for after its windows had moved on."""
 
 
-class MidnightWarning(UserWarning):
-    """A DATE is compared for equality with a time, which holds at midnight only."""
-
-
-class CrossJoinWarning(UserWarning):
-    """Inputs stand beside each other in FROM without a condition, so every row meets all of the others."""
-
-
 class SinkError(WatersmeetError):
     """An output cannot be created or written."""
 
@@ -139,70 +131,6 @@ class SetupError(WatersmeetError):
 
 class UnsafeFolderError(SetupError):
     """A folder for scratch files that somebody else could have prepared, or could still change."""
-
-
-class LateRowsWarning(UserWarning):
-    """Rows came too late and were left out of the answer."""
-
-
-class WaitingRowsWarning(UserWarning):
-    """A query on Spark has ended while rows wait for the watermark: their answers are still to come."""
-
-
-class OldTableWarning(UserWarning):
-    """A static table could not be loaded again; the rows of the load before are joined meanwhile."""
-
-
-class DamagedCheckpointWarning(UserWarning):
-    """A file of a checkpoint is damaged or gone that a run can do without; nothing is lost by it."""
-
-
-class FutureRowsWarning(UserWarning):
-    """Rows lie further ahead of the wall clock than `max_future`; they are in the answer, but moved no watermark."""
-
-
-class FloodWarning(UserWarning):
-    """Rows bring about millions of answers, such as one in the far future by which time goes on at once."""
-
-
-class TimeUnitWarning(UserWarning):
-    """Numbers that are event times look as if they were of another unit than `time_unit` says."""
-
-
-class SourceGoneWarning(UserWarning):
-    """The folder or file that a run reads from is not there any more; the run waits for it."""
-
-
-class SourceChangedWarning(UserWarning):
-    """A file that a run has read has grown or shrunk since; what is new in it is not read."""
-
-
-class SinkGoneWarning(UserWarning):
-    """What a run has written is not where it wrote it; the run goes on with what comes next."""
-
-
-class TemporaryFolderWarning(UserWarning):
-    """TMPDIR names no folder that can be written to, so temporary files go elsewhere."""
-
-
-class SkippedRowsWarning(UserWarning):
-    """Rows without an event time were left out of the answer, as `on_null = 'skip'` says."""
-
-
-class HandoverWarning(UserWarning):
-    """A stream has come to the end of its history, or rows that came live are left to that."""
-
-
-class EmptyTableWarning(UserWarning):
-    """A table that was loaded for a join has no rows."""
-
-
-class BadRecordsWarning(UserWarning):
-    """Records that could not be read were left out of the answer, as `on_bad` says."""
-
-
-class UnusedSinkWarning(UserWarning):
-    """A sink has no query, and no stream sends its bad records or late rows there."""
 
 
 def underline(sql: str, span: tuple[int, int]) -> str:

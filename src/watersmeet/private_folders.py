@@ -15,7 +15,6 @@ import os
 import shutil
 import stat
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -23,7 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from watersmeet.errors import TemporaryFolderWarning, UnsafeFolderError
+from watersmeet.errors import UnsafeFolderError
+from watersmeet.warning import StateWarning, warn
 
 try:
     import fcntl
@@ -183,9 +183,7 @@ def temporary_root() -> Path:
 @cache
 def _tell_of_root(variable: str, asked: str, root: str) -> None:
     why = "cannot be written to" if os.path.isdir(asked) else "is no folder"
-    warnings.warn(
-        TemporaryFolderWarning(f"{variable} is {asked!r}, which {why}: temporary files go to {root}"), stacklevel=3
-    )
+    warn(StateWarning("temporary_folder", f"{variable} is {asked!r}, which {why}: temporary files go to {root}"))
 
 
 def scratch_folder() -> Path:

@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from watersmeet.compiling import places
 from watersmeet.compiling.machine import baseline, environment_for, this_machine
-from watersmeet.errors import LateRowsWarning
 from watersmeet.io.connectors.kafka.decoding.avro_shape import are_whole, steps_of
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.session import Session
@@ -203,7 +202,7 @@ def main() -> None:
     options.add_argument("--into", type=Path, help="compile for many machines, into this folder")
     options.add_argument("--collect", type=Path, help=argparse.SUPPRESS)
     asked = options.parse_args()
-    warnings.simplefilter("ignore", LateRowsWarning)
+    warnings.filterwarnings("ignore", "late_rows")
     if asked.into is not None:
         print(f"{ship(asked.into)} compiled kernels are in {asked.into}")
     elif asked.collect is not None:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import watersmeet as wm
 from watersmeet.cli.commands import app
-from watersmeet.errors import BadRecordsWarning, BindError, DataError, OptionError, UnusedSinkWarning, WatersmeetError
+from watersmeet.errors import BindError, DataError, OptionError, WatersmeetError
+from watersmeet.warning import DataWarning, PlanWarning
 
 COLUMNS = "(id BIGINT, v DOUBLE, ts TIMESTAMP)"
 LINES = [
@@ -48,7 +49,9 @@ def kept(folder: Path) -> list[dict[str, object]]:
 
 def test_bad_lines_go_to_a_sink_with_what_they_were_and_where(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("\n".join(LINES) + "\n")
-    with pytest.warns(BadRecordsWarning, match="4 records of stream 'a' cannot be read .* go to sink 'bad': .*2 not"):
+    with pytest.warns(
+        DataWarning, match="bad_rows: .*4 records of stream 'a' cannot be read .* go to sink 'bad': .*2 not"
+    ):
         (outcome,) = wm.Session().run(script(tmp_path, "sink bad"))
     assert ids(tmp_path) == [1, 4, 5]
     bad = {one["offset"]: one for one in kept(tmp_path)}
@@ -74,7 +77,7 @@ def two_queries(folder: Path, path: str, sql: str = "SELECT id FROM b") -> str:
     return f"{sink}{streams} SELECT id FROM a; {sql}; SELECT id FROM c;"
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.filterwarnings("ignore:bad_rows")
 @pytest.mark.parametrize("path", ["bad.json", "bad.csv", "bad.parquet"])
 def test_queries_of_a_script_send_to_one_sink_without_a_checkpoint(tmp_path: Path, path: str) -> None:
     """One that the queries had each for themselves would have what the last of them left out, and no more."""
@@ -85,7 +88,7 @@ def test_queries_of_a_script_send_to_one_sink_without_a_checkpoint(tmp_path: Pat
     assert {"reason", "raw", "_watermark", "id"} <= set(found.column_names)  # also what only the last could bring
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.filterwarnings("ignore:bad_rows")
 def test_what_queries_left_out_is_kept_if_a_later_one_fails(tmp_path: Path) -> None:
     text = two_queries(tmp_path, "bad.json", "SELECT CAST('x' || CAST(id AS VARCHAR) AS BIGINT) AS x FROM b")
     with pytest.raises(WatersmeetError):
@@ -93,7 +96,7 @@ def test_what_queries_left_out_is_kept_if_a_later_one_fails(tmp_path: Path) -> N
     assert [one["stream"] for one in kept(tmp_path)][:1] == ["a"]
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.filterwarnings("ignore:bad_rows")
 def test_the_command_has_one_sink_for_all_queries_of_a_script(tmp_path: Path) -> None:
     (tmp_path / "two.sql").write_text(two_queries(tmp_path, "bad.json"))
     assert CliRunner().invoke(app, ["run", str(tmp_path / "two.sql"), "--engine", "local", "--quiet"]).exit_code == 0
@@ -102,7 +105,10 @@ def test_the_command_has_one_sink_for_all_queries_of_a_script(tmp_path: Path) ->
 
 def test_skipped_lines_are_counted_and_an_error_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("\n".join(LINES) + "\n")
-    with pytest.warns(UnusedSinkWarning, match="nothing goes to sink 'bad'"), pytest.warns(BadRecordsWarning):
+    with (
+        pytest.warns(PlanWarning, match="unused_sink: .*nothing goes to sink 'bad'"),
+        pytest.warns(DataWarning, match="bad_rows"),
+    ):
         (outcome,) = wm.Session().run(script(tmp_path, "skip"))
     assert ids(tmp_path) == [1, 4, 5]
     assert outcome.metrics["bad_by_reason"] == REASONS
@@ -122,7 +128,7 @@ def test_lines_of_csv_are_read_as_without_on_bad(tmp_path: Path) -> None:
         "7,0.5,y,2026-01-01 00:00:07",
     ]
     (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
-    with pytest.warns(BadRecordsWarning):
+    with pytest.warns(DataWarning, match="bad_rows"):
         (outcome,) = wm.Session().run(script(tmp_path, "sink bad", kind="csv"))
     assert ids(tmp_path) == [1, 4, 5, 7]
     assert outcome.metrics["bad_by_reason"] == {"a: not csv": 1, "a: wrong type": 1, "a: null time": 1}
@@ -136,7 +142,7 @@ def test_bytes_that_are_no_text_and_quotes_that_never_close_are_kept_in_any_form
         b'id,v,ts\n1,2,2026-01-01 00:00:01\n\xff\xfe,x\n"unclosed,2\n3,2,2026-01-01 00:00:03\n'
     )
     text = script(tmp_path, "sink bad", kind="csv").replace("sink = 'json', path", "sink = 'csv', path")
-    with pytest.warns(BadRecordsWarning):
+    with pytest.warns(DataWarning, match="bad_rows"):
         wm.Session().run(text)
     assert ids(tmp_path) == [1, 3]
     kept = (tmp_path / "bad.json").read_text()
@@ -150,7 +156,7 @@ def test_a_session_reads_files_with_bad_lines(tmp_path: Path) -> None:
     schema = {"id": "BIGINT", "v": "DOUBLE", "ts": "TIMESTAMP"}
     session.stream("a", tmp_path / "a.json", schema=schema, time="ts", on_bad="skip")
     query = session.sql("SELECT id FROM a")
-    with pytest.warns(BadRecordsWarning, match="3 not json"):
+    with pytest.warns(DataWarning, match="bad_rows: .*3 not json"):
         assert query.to_arrow()["id"].to_pylist() == [1, 4, 5]
     assert query.metrics()["bad_rows"] == 5
 
@@ -181,12 +187,12 @@ def test_rows_of_tables_and_pushes_without_a_time_are_bad_records(tmp_path: Path
     session = wm.Session()
     session.sql(f"CREATE SINK bad WITH (sink = 'json', path = '{tmp_path}/bad.json', mode = 'overwrite')")
     session.stream("a", pa.table({"id": [1, 2, 3, 4], "ts": times}), time="ts", on_bad="sink bad")
-    with pytest.warns(BadRecordsWarning, match="1 null time, 1 time out of range"):
+    with pytest.warns(DataWarning, match="bad_rows: .*1 null time, 1 time out of range"):
         assert session.sql("SELECT id FROM a").to_arrow()["id"].to_pylist() == [1, 3]
     assert [one["offset"] for one in kept(tmp_path)] == [1, 3]
     session.stream("p", schema={"id": "BIGINT", "ts": "TIMESTAMP"}, time="ts", on_bad="sink bad")
     with session.sql("SELECT id FROM p").start() as run:
-        with pytest.warns(BadRecordsWarning):
+        with pytest.warns(DataWarning, match="bad_rows"):
             run.push("p", pa.table({"id": [1, 2], "ts": times[:2]}))
         assert run.take()["id"].to_pylist() == [1]
     assert kept(tmp_path)[0]["place"] == "pushed rows"
@@ -200,7 +206,7 @@ def test_late_rows_go_to_a_sink_with_the_watermark_that_they_missed(tmp_path: Pa
     session = wm.Session()
     session.sql(f"CREATE SINK late WITH (sink = 'json', path = '{tmp_path}/late.json')")
     session.stream("a", pa.table({"id": [1, 2, 3, 4], "ts": times}), time="ts", read="arrival", on_late="sink late")
-    with pytest.warns(UserWarning, match="came too late"):
+    with pytest.warns(DataWarning, match="late_rows: .*came too late"):
         assert session.sql("SELECT id FROM a").to_arrow()["id"].to_pylist() == [1, 3]
     late = [json.loads(line) for line in (tmp_path / "late.json").read_text().splitlines()]
     assert [(one["id"], one["_stream"]) for one in late] == [(2, "a"), (4, "a")]

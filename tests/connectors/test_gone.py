@@ -16,7 +16,8 @@ import pytest
 
 import watersmeet as wm
 from tests.lakes import opened
-from watersmeet.errors import OptionError, RunError, SinkError, SinkGoneWarning
+from watersmeet.errors import OptionError, RunError, SinkError
+from watersmeet.warning import ConnectorWarning
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def test_it_is_made_anew_if_that_is_said_and_a_word_is_said_too(
     kept = kind(tmp_path)
     go_on(query, tmp_path, kept.options, 0)
     kept.remove()
-    with pytest.warns(SinkGoneWarning, match="up to batch 0, and it has none of them; the run goes on"):
+    with pytest.warns(ConnectorWarning, match="sink_gone: .*up to batch 0, and it has none of them; the run goes on"):
         go_on(query, tmp_path, kept.options | {"if_gone": "make"}, 1)
     go_on(query, tmp_path, kept.options | {"if_gone": "make"}, 2)
     assert kept.rows() == [1, 2]
@@ -243,7 +244,7 @@ def test_files_may_be_taken_away_by_those_they_are_for(
     sink = {"sink": "json", "path": str(tmp_path / "out"), **more}
     go_on(query, tmp_path, sink, 0)
     shutil.rmtree(tmp_path / "out")
-    with pytest.warns(SinkGoneWarning, match="up to batch 0, and it has none of them; the run goes on"):
+    with pytest.warns(ConnectorWarning, match="sink_gone: .*up to batch 0, and it has none of them; the run goes on"):
         go_on(query, tmp_path, sink, 1)
 
 

@@ -57,7 +57,9 @@ def ran(query: wm.Query, folder: Path) -> wm.Run:
 def test_a_whole_answer_has_every_row_once(tmp_path: Path, both: pa.Table) -> None:
     session = wm.Session()
     session.sql(stream(tmp_path))
-    with pytest.warns(wm.HandoverWarning, match="rows of stream 'a' lie on the other side of its handover"):
+    with pytest.warns(
+        wm.DataWarning, match="handed_over_rows: .*rows of stream 'a' lie on the other side of its handover"
+    ):
         answer = session.sql("SELECT id FROM a").to_arrow()
     assert ids(answer) == ids(both)
 
@@ -65,10 +67,10 @@ def test_a_whole_answer_has_every_row_once(tmp_path: Path, both: pa.Table) -> No
 def test_a_run_that_goes_on_has_every_row_once_and_tells_of_the_handover(tmp_path: Path, both: pa.Table) -> None:
     session = wm.Session()
     session.sql(stream(tmp_path))
-    with pytest.warns(wm.HandoverWarning) as told:
+    with pytest.warns(wm.ConnectorWarning, match="handover") as told:
         run = ran(session.sql("SELECT id FROM a"), tmp_path)
     assert ids(written(tmp_path / "out")) == ids(both)
-    texts = [str(one.message) for one in told if isinstance(one.message, wm.HandoverWarning)]
+    texts = [str(one.message) for one in told if isinstance(one.message, wm.WatersmeetWarning)]
     before = pc.sum(pc.less(both["ts"], HALF)).as_py()
     assert any(f"{before:,} rows of its history were read" in text for text in texts)
     assert any("rows that came live are before the handover" in text for text in texts)
@@ -102,7 +104,7 @@ def test_a_handover_at_the_start_takes_all_of_both(tmp_path: Path, both: pa.Tabl
     session.sql(stream(tmp_path, "start", ", start = 'latest'"))
     query, sink = session.sql("SELECT id FROM a"), {"sink": "shelf", "folder": str(tmp_path / "out")}
     more = rows_of("more", 9)
-    with pytest.warns(wm.HandoverWarning, match="rows of its history were read"):
+    with pytest.warns(wm.ConnectorWarning, match="handover: .*rows of its history were read"):
         query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True).wait()
     put(tmp_path / "a", "partition0", more)  # while nobody reads
     query.start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True, flush=True).wait()
@@ -150,7 +152,7 @@ def test_rows_without_a_time_go_where_bad_records_go_on_both_sides(tmp_path: Pat
         "a", source="shelf", folder=str(tmp_path / "a"), time="ts", lateness="1 minute", history="parquet",
         history_path=str(tmp_path / "kept.parquet"), handover=at, on_bad="skip",
     )  # fmt: skip
-    with pytest.warns(wm.HandoverWarning, match="15 rows of its history were read"):
+    with pytest.warns(wm.ConnectorWarning, match="handover: .*15 rows of its history were read"):
         run = ran(session.sql("SELECT id FROM a"), tmp_path)
     assert ids(written(tmp_path / "out")) == ids(rows)
     assert run.metrics()["bad_by_reason"] == {"a: null time": 2}

@@ -56,7 +56,7 @@ def answers(kind: str, folder: Path) -> int:
         return sum(batch.num_rows for batch in run)
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.HandoverWarning")
+@pytest.mark.filterwarnings("ignore:handover")
 @pytest.mark.parametrize(("before", "then"), list(permutations(KINDS, 2)))
 def test_another_kind_of_source_is_refused_and_the_old_one_goes_on(before: str, then: str, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()

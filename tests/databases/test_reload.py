@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.errors import OldTableWarning, OptionError, UnsupportedError
+from tests.warned import code_of
+from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.pushed_execution import PushedExecution
@@ -184,7 +185,7 @@ def test_a_changing_answer_goes_on_with_the_table_of_its_beginning(pipeline: str
     run.flush()
     run.stop()
     assert +present == -present == Counter()
-    assert [type(one) for one in told] == [OldTableWarning]
+    assert [code_of(one) for one in told] == ["old_table"]
 
 
 def test_a_run_loads_by_itself(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_a_run_loads_by_itself(tmp_path: Path) -> None:
                 time.sleep(0.1)
         run.push("a", rows_of(2, [1]))
         assert run.take()["word"].to_pylist() == ["after"]
-        assert [one.category for one in told][:1] == [OldTableWarning]
+        assert [code_of(one) for one in told][:1] == ["old_table"]
 
 
 def test_a_run_over_a_source_that_flows_loads_by_itself(tmp_path: Path) -> None:
@@ -280,4 +281,4 @@ def test_whatever_a_load_fails_with_is_told_and_the_next_is_tried(monkeypatch: p
         time.sleep(0.001)
     reloads.close()
     assert found == {"t": loads[0]}
-    assert told[0].startswith("table 't' could not be loaded again, so the rows of before are joined: ValueError: not")
+    assert told[0].startswith("old_table: table 't' could not be loaded again, so the rows of before are joined: ValueError: not")

@@ -166,13 +166,16 @@ def test_a_batch_that_was_left_out_stays_so_in_an_older_state(tmp_path: Path) ->
         run.push("a", [{"id": 1, "ts": "2026-01-01 12:00:01"}])
         shutil.copytree(state, tmp_path / "killed")
     state = tmp_path / "killed"
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_batch"):
         run = start(1)
     assert run.taken("a") == 1
     run.push("a", [{"id": 2, "ts": "2026-01-01 12:00:02"}])
     run.stop()
     max(state.glob("snapshot-*.json")).unlink()
-    with pytest.warns(wm.DamagedCheckpointWarning, match="batch 0"), pytest.warns(wm.SkippedRowsWarning):
+    with (
+        pytest.warns(wm.StateWarning, match="damaged_checkpoint: .*batch 0"),
+        pytest.warns(wm.DataWarning, match="skipped_batch"),
+    ):
         run = start()
     assert run.taken("a") == 2
     run.stop()

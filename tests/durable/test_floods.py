@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
-from watersmeet.errors import FloodWarning, RunError, SkippedRowsWarning
+from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import batch_loop
 from watersmeet.hosts.local.durable.parts import cut
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.continuous import parts
+from watersmeet.warning import DataWarning
 
 NOON = dt.datetime(2026, 1, 1, 12)
 FAR = dt.datetime(9999, 1, 1)
@@ -105,10 +106,10 @@ def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> No
     run.push("s", {"k": [2], "ts": [FAR]})
     time.sleep(1)
     began_s = monotonic()
-    with pytest.warns(FloodWarning, match="left in the middle of its answers.*--skip-batch 1"):
+    with pytest.warns(DataWarning, match="many_answers: .*left in the middle of its answers.*--skip-batch 1"):
         run.stop()
     assert monotonic() - began_s < 20
-    with pytest.warns(SkippedRowsWarning, match="batch 1 with its 1 row"):
+    with pytest.warns(DataWarning, match="skipped_batch: .*batch 1 with its 1 row"):
         run = query().start(checkpoint=tmp_path, sink=lambda _: sink, skip_batches=[1])
     run.push("s", {"k": [3], "ts": [NOON + dt.timedelta(seconds=3)]})
     run.stop()
@@ -119,7 +120,7 @@ def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> No
 def test_a_batch_that_is_not_repeated_cannot_be_left_out(tmp_path: Path) -> None:
     with query().start(checkpoint=tmp_path) as run:
         run.push("s", {"k": [1], "ts": [NOON]})
-    with pytest.warns(SkippedRowsWarning, match="batch 7 is not one that this start repeats"):
+    with pytest.warns(DataWarning, match="batch_not_skipped: .*batch 7 is not one that this start repeats"):
         query().start(checkpoint=tmp_path, skip_batches=[7]).stop()
 
 
@@ -153,17 +154,17 @@ def test_changes_of_a_batch_that_is_left_out_are_taken_back(
     run.push("s", {"k": [3], "ts": [FAR]})
     while sink.number < 3 and monotonic() < until_s:
         time.sleep(0.01)
-    with pytest.warns(FloodWarning, match="--skip-batch 1"):
+    with pytest.warns(DataWarning, match="many_answers: .*--skip-batch 1"):
         run.stop()
     assert present(sink) != before
     asked = [1]
     if dies:  # before what is taken back is in the sink
         sink.left = 1
-        with pytest.raises(OSError, match="the disk is full"), pytest.warns(SkippedRowsWarning):
+        with pytest.raises(OSError, match="the disk is full"), pytest.warns(DataWarning, match="skipped_batch"):
             query(NESTED).start(checkpoint=tmp_path, sink=lambda _: sink, skip_batches=asked).stop()
         sink.left, asked = 0, []
-    told = r"batch 1 with its 1 row.* about [\d,]+, were given before, and are taken back"
-    with pytest.warns(SkippedRowsWarning, match=told):
+    told = r"skipped_batch: batch 1 with its 1 row.* about [\d,]+, were given before, and are taken back"
+    with pytest.warns(DataWarning, match=told):
         query(NESTED).start(checkpoint=tmp_path, sink=lambda _: sink, skip_batches=asked).stop()
     assert present(sink) == before
     later = {"k": [4, 5], "ts": [NOON + dt.timedelta(seconds=one) for one in (9, 12)]}
@@ -210,7 +211,7 @@ def test_a_batch_whose_rows_are_refused_when_they_are_looked_at_may_be_left_out(
     put(None)
     with pytest.raises(RunError, match=r"batch 0 fails whenever it is repeated: .* is NULL"):
         started()
-    with pytest.warns(SkippedRowsWarning, match="batch 0 with its 1 row"):
+    with pytest.warns(DataWarning, match="skipped_batch: .*batch 0 with its 1 row"):
         started(0).wait(30)
     assert sink.rows == []
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
+from tests.warned import code_of
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
@@ -89,7 +90,7 @@ def test_a_folder_that_is_gone_is_told_once_and_waited_for(tmp_path: Path) -> No
             (tmp_path / "elsewhere").rename(tmp_path / "a")
             put(tmp_path / "a", "2", 2)
             assert ids(run, 1) == [2]
-    assert [one.category for one in told] == [wm.SourceGoneWarning]
+    assert [code_of(one) for one in told] == ["source_gone"]
     assert "which stream 'a' is read from, is gone; the run waits for it" in str(told[0].message)
 
 
@@ -106,7 +107,7 @@ def test_a_file_that_grows_after_it_was_read_is_told_once(tmp_path: Path) -> Non
                 time.sleep(0.05)
             time.sleep(1.2)
             assert run.taken("a") == 1
-    assert [one.category for one in told] == [wm.SourceChangedWarning]
+    assert [code_of(one) for one in told] == ["source_changed"]
     assert "a.csv, which stream 'a' has read, has become longer since, and is not read again" in str(told[0].message)
 
 
@@ -118,7 +119,7 @@ def read_all(folder: Path) -> list[str]:
             checkpoint=folder.parent / "state", sink=str(folder.parent / "out.csv"), available_now=True
         )
         run.wait(60)
-    changed = [str(one.message) for one in told if one.category is wm.SourceChangedWarning]
+    changed = [str(one.message) for one in told if code_of(one) == "source_changed"]
     assert sum(run.metrics().get("changed_files", {}).values()) == len(changed)
     return changed
 
@@ -172,11 +173,11 @@ def test_of_many_files_that_have_changed_some_are_named(tmp_path: Path) -> None:
     assert read_all(folder) == []
     for number in range(30):
         os.utime(folder / f"{number}.csv", (1, 1))
-    with pytest.warns(wm.SourceChangedWarning) as told:
+    with pytest.warns(wm.ConnectorWarning, match="source_changed") as told:
         query_over(folder).start(
             checkpoint=tmp_path / "state", sink=str(tmp_path / "out.csv"), available_now=True
         ).wait(60)
-    changed = [str(one.message) for one in told if one.category is wm.SourceChangedWarning]
+    changed = [str(one.message) for one in told if code_of(one) == "source_changed"]
     assert len(changed) == 11
     assert "20 more files that stream 'a' has read have changed since" in changed[-1]
 

@@ -45,7 +45,7 @@ def ran(session: wm.Session, folder: Path) -> list[int]:
     return sorted(pq.read_table(folder / "out")["id"].to_pylist())
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.HandoverWarning", "ignore::watersmeet.TimeUnitWarning")
+@pytest.mark.filterwarnings("ignore:handover", "ignore:time_unit")
 @pytest.mark.parametrize("max_drift", [None, "10 seconds"])
 def test_files_then_a_topic_at_an_instant(max_drift: str | None, mock: MockCluster, tmp_path: Path) -> None:
     topic = mock.topic()
@@ -60,7 +60,7 @@ def test_files_then_a_topic_at_an_instant(max_drift: str | None, mock: MockClust
     assert ran(session, tmp_path) == list(range(320))
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.HandoverWarning", "ignore::watersmeet.TimeUnitWarning")
+@pytest.mark.filterwarnings("ignore:handover", "ignore:time_unit")
 @pytest.mark.parametrize("handover", ['{"0": 40, "1": 40, "2": 40, "3": 0}', "start"])
 def test_files_then_a_topic_at_offsets(handover: str, mock: MockCluster, tmp_path: Path) -> None:
     topic = mock.topic()

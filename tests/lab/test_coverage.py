@@ -107,7 +107,7 @@ def test_every_command_runs(text: str, folder: Path) -> None:
 @pytest.mark.parametrize("text", by_text("sql"))
 def test_every_query_runs(text: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", wm.LateRowsWarning)
+        warnings.filterwarnings("ignore", "late_rows")
         answer = session().sql(text).to_arrow()
     assert answer.num_rows > 0
 

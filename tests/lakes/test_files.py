@@ -15,6 +15,7 @@ import pytest
 
 import watersmeet as wm
 from tests.lakes import opened
+from tests.warned import code_of
 from watersmeet.errors import OptionError, SetupError, SinkError, SourceError
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource
 
@@ -183,7 +184,7 @@ def told_by_cron(folder: Path) -> tuple[list[str], int]:
             checkpoint=folder.parent / "state", sink=str(folder.parent / "out.csv"), available_now=True
         )
         run.wait(60)
-    changed = [str(one.message) for one in told if one.category is wm.SourceChangedWarning]
+    changed = [str(one.message) for one in told if code_of(one) == "source_changed"]
     assert sum(run.metrics().get("changed_files", {}).values()) == len(changed)
     return changed, run.metrics()["results"]
 

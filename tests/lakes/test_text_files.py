@@ -19,7 +19,7 @@ TYPED = '{"id": "x", "ts": "2026-01-01 12:00:01"}'
 TIMELESS = '{"id": 3}'
 COLUMNS = "(id BIGINT, ts TIMESTAMP)"
 
-pytestmark = pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:bad_rows")
 
 
 def kept(tmp_path: Path, address: str, columns: str = COLUMNS, more: str = "") -> list[dict[str, Any]]:

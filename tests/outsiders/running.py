@@ -58,7 +58,7 @@ def answer(case: Case, streams: Streams, mode: str, draw: random.Random, watch: 
     session = session_over(case, streams, mode, draw)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("error", wm.LateRowsWarning)
+        warnings.filterwarnings("error", "late_rows")
         query = session.sql(case.ours)
         if mode in ("whole", "flowing"):
             return list(query.to_arrow(batch_rows=draw.choice((1, 3, 17, 65536))).to_pylist())

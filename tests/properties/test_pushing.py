@@ -17,7 +17,7 @@ from tests.properties.interleaving import Arrivals, arrivals
 from tests.properties.test_continuous import assert_same, few, sent
 from tests.properties.test_joins import refuse_contradictions, sorted_by_time
 from tests.runners import Numbers, Source, bag_of, bound_plan, by_local_engine, by_reference, tables_of, without
-from watersmeet import LateRowsWarning, Query, Session
+from watersmeet import Query, Session
 from watersmeet.checking.compare import differences
 from watersmeet.checking.recompute import Reference, rows_of
 from watersmeet.plan.nodes import Plan
@@ -40,7 +40,7 @@ def pushed(query: Query, sources: Sequence[Source], pieces: Arrivals) -> tuple[p
     """What a run gives, and the sources without the rows that came too late."""
     late: dict[str, list[Numbers]] = {source.name: [np.empty(0, np.int64)] for source in sources}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LateRowsWarning)
+        warnings.filterwarnings("ignore", "late_rows")
         with query.start() as run:
             for name, clock in run._execution.clock.clocks.items():
                 clock.on_late_rows = lambda _, numbers, name=name: late[name].append(numbers)

@@ -76,7 +76,7 @@ def session(times: dict[str, list[int | None]], way: str | None) -> wm.Session:
     return made
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.SkippedRowsWarning", "ignore::watersmeet.TimeUnitWarning")
+@pytest.mark.filterwarnings("ignore:skipped_rows", "ignore:time_unit")
 @pytest.mark.parametrize("sql", [JOIN, COUNTS], ids=["join", "counts"])
 @some
 @given(INSTANTS, NEAR, st.sampled_from(sorted(WAYS)))

@@ -23,7 +23,7 @@ from watersmeet.checking.recompute import DuckDB, rows_of
 from watersmeet.errors import BindError, DataError
 from watersmeet.reference.join import answer
 
-pytestmark = pytest.mark.filterwarnings("ignore::watersmeet.errors.MidnightWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:midnight")
 some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
 
 ZONES = (

@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.run import _kept
 from watersmeet.operators.saving import ALIGN
 from watersmeet.operators.select import Select
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.warning import StateWarning
 
 __all__ = ["give_away"]
 pytestmark = pytest.mark.usefixtures("warm_copies")
@@ -168,7 +169,7 @@ def test_the_user_hears_of_it_with_the_batch() -> None:
     assert tally.total.as_dict()["cold_because"] == "others may write to x"
     listener, metrics = MetricsListener(), Metrics()
     listener.follow(OBSERVED, metrics)
-    with pytest.warns(UserWarning, match="not kept warm between batches: others may write to x"):
+    with pytest.warns(StateWarning, match="cold_state: .*not kept warm between batches: others may write to x"):
         listener.onQueryProgress(SimpleNamespace(progress=progress))
     assert metrics.cold_because == "others may write to x"
 

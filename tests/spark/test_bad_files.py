@@ -116,7 +116,7 @@ def test_files_of_every_kind_leave_out_and_keep_what_cannot_be_read(spark, kind,
     there = wm.Session()
     there.sql(STREAM.format(kind=kind, on_bad="skip", more=""))
     query = there.sql("SELECT k FROM a")
-    with pytest.warns(wm.BadRecordsWarning):
+    with pytest.warns(wm.DataWarning, match="bad_rows"):
         query.to_arrow()
     assert query.metrics()["bad_by_reason"] == reasons
 

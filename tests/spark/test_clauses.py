@@ -90,7 +90,7 @@ def compare(name: str, clauses: Iterable[str]) -> None:
         assert ranked(answered(plan, kind), kind) == of_ranks(clause, kind.ranks), clause
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.CrossJoinWarning")
+@pytest.mark.filterwarnings("ignore:cross_join")
 @pytest.mark.parametrize("name", OF_EACH_TYPE)
 @pytest.mark.parametrize("some", [in_turn, pytest.param(clauses_of, marks=pytest.mark.soak)])
 def test_a_type_gives_in_a_clause_what_its_ranks_give(name: str, some: Any) -> None:

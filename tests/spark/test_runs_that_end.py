@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.runners import Source, by_reference
 from tests.spark.harness import streaming_frame
 from tests.spark.test_run import STREAMS, add, bag, rows_of
-from watersmeet import LateRowsWarning, Session, WaitingRowsWarning
+from tests.warned import code_of
+from watersmeet import Session
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.spark.progress.listener import listener_of
@@ -158,7 +159,7 @@ def test_a_query_over_own_frames_warns_of_rows_that_wait_and_finish_answers_them
     with warned(spark) as caught:
         writer = write(query.dataframe()).option("checkpointLocation", checkpoint).trigger(availableNow=True)
         writer.start().awaitTermination()
-    (told,) = [str(one.message) for one in caught if one.category is WaitingRowsWarning]
+    (told,) = [str(one.message) for one in caught if code_of(one) == "waiting_rows"]
     assert "1 row of a and 1 row of b wait until 1970-01-01 00:16:59; later rows" in told
     whole = by_reference(sql, [Source(name, rows_of(0, 20), "ts") for name in "ab"])
     assert spark.read.parquet(str(here / "out")).count() < whole.total()
@@ -181,7 +182,7 @@ def test_late_rows_are_warned_of_or_end_the_query_and_rows_of_the_far_future_mak
     query = own_frames(spark, here, max_future="1 hour").sql(sql)
     with warned(spark) as caught:
         query.dataframe().writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
-    (told,) = [str(one.message) for one in caught if one.category is LateRowsWarning]
+    (told,) = [str(one.message) for one in caught if code_of(one) == "late_rows"]
     which = "14 of a, by up to 14 s, 14 of b, by up to 14 s; a longer"
     assert f"28 rows came too late and were left out of the answer: {which}" in told
     assert query.metrics()["future_rows"] == {"a": 1, "b": 1}

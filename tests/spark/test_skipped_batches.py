@@ -20,7 +20,7 @@ from tests.spark.following import progress
 from tests.spark.harness import write_arrivals
 from tests.spark.simulation import Simulation
 from watersmeet import Query, Session
-from watersmeet.errors import OptionError, SkippedRowsWarning, UnsupportedError
+from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.hosts.spark.bucket import processor
 from watersmeet.hosts.spark.exchange import pack
 from watersmeet.hosts.spark.jobs.job import AtStart
@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.progress.listener import MetricsListener
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
+from watersmeet.warning import DataWarning
 
 NOON = dt.datetime(2026, 1, 1, 12)
 FAR = dt.datetime(9999, 1, 1)
@@ -148,7 +149,9 @@ def test_queries_of_ones_own_dataframes_tell_of_it_with_their_metrics() -> None:
     listener.follow("watersmeet_1", metrics, skipped=frozenset({1}))
     told = progress(1, 0, {"watersmeet_1": Row(rows_in=7, told=[])})
     told.runId = told.id = told.name = "q"
-    with pytest.warns(SkippedRowsWarning, match="q: 7 rows came in batches that were left out, as skip_batches says"):
+    with pytest.warns(
+        DataWarning, match="skipped_batch: .*q: 7 rows came in batches that were left out, as skip_batches says"
+    ):
         listener.onQueryProgress(SimpleNamespace(progress=told))
     assert (metrics.rows_in, metrics.skipped_batch_rows) == (0, 7)
 

@@ -41,7 +41,7 @@ def expected() -> object:
     made = wm.Session()
     made.stream("a", NUMBERS, time="ts", **OF_NUMBERS)
     made.stream("b", TEXT, time="ts", **OF_TEXT)
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_rows"):
         answer = bag_of(made.sql(SQL).to_arrow())
     assert len(answer) == 8
     return answer
@@ -53,12 +53,12 @@ def test_batch_frames_and_files_give_the_answer_of_timestamps_and_tell_what_they
     session.stream("a", batch_frame(spark, NUMBERS), time="ts", **OF_NUMBERS)
     session.stream("b", str(tmp_path / "b.csv"), time="ts", **OF_TEXT)
     query = session.sql(SQL)
-    with pytest.warns(wm.SkippedRowsWarning, match="2 rows have no event time and were left out"):
+    with pytest.warns(wm.DataWarning, match="skipped_rows: .*2 rows have no event time and were left out"):
         assert bag_of(query.to_arrow()) == expected()
     assert query.metrics()["skipped_by_stream"] == {"a": 1, "b": 1}
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.SkippedRowsWarning")
+@pytest.mark.filterwarnings("ignore:skipped_rows")
 def test_a_stream_of_packed_files_beside_a_dataframe_of_the_users_own_does_the_same(spark, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "0.json").write_text("".join(json.dumps(row) + "\n" for row in TEXT.to_pylist()))

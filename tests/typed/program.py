@@ -60,7 +60,7 @@ def failed(session: wm.Session) -> tuple[str, str | None, tuple[int, int] | None
 
 
 def main() -> None:
-    warnings.simplefilter("error", wm.LateRowsWarning)
+    warnings.filterwarnings("error", "late_rows")
     session = declared()
     query = paid(session, 0)
     print(*pushed(query), asyncio.run(pushed_by_coroutines(query)), failed(session)[0])

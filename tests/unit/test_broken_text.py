@@ -69,7 +69,7 @@ def test_files_are_looked_at_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["plain", "list"])
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.filterwarnings("ignore:bad_rows")
 def test_such_rows_are_left_out_where_the_stream_says_so(tmp_path: Path, column: str) -> None:
     """And kept, so that nothing of them is lost."""
     pa_parquet.write_table(broken(column), tmp_path / "a.parquet")
@@ -86,7 +86,7 @@ def test_such_rows_are_left_out_where_the_stream_says_so(tmp_path: Path, column:
 
 
 @pytest.mark.parametrize("lasting", [False, True])
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.filterwarnings("ignore:bad_rows")
 def test_a_push_is_refused_as_a_whole_or_taken_without_such_rows(tmp_path: Path, lasting: bool) -> None:
     for on_bad, taken in (("error", 0), ("skip", 3)):
         session = wm.Session()

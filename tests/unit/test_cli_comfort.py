@@ -62,7 +62,7 @@ SCHEMA = {
     "phase": {"what", "state"},
     "progress": {"query", "seconds", "metrics"},
     "notice": {"text"},
-    "warning": {"text"},
+    "warning": {"text", "code"},
     "serving": {"url", "queries"},
     "done": {"query", "seconds", "metrics"},
     "error": {"text", "hint", "shown", "exit_code"},
@@ -112,7 +112,7 @@ def test_json_tells_errors_and_warnings_too(data: Path, capsys: pytest.CaptureFi
     late = "CREATE STREAM b (k BIGINT, ts TIMESTAMP) WITH (path='b.csv', time='ts', read='arrival');"
     assert run(f"{late} SELECT k FROM b [ROWS 1] GROUP BY k;", "--json", "--batch-rows", "1") == 0
     told = events_of(capsys.readouterr().err)
-    assert any("late" in one["text"] for one in told if one["event"] == "warning"), told
+    assert [one["code"] for one in told if one["event"] == "warning"] == ["late_rows"], told
     assert told[-1]["metrics"]["late_by_stream"] == {"b": 1}
 
 

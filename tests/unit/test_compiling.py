@@ -19,6 +19,7 @@ import pytest
 from watersmeet.compiling import kept, kernel, places
 from watersmeet.compiling.machine import baseline, environment_for, this_machine
 from watersmeet.private_folders import PrivateFolder
+from watersmeet.warning import StateWarning
 
 ROOT = Path(__file__).parents[2]
 # Says whether the kernel had to be compiled.
@@ -119,7 +120,7 @@ def test_a_full_disk_is_told_once_and_stops_nothing(tmp_path: Path, monkeypatch:
         raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr(PrivateFolder, "write", full)
-    with pytest.warns(RuntimeWarning, match=r"cannot be kept, so every process compiles .*no space left"):
+    with pytest.warns(StateWarning, match=r"kernel_cache: .*cannot be kept, so every process compiles .*no space left"):
         assert added(1.5, 2.5) == 4.0
     with warnings.catch_warnings(action="error"):
         assert added(np.float32(1), np.float32(2)) == 3.0
@@ -130,5 +131,5 @@ def test_without_any_folder_kernels_are_compiled_and_that_is_told(monkeypatch: p
         raise PermissionError(f"{path} cannot be written")
 
     monkeypatch.setattr(places, "private_folder", refuse)
-    with pytest.warns(RuntimeWarning, match="every process compiles them anew"):
+    with pytest.warns(StateWarning, match="kernel_cache: .*every process compiles them anew"):
         assert places.kept_folder.__wrapped__() is None

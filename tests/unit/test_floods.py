@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.errors import FloodWarning, RunError
+from watersmeet.errors import RunError
 from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.warning import DataWarning
 
 NOON = dt.datetime(2026, 1, 1, 12)
 FAR = dt.datetime(9999, 1, 1)
@@ -44,7 +45,9 @@ def pushed() -> wm.Session:
     ],
 )
 def test_a_row_in_the_far_future_is_answered_in_blocks_and_told(sql: str) -> None:
-    with pytest.warns(FloodWarning, match=r"more answers come of the row of 9999-01-01.*stream 's'.*max_future"):
+    with pytest.warns(
+        DataWarning, match=r"many_answers: .*more answers come of the row of 9999-01-01.*stream 's'.*max_future"
+    ):
         blocks = list(islice(session_of([NOON, NOON + dt.timedelta(seconds=5), FAR]).sql(sql).batches(), 3))
     assert [block.num_rows > 0 for block in blocks] == [True] * 3
     assert max(block.num_rows for block in blocks) <= 1 << 18
@@ -84,7 +87,10 @@ def test_no_more_answers_of_a_flood_are_made_than_may_wait() -> None:
     run = pushed().sql(EVERY_SECOND).start(max_waiting=100_000, timeout=0.2)
     run.push("s", {"k": [1], "ts": [NOON]})
     began_s = monotonic()
-    with pytest.warns(FloodWarning, match="max_future"), pytest.raises(RunError, match="nobody made room for"):
+    with (
+        pytest.warns(DataWarning, match="many_answers: .*max_future"),
+        pytest.raises(RunError, match="nobody made room for"),
+    ):
         run.push("s", {"k": [2], "ts": [FAR]})
     assert monotonic() - began_s < 30
     assert run.take().num_rows < 2_000_000
@@ -101,11 +107,11 @@ def test_on_answer_is_called_in_the_middle_of_a_flood_and_may_end_it() -> None:
 
     run = pushed().sql(EVERY_SECOND).start(on_answer=take)
     run.push("s", {"k": [1], "ts": [NOON]})
-    with pytest.warns(FloodWarning), pytest.raises(OSError, match="enough"):
+    with pytest.warns(DataWarning, match="many_answers"), pytest.raises(OSError, match="enough"):
         run.push("s", {"k": [2], "ts": [FAR]})
 
 
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.FloodWarning", "ignore::watersmeet.errors.CrossJoinWarning")
+@pytest.mark.filterwarnings("ignore:many_answers", "ignore:cross_join")
 @pytest.mark.parametrize(
     ("sql", "times"),
     [
@@ -156,7 +162,9 @@ def test_a_stop_is_heard_before_all_copies_of_the_rows_of_an_instant_are_made(sq
     times = [NOON] * 5_000 + [NOON + dt.timedelta(seconds=at) for at in range(1, 10)]
     run = PulledExecution(session_of(times).sql(sql).plan)
     threading.Timer(0.5, run.request_stop).start()
-    with pytest.warns(FloodWarning, match=r"more answers come of the row of 2026-01-01.* slide of HOP, gives fewer"):
+    with pytest.warns(
+        DataWarning, match=r"many_answers: .*more answers come of the row of 2026-01-01.* slide of HOP, gives fewer"
+    ):
         given = [block.num_rows for block in run.batches()]
     assert run._stop_by_s < perf_counter() < run._stop_by_s + 20
     assert max(given, default=0) <= 1 << 18

@@ -11,7 +11,7 @@ import pytest
 
 from tests.attacks import Give, give_away
 from watersmeet import private_folders
-from watersmeet.errors import TemporaryFolderWarning, UnsafeFolderError
+from watersmeet.errors import UnsafeFolderError
 from watersmeet.private_folders import (
     kept_file,
     made_private,
@@ -20,6 +20,7 @@ from watersmeet.private_folders import (
     temporary_folder,
     temporary_root,
 )
+from watersmeet.warning import StateWarning
 
 __all__ = ["give_away"]
 
@@ -198,7 +199,7 @@ def test_where_users_have_no_numbers_folders_work_unchecked(tmp_path: Path, monk
 def test_a_tmpdir_that_is_passed_over_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
-    with pytest.warns(TemporaryFolderWarning, match=f"TMPDIR is '{tmp_path}/nowhere', which is no folder"):
+    with pytest.warns(StateWarning, match=f"temporary_folder: .*TMPDIR is '{tmp_path}/nowhere', which is no folder"):
         assert temporary_root() != tmp_path / "nowhere"
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -235,7 +235,7 @@ def test_rows_before_a_promised_time_are_late_whatever_the_lateness_and_told() -
     with query.start(on_late=lambda name, rows: late.append((name, rows.to_pylist()))) as run:
         run.push("a", row(1, 0))
         run.advance("a", START + timedelta(seconds=10))
-        with pytest.warns(wm.LateRowsWarning, match="it was said that none comes before 2026-01-01 00:00:10"):
+        with pytest.warns(wm.DataWarning, match="late_rows: .*it was said that none comes before 2026-01-01 00:00:10"):
             run.push("a", [row(2, 9), row(3, 10)])
         assert run.take()["k"].to_pylist() == [1, 3]
         assert run.metrics()["late_by_stream"] == {"a": 1}
@@ -557,7 +557,7 @@ def test_event_times_are_pushed_as_the_stream_says_they_are_written(rows: Any) -
     schema = {"k": "BIGINT", "ts": "BIGINT"}
     session.stream("s", schema=schema, time="ts", time_unit="s", on_null="skip")
     run = session.sql("SELECT k, ts FROM s").start()
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_rows"):
         run.push("s", rows)
     run.finish()
     assert run.metrics()["skipped_rows"] == 1

@@ -84,7 +84,7 @@ def test_a_line_without_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
-@pytest.mark.filterwarnings("ignore::watersmeet.errors.BadRecordsWarning")
+@pytest.mark.filterwarnings("ignore:bad_rows")
 def test_a_carriage_return_ends_a_line_whether_or_not_bad_ones_are_left_out(tmp_path: Path, end: bytes) -> None:
     """And is part of a text that stands in quotes."""
     stamp = b"2026-01-01 12:00:00"
@@ -106,7 +106,7 @@ def test_a_carriage_return_ends_a_line_whether_or_not_bad_ones_are_left_out(tmp_
 def test_whatever_a_line_holds_is_told_with_its_reason(tmp_path: Path, line: bytes, reason: str) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"ts,x\n" + line + b"\n2026-01-01 12:00:00,7\n")
-    with pytest.warns(wm.errors.BadRecordsWarning, match=reason):
+    with pytest.warns(wm.DataWarning, match=f"bad_rows: .*{reason}"):
         assert read(path, "BIGINT", ", on_bad = 'skip'")[-1] == 7
 
 
@@ -114,7 +114,7 @@ def test_a_stream_by_arrival_leaves_bad_lines_out_too(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"x": 1}\n{"x": "y"}\n')
     options = f"path = '{tmp_path}/a.json', time = 'arrival', on_bad = 'skip'"
     query = wm.Session().sql(f"CREATE STREAM s (x BIGINT) WITH ({options}); SELECT x FROM s")
-    with pytest.warns(wm.errors.BadRecordsWarning, match="1 wrong type"):
+    with pytest.warns(wm.DataWarning, match="bad_rows: .*1 wrong type"):
         assert query.to_arrow()["x"].to_pylist() == [1]
 
 
@@ -130,7 +130,7 @@ def test_a_line_of_json_that_is_no_object_is_told_wherever_it_stands(tmp_path: P
     for before, behind in ([], [1]), ([1], [2]), ([1, 2], []):
         lines = [*(ROW % x for x in before), line, *(ROW % x for x in behind)]
         path.write_bytes(end.join(lines))
-        with pytest.warns(wm.errors.BadRecordsWarning, match="1 not json"):
+        with pytest.warns(wm.DataWarning, match="bad_rows: .*1 not json"):
             assert read(path, "BIGINT", ", on_bad = 'skip'") == before + behind
         with pytest.raises(wm.WatersmeetError):
             read(path, "BIGINT")
@@ -185,5 +185,5 @@ def test_objects_of_one_line_are_read_whether_or_not_bad_ones_are_left_out(tmp_p
 def test_a_carriage_return_parts_bad_objects_from_good_ones(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b"\r".join([ROW % 1, b"{oops", ROW % 2, b""]) + b"\n")
-    with pytest.warns(wm.errors.BadRecordsWarning, match="1 not json.*number 1: .*it is '{oops'"):
+    with pytest.warns(wm.DataWarning, match="bad_rows: .*1 not json.*number 1: .*it is '{oops'"):
         assert read(path, "BIGINT", ", on_bad = 'skip'") == [1, 2]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import watersmeet as wm
 from watersmeet.cli.commands import app
-from watersmeet.errors import CrossJoinWarning
+from watersmeet.warning import PlanWarning
 
 SCHEMA = {"k": "BIGINT", "v": "DOUBLE", "items": "BIGINT[]", "ts": "TIMESTAMP"}
 
@@ -35,7 +35,9 @@ def bound(sql: str) -> None:
     ],
 )
 def test_inputs_that_no_condition_ties_are_told(sql: str, pair: str) -> None:
-    with pytest.warns(CrossJoinWarning, match=f"which rows of {pair} belong together.*or CROSS JOIN if that is meant"):
+    with pytest.warns(
+        PlanWarning, match=f"cross_join: .*which rows of {pair} belong together.*or CROSS JOIN if that is meant"
+    ):
         bound(sql)
 
 
@@ -56,7 +58,7 @@ def test_inputs_that_no_condition_ties_are_told(sql: str, pair: str) -> None:
 )
 def test_what_is_tied_or_meant_is_not_told(sql: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", CrossJoinWarning)
+        warnings.filterwarnings("error", "cross_join")
         bound(sql)
 
 
@@ -65,6 +67,6 @@ def test_explain_tells_it(tmp_path: Path) -> None:
     declared = "(k BIGINT, ts TIMESTAMP) WITH (source='csv', path='{tmp_path}/rows.csv', time='ts')"
     streams = "".join(f"CREATE STREAM {name} {declared};\n" for name in "ab").format(tmp_path=tmp_path)
     (tmp_path / "q.sql").write_text(f"{streams}SELECT a.k FROM a, b WINDOW = 1 MINUTE;\n")
-    with pytest.warns(CrossJoinWarning, match="a and b"):
+    with pytest.warns(PlanWarning, match="cross_join: .*a and b"):
         ran = CliRunner().invoke(app, ["explain", str(tmp_path / "q.sql")])
     assert ran.exit_code == 0, ran.output

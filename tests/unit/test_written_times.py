@@ -78,7 +78,7 @@ EVERY_FORM: dict[str, Callable[[pa.Table], Any]] = {
 def test_numbers_and_text_are_read_from_every_kind_of_data(form: str) -> None:
     numbers = times(EVERY_FORM[form](TABLE), time_unit="ms")
     assert numbers == [FIRST, FIRST + dt.timedelta(seconds=1.5), FIRST + dt.timedelta(seconds=3)]
-    with pytest.warns(wm.SkippedRowsWarning, match="1 row of stream 's' has no event time"):
+    with pytest.warns(wm.DataWarning, match="skipped_rows: .*1 row of stream 's' has no event time"):
         text = times(EVERY_FORM[form](TEXT), time_format=FORM, on_null="skip")
     assert text == [dt.datetime(2024, 4, 5, 19, 34), dt.datetime(2024, 4, 5, 19, 35)]
 
@@ -95,7 +95,7 @@ def test_numbers_in_files_declared_or_not_are_timestamps(file, schema, read) -> 
 
 
 def test_text_in_files_has_a_format_and_a_zone(file: Callable[[pa.Table], str]) -> None:
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_rows"):
         found = times(file(TEXT), time_format=FORM, time_zone="Europe/Paris", on_null="skip")
     assert found == [dt.datetime(2024, 4, 5, 17, 34), dt.datetime(2024, 4, 5, 17, 35)]
 
@@ -228,7 +228,9 @@ def test_rows_without_a_time_are_an_error_or_skipped_and_counted(file, read) -> 
         rows(path, time_format=FORM, read="time")
     assert "on_null = 'skip'" in str(told.value)
     query = session(path, time_format=FORM, on_null="skip", read=read, lateness="1 hour").sql("SELECT k FROM s")
-    with pytest.warns(wm.SkippedRowsWarning, match="3 rows of stream 's' have no event time and were left out"):
+    with pytest.warns(
+        wm.DataWarning, match="skipped_rows: .*3 rows of stream 's' have no event time and were left out"
+    ):
         assert query.to_arrow().num_rows == 4
     metrics = query.metrics()
     assert (metrics["rows_in"], metrics["skipped_rows"], metrics["skipped_by_stream"]) == (7, 3, {"s": 3})
@@ -239,7 +241,7 @@ def test_files_and_row_groups_of_nothing_but_nulls_are_counted_once(tmp_path: Pa
         ts = pa.array(column, pa.timestamp("us"))
         pq.write_table(pa.table({"k": range(len(ts)), "ts": ts}), tmp_path / f"{number}.parquet", row_group_size=2)
     query = session(str(tmp_path), on_null="skip").sql("SELECT s.ts FROM s")
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_rows"):
         assert query.to_arrow()["ts"].cast(pa.int64()).to_pylist() == [1, 2, 5]
     assert query.metrics()["skipped_rows"] == 4
 
@@ -249,7 +251,7 @@ def test_a_check_and_advice_leave_out_rows_without_a_time() -> None:
     made.stream("t", TEXT, time="ts", time_format=FORM, on_null="skip")
     query = made.sql("SELECT s.k FROM s, t WHERE s.k = t.k WINDOW = 5 SECONDS")
     assert wm.check(query).equal
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_rows"):
         query.advise(sample=100, seconds=0.5)
 
 
@@ -307,7 +309,9 @@ def test_a_number_that_is_no_time_is_told_with_its_row(value: Any, unit: str, to
 def test_numbers_that_would_be_of_these_days_in_a_coarser_unit_are_doubted(file: Callable[[pa.Table], str]) -> None:
     seconds = pa.table({"k": [1], "ts": [1_712_345_678]})
     for data in (seconds, file(seconds)):
-        with pytest.warns(wm.TimeUnitWarning, match=r"1970-01-20 .* did you mean time_unit='s'\? That is 2024-04-05"):
+        with pytest.warns(
+            wm.DataWarning, match=r"time_unit: .*1970-01-20 .* did you mean time_unit='s'\? That is 2024-04-05"
+        ):
             session(data, time_unit="ms")
 
 
@@ -403,7 +407,7 @@ def test_a_hint_finds_the_format_of_a_text() -> None:
 
 def test_a_frame_with_missing_numbers_has_doubles_which_are_read_as_well() -> None:
     frame = pd.DataFrame({"k": [1, 2], "ts": [MS[0], None]})
-    with pytest.warns(wm.SkippedRowsWarning):
+    with pytest.warns(wm.DataWarning, match="skipped_rows"):
         assert times(frame, time_unit="ms", on_null="skip") == [FIRST]
 
 

@@ -17,8 +17,9 @@ from watersmeet.advise.sample import take_sample
 from watersmeet.archive.description import ArchiveDescription
 from watersmeet.checking.checker import check
 from watersmeet.cli.commands import app
-from watersmeet.errors import BindError, DataError, MidnightWarning, OptionError
+from watersmeet.errors import BindError, DataError, OptionError
 from watersmeet.model.types import arrow_type
+from watersmeet.warning import PlanWarning
 
 NEW_YORK = "America/New_York"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -121,7 +122,7 @@ def test_a_date_that_equals_a_time_is_told_to_do_so_at_midnight_only() -> None:
     made.stream(
         "b", pa.table({"t": pa.array([datetime(2026, 1, 1), datetime(2026, 1, 1, 9)]), "ts": [NOON, NOON]}), time="ts"
     )
-    with pytest.warns(MidnightWarning, match=r"write CAST\(b.t AS DATE\) = a.d"):
+    with pytest.warns(PlanWarning, match=r"midnight: .*write CAST\(b.t AS DATE\) = a.d"):
         query = made.sql("SELECT b.t FROM a, b WHERE a.d = b.t WINDOW = 1 HOUR")
     assert query.to_arrow().to_pylist() == [{"t": datetime(2026, 1, 1)}]
     with warnings.catch_warnings(action="error"):

@@ -461,7 +461,7 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
     """Whoever runs a command does not want to know which line of ours warns."""
-    voice().warn(str(message))
+    voice().warn(message)
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
         jobs,
         settings.checkpoint,
         settings,
-        tell=lambda what: voice().warn(str(what)),
+        tell=voice().warn,
         skipped=skipped_batches(settings.skip_batches, jobs),
     )
     page = None if view is None else _page(view, jobs, lasting)

@@ -61,7 +61,7 @@ def serve_script(
             jobs,
             folder,
             replace(settings, writes_on=True),
-            tell=lambda what: voice().warn(str(what)),
+            tell=voice().warn,
             pushed=True,
             skipped=skipped_batches(skipped, jobs),
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 from watersmeet.errors import WatersmeetError
 from watersmeet.noticing import Phase
 from watersmeet.runtime.notices import Notices, decide, is_off
+from watersmeet.warning import WatersmeetWarning
 
 if TYPE_CHECKING:
     from watersmeet.runtime.metrics import Metrics
@@ -32,7 +33,7 @@ class Voice(Protocol):
         """Tell what one may not want to hear of again."""
         ...
 
-    def warn(self, text: str) -> None: ...
+    def warn(self, what: Warning | str) -> None: ...
 
     def fail(self, error: WatersmeetError | str, code: int) -> None: ...
 
@@ -68,8 +69,8 @@ class Sentences:
         if not self.quiet:
             self.tell(text)
 
-    def warn(self, text: str) -> None:
-        self.tell(f"warning: {text}")
+    def warn(self, what: Warning | str) -> None:
+        self.tell(f"warning: {_code_and_text(what)[1]}")
 
     def fail(self, error: WatersmeetError | str, code: int) -> None:
         # As it is: where it shows a line of SQL, the place in it is underlined.
@@ -97,6 +98,10 @@ class Sentences:
 
     def viewing(self, url: str, queries: list[str]) -> None:
         self._write(f"look at {', '.join(queries)} at {url}")
+
+
+def _code_and_text(what: Warning | str) -> tuple[str | None, str]:
+    return (what.code, what.message) if isinstance(what, WatersmeetWarning) else (None, str(what))
 
 
 class JsonLines(logging.Handler):
@@ -132,8 +137,9 @@ class JsonLines(logging.Handler):
     def remark(self, text: str) -> None:
         self.tell(text)
 
-    def warn(self, text: str) -> None:
-        self.event("warning", text=text)
+    def warn(self, what: Warning | str) -> None:
+        code, text = _code_and_text(what)
+        self.event("warning", code=code, text=text)
 
     def fail(self, error: WatersmeetError | str, code: int) -> None:
         told = error if isinstance(error, WatersmeetError) else None

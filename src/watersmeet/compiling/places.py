@@ -11,7 +11,6 @@ import os
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -21,6 +20,7 @@ from watersmeet.compiling.machine import Target, this_machine
 from watersmeet.compiling.pruning import FOLDERS, note_use, prune
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
+from watersmeet.warning import StateWarning, warn
 
 # Counts up when what the files hold changes.
 FORMAT = 1
@@ -151,4 +151,4 @@ def _digest(target: Target) -> str:
 
 @cache
 def _say_once(what: str) -> None:
-    warnings.warn(what, RuntimeWarning, stacklevel=2)
+    warn(StateWarning("kernel_cache", what))

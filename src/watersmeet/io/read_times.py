@@ -11,15 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import DataError, TimeUnitWarning
+from watersmeet.errors import DataError
 from watersmeet.io.csv_errors import NULL_WORDS
 from watersmeet.io.formats import Format
 from watersmeet.model.casts.decimals import DOWN, rounded, to_integers, unscaled
-from watersmeet.model.telling import warn
 from watersmeet.model.time import FOREVER_US, ROUND_DOWN, UNIT_NAMES, Times
 from watersmeet.model.time_reading import MOST_DIGITS, PER_SECOND, TIMESTAMP, TimeReading, day_of, likely_unit, year_of
 from watersmeet.model.time_text import SKIPPED, formats_of, read_text
 from watersmeet.model.types import is_number, is_text
+from watersmeet.warning import DataWarning, warn
 
 Mask = npt.NDArray[np.bool_]
 # Times must leave room for windows to be added to them.
@@ -321,8 +321,9 @@ def doubt_unit(times: pa.Array, reading: TimeReading, name: str) -> None:
     meant = likely_unit(first, but=reading.unit)
     if meant is not None:
         warn(
-            TimeUnitWarning(
+            DataWarning(
+                "time_unit",
                 f"event times of stream {name!r} such as {int(first)} are {day_of(first, reading.unit)} in "
-                f"{UNIT_NAMES[reading.unit]}s; did you mean time_unit='{meant}'? That is {day_of(first, meant)}"
+                f"{UNIT_NAMES[reading.unit]}s; did you mean time_unit='{meant}'? That is {day_of(first, meant)}",
             )
         )

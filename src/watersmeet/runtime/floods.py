@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from watersmeet.errors import FloodWarning
 from watersmeet.model.time import BEGINNING_US, format_instant
 from watersmeet.operators.contract import Operator
 from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.late_rows import FAR_AHEAD_US, Tell
+from watersmeet.warning import DataWarning
 
 MANY = 10_000_000
 
@@ -30,7 +30,7 @@ class Floods:
             self._told_us = clock.watermark_us
             newest = max(clock.clocks.values(), key=lambda one: one.last_us)
             told = flood_told(operator.to_come, newest.stream.name, newest.last_us, newest.wall.today_us())
-            self.tell(FloodWarning(f"{told}; {self.way_out}" if self.way_out else told))
+            self.tell(DataWarning("many_answers", f"{told}; {self.way_out}" if self.way_out else told))
 
 
 def looked_after(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.errors import BadRecordsWarning, FutureRowsWarning, LateRowsWarning, SkippedRowsWarning
 from watersmeet.model.catalog import Stream
-from watersmeet.model.telling import warn as warn
 from watersmeet.model.time import BEGINNING_US, Times, format_instant, format_interval
 from watersmeet.runtime.bad_records import BadRecords
+from watersmeet.warning import DataWarning
+from watersmeet.warning import warn as warn
 
 # A row so far ahead of the clock is no clock that is a little fast.
 FAR_AHEAD_US = 60_000_000
@@ -113,15 +113,15 @@ class LateReports:
 
     def look(self, late: LateRows, future_rows: int, skipped_rows: int = 0, *, at_end: bool) -> None:
         if self._is_due("skipped", late.stream.name, skipped_rows, at_end):
-            self.tell(SkippedRowsWarning(skipped_told(late.stream, skipped_rows)))
+            self.tell(DataWarning("skipped_rows", skipped_told(late.stream, skipped_rows)))
         if self._is_due("late", late.stream.name, late.count, at_end):
-            self.tell(LateRowsWarning(f"{late.told()}; {late.way_out()}"))
+            self.tell(DataWarning("late_rows", f"{late.told()}; {late.way_out()}"))
         if self._is_due("future", late.stream.name, future_rows, at_end):
-            self.tell(FutureRowsWarning(future_told(late.stream, future_rows)))
+            self.tell(DataWarning("future_rows", future_told(late.stream, future_rows)))
 
     def look_bad(self, bad: BadRecords, *, at_end: bool) -> None:
         if self._is_due("bad", bad.stream.name, bad.count, at_end):
-            self.tell(BadRecordsWarning(bad.told()))
+            self.tell(DataWarning("bad_rows", bad.told()))
 
     def _is_due(self, what: str, name: str, count: int, at_end: bool) -> bool:
         told = self._told.get((what, name), 0)

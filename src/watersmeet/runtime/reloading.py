@@ -7,11 +7,12 @@ from threading import Event, Lock, Thread
 
 import pyarrow as pa
 
-from watersmeet.errors import OldTableWarning, UnsupportedError, WatersmeetError
+from watersmeet.errors import UnsupportedError, WatersmeetError
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell
+from watersmeet.warning import ConnectorWarning
 
 READ_ROWS = 1 << 16
 Load = Sequence[pa.RecordBatch]
@@ -95,8 +96,9 @@ class Reloads:
             except Exception as error:  # whatever it is, this goes on
                 said = error.message if isinstance(error, WatersmeetError) else f"{type(error).__name__}: {error}"
                 self._tell(
-                    OldTableWarning(
-                        f"table {name!r} could not be loaded again, so the rows of before are joined: {said}"
+                    ConnectorWarning(
+                        "old_table",
+                        f"table {name!r} could not be loaded again, so the rows of before are joined: {said}",
                     )
                 )
 

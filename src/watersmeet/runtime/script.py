@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from watersmeet.errors import BindError, CatalogError, ParseError, UnusedSinkWarning
+from watersmeet.errors import BindError, CatalogError, ParseError
 from watersmeet.io.hidden_text import hidden, hiding
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
-from watersmeet.model.telling import warn
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.declaring import Opened, Opener, declare, declare_sink, open_in_process
@@ -28,6 +27,7 @@ from watersmeet.sql.syntax import (
     QuerySyntax,
     Statement,
 )
+from watersmeet.warning import PlanWarning, warn
 
 CONSOLE: Mapping[str, str] = {"sink": "console"}
 
@@ -141,9 +141,10 @@ def tell_of_unused(sinks: Sequence[Declaration], catalog: Catalog) -> None:
     for sink in sinks:
         if sink.name.lower() not in spoken_of:
             warn(
-                UnusedSinkWarning(
+                PlanWarning(
+                    "unused_sink",
                     f"nothing goes to sink {sink.name!r}: it has no query, and no stream says on_bad = 'sink "
-                    f"{sink.name}' or on_late = 'sink {sink.name}'"
+                    f"{sink.name}' or on_late = 'sink {sink.name}'",
                 )
             )
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
-from watersmeet.errors import CrossJoinWarning
 from watersmeet.plan.expressions import (
     Aggregate,
     Column,
@@ -40,6 +38,7 @@ from watersmeet.sql.syntax import (
 )
 from watersmeet.sql.unnesting import taken_apart
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join
+from watersmeet.warning import PlanWarning, warn
 
 
 class FromClause:
@@ -257,12 +256,11 @@ def warn_of_untied(inputs: Iterable[Input], tied: Iterable[frozenset[str]]) -> N
         return
     first = [next(name for name in shown if name in group) for group in groups]
     one, other = (shown[name] for name in sorted(first, key=list(shown).index)[:2])
-    warnings.warn(
+    text = (
         f"no condition says which rows of {one} and {other} belong together, so each meets all of the other that are "
-        f"in the window; write WHERE {one}.… = {other}.…, or CROSS JOIN if that is meant",
-        CrossJoinWarning,
-        stacklevel=2,
+        f"in the window; write WHERE {one}.… = {other}.…, or CROSS JOIN if that is meant"
     )
+    warn(PlanWarning("cross_join", text))
 
 
 def crossed_in(tree: FromSyntax) -> list[frozenset[str]]:

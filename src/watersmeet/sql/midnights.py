@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import reduce
 
 import pyarrow as pa
 
-from watersmeet.errors import MidnightWarning
 from watersmeet.model.types import common_type, sql_type
 from watersmeet.plan.expressions import Call, Expression, Literal, to_text
 from watersmeet.sql import literals
+from watersmeet.warning import PlanWarning, warn
 
 
 def mixes_dates(args: list[Expression]) -> bool:
@@ -36,12 +35,11 @@ def warn_of_midnights(left: Expression, right: Expression) -> None:
     # Whoever truncates a time, or casts it, means midnight.
     if isinstance(time, Call) and time.function in ("cast", "date_trunc"):
         return
-    warnings.warn(
+    text = (
         f"{to_text(left)} = {to_text(right)} compares a DATE with a {sql_type(time.type)}: only times at midnight are "
-        f"equal to it; for any time of that day write CAST({to_text(time)} AS DATE) = {to_text(day)}",
-        MidnightWarning,
-        stacklevel=2,
+        f"equal to it; for any time of that day write CAST({to_text(time)} AS DATE) = {to_text(day)}"
     )
+    warn(PlanWarning("midnight", text))
 
 
 def _at_midnight(arg: Expression, target: pa.DataType) -> Expression:

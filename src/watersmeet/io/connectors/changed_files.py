@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from watersmeet.errors import SourceChangedWarning
+from watersmeet.warning import ConnectorWarning
 
 MOST_NOTED = 1_000  # files of a store that were read last, by which a later life sees whether they were written anew
 MOST_NAMED = 10  # at a time: of a folder that was copied all files look new
@@ -72,4 +72,4 @@ def _outcome(one: Changed) -> str:
 
 def tell_of(stream: str, changed: Iterable[Changed], tell: Callable[[Warning], None]) -> None:
     for sentence in told_of(stream, changed):
-        tell(SourceChangedWarning(sentence))
+        tell(ConnectorWarning("source_changed", sentence))

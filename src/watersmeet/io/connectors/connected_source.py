@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet.errors import DataError, HandoverWarning
+from watersmeet.errors import DataError
 from watersmeet.io.bad_rows import OnBad, converted, without_bad_rows
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import all_bad
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
 from watersmeet.model.catalog import Stream
-from watersmeet.model.telling import warn
 from watersmeet.model.time_reading import TimeReading
+from watersmeet.warning import DataWarning, warn
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ConnectedSource:
                         yield made.slice(start, max_rows)
             if left_out:
                 told = f"{left_out:,} rows of stream {self.name!r} lie on the other side of its handover"
-                warn(HandoverWarning(f"{told} and were left out: there they come once"))
+                warn(DataWarning("handed_over_rows", f"{told} and were left out: there they come once"))
         finally:
             self.partitioned.close()
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import EmptyTableWarning, SourceError
+from watersmeet.errors import SourceError
 from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
 from watersmeet.io.connectors.contract import Connector, TableOpening
-from watersmeet.model.telling import warn
 from watersmeet.noticing import phase
+from watersmeet.warning import ConnectorWarning, warn
 
 FRESH_S = 10.0  # what was loaded to look at its columns is not loaded again for a run that begins at once
 
@@ -55,7 +55,11 @@ class ConnectedTable:
         if not isinstance(found, pa.Table):
             raise SourceError(f"connector {self._connector!r}: table gave a {type(found).__name__}, no pyarrow.Table")
         if not found.num_rows:
-            warn(EmptyTableWarning(f"table {self.name!r} was loaded from {self._connector} and has no rows"))
+            warn(
+                ConnectorWarning(
+                    "empty_table", f"table {self.name!r} was loaded from {self._connector} and has no rows"
+                )
+            )
         if self._declared is None:
             return found.cast(plain_schema(found.schema, self.description))
         held = held_columns(found.schema, self._declared, None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from watersmeet.errors import OptionError, SinkError, SinkGoneWarning
+from watersmeet.errors import OptionError, SinkError
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
+from watersmeet.warning import ConnectorWarning
 
 OPTION = "if_gone"
 
@@ -28,7 +29,7 @@ def check_committed(
     if not may_forget:
         sink.close()
         raise SinkError(said, hint=_way_out())
-    tell(SinkGoneWarning(f"{said}; the run goes on with what comes next"))
+    tell(ConnectorWarning("sink_gone", f"{said}; the run goes on with what comes next"))
 
 
 def makes_anew(name: str, options: Mapping[str, str]) -> bool:

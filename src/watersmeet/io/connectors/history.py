@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import HandoverWarning, OptionError
+from watersmeet.errors import OptionError
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import (
@@ -30,6 +30,7 @@ from watersmeet.io.connectors.contract import (
     all_bad,
 )
 from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
+from watersmeet.warning import ConnectorWarning, DataWarning
 
 READ_ROWS = 1 << 16
 PREFIX = "history_"
@@ -287,18 +288,20 @@ class HistoryReader(Reader):
         left = f"; {past.left_out:,} rows at it or after are left to live" if both.handover.at_us is not None else ""
         left += f"; {past.skipped:,} rows without a time were left out" if past.skipped else ""
         self.tell(
-            HandoverWarning(
+            ConnectorWarning(
+                "handover",
                 f"stream {both.name!r}: {past.read_rows:,} rows of its history were read, up to the handover "
-                f"{both.handover.written!r}{left}; from here on rows come from {both.live.description}"
+                f"{both.handover.written!r}{left}; from here on rows come from {both.live.description}",
             )
         )
 
     def _tell_left_out(self) -> None:
         self._told_at = self._left_out * 10
         self.tell(
-            HandoverWarning(
+            DataWarning(
+                "handed_over_rows",
                 f"stream {self._both.name!r}: {self._left_out:,} rows that came live are before the handover "
-                f"{self._both.handover.written!r}, where the history stands for them, and were left out"
+                f"{self._both.handover.written!r}, where the history stands for them, and were left out",
             )
         )
 

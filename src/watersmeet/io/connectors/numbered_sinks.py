@@ -18,7 +18,7 @@ from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
-from watersmeet.model.telling import warn
+from watersmeet.warning import warn
 
 
 class NumberedConsole(NumberedSink):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.errors import SourceError
 from watersmeet.io.connectors.changed_files import tell_of
 from watersmeet.io.connectors.contract import (
     Offsets,
@@ -29,6 +29,7 @@ from watersmeet.io.connectors.contract import (
 )
 from watersmeet.io.connectors.identity import check_identity
 from watersmeet.io.too_many_files import is_out_of_files, tried_again
+from watersmeet.warning import ConnectorWarning
 
 
 class _Cursor:
@@ -260,7 +261,8 @@ class OffsetReader(Reader):
             tell_of(self._watched.stream, changed, self.tell)
         gone, stream = self._watched.gone(), self._watched.stream
         if gone is not None and not self._is_gone:
-            self.tell(SourceGoneWarning(f"{gone}, which stream {stream!r} is read from, is gone; the run waits for it"))
+            told = f"{gone}, which stream {stream!r} is read from, is gone; the run waits for it"
+            self.tell(ConnectorWarning("source_gone", told))
         self._is_gone = gone is not None
 
     def _add(self, splits: Sequence[Split]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic
 
-from watersmeet.errors import FloodWarning
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes
 from watersmeet.hosts.local.durable.input_queue import Arrived, InputQueue
 from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
+from watersmeet.warning import DataWarning
 
 
 class BatchLoop:
@@ -61,7 +61,7 @@ class BatchLoop:
             if self._settings.flush and not self.stop.is_set():  # all that waits; what comes later up to there is late
                 self._batch([Arrived(Step("flush", ""), 0)])
         except LeftInTheMiddle as left:
-            self._parts.tell(FloodWarning(str(left)))
+            self._parts.tell(DataWarning("many_answers", str(left)))
             self._parts.outputs.hurry()
             self._saver.is_idle(wait=True)
             return

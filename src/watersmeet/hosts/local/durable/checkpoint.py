@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watersmeet.errors import DamagedCheckpointWarning, RunError
+from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.folder import CheckpointFolder
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.place import Place
@@ -14,6 +14,7 @@ from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapsh
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.late_rows import Tell
+from watersmeet.warning import StateWarning
 
 
 class Checkpoint:
@@ -43,7 +44,11 @@ class Checkpoint:
         if not self.reached.is_known or first is None or first > number + 1:
             raise lost[0]
         where = "the beginning" if number < 0 else f"the state of batch {number:,}"
-        tell(DamagedCheckpointWarning(f"{lost[0].message}; the run goes on from {where}, with all that came since"))
+        tell(
+            StateWarning(
+                "damaged_checkpoint", f"{lost[0].message}; the run goes on from {where}, with all that came since"
+            )
+        )
         return snapshot
 
     def check_end(self, written: int, in_sinks: int, tell: Tell) -> None:
@@ -58,7 +63,7 @@ class Checkpoint:
                 hint="restore the checkpoint from a copy that is as new as the sink, or start anew with a new one",
             )
         if not self.reached.is_known:
-            tell(DamagedCheckpointWarning(f"{self.reached.damage().message}; all is there"))
+            tell(StateWarning("damaged_checkpoint", f"{self.reached.damage().message}; all is there"))
 
     def committed(self) -> Committed:
         """What is in the sinks of the run for certain."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import RunError, SkippedRowsWarning
+from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.notes import RunNotes
@@ -25,6 +25,7 @@ from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.nodes import AT, OP
 from watersmeet.runtime.late_rows import Tell
 from watersmeet.runtime.skipped_batches import not_repeated
+from watersmeet.warning import DataWarning
 
 _NONE_GIVEN = -1
 # Makes what answers a batch apart from the run: how far it is, and who takes the answers, are its own.
@@ -71,7 +72,7 @@ class Skips:
         rows = sum(step.num_rows for step in steps)
         parts = max(self._left_out[number] - number + 1, 0)
         said = f"batch {number:,} with its {rows:,} rows was left out, as asked for"
-        self._tell(SkippedRowsWarning(said + self._said(parts, record)))
+        self._tell(DataWarning("skipped_batch", said + self._said(parts, record)))
         self._answering.execution.metrics.skipped_batch_rows += rows
         if parts and self._takes_back:
             log = self._given_of(record, ready(steps), more, self._left_out[number])
@@ -90,7 +91,7 @@ class Skips:
     def tell_of_others(self) -> None:
         """Once all batches were repeated: which of those that this start is to leave out were not among them."""
         for number in sorted(self._asked - set(self._left_out)):
-            self._tell(SkippedRowsWarning(not_repeated(number)))
+            self._tell(DataWarning("batch_not_skipped", not_repeated(number)))
 
     def taken_back(self, number: int) -> list[pa.RecordBatch]:
         """What is given under a number to take back what was given of a batch that is left out."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from watersmeet.errors import OldTableWarning, WatersmeetError
+from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.batches import Step
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.notes import RunNotes
@@ -24,6 +24,7 @@ from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.late_rows import Tell
 from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
+from watersmeet.warning import ConnectorWarning
 
 _FOLDER = "tables"
 
@@ -64,9 +65,10 @@ class TableLoads:
         with suppress(WatersmeetError):  # it is not needed, so it need not be there
             if not are_equal(kept, loaded(self._tables[name])):
                 self._tell(
-                    OldTableWarning(
+                    ConnectorWarning(
+                        "old_table",
                         f"table {name!r} has changed since this run began, and its answer goes on with the rows of "
-                        "then; another checkpoint begins with those of now"
+                        "then; another checkpoint begins with those of now",
                     )
                 )
 

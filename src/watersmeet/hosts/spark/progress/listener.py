@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,11 +16,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from watersmeet.errors import SourceChangedWarning
 from watersmeet.hosts.spark.errors import ours_in
 from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling, tell_both, warn_of_waiting
 from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.warning import ConnectorWarning, StateWarning, warn
 
 logger = logging.getLogger("watersmeet")
 # One per Spark session: Spark calls every listener for every batch of every query, and each call costs.
@@ -84,9 +83,10 @@ class MetricsListener(StreamingQueryListener):
         batch = tally.add(progress)
         for one in () if batch is None else batch.changed:
             for sentence in one.sentences:
-                tell_both(SourceChangedWarning(sentence))
+                tell_both(ConnectorWarning("source_changed", sentence))
         if tally.total.cold_because != known:
-            warnings.warn(f"state is not kept warm between batches: {tally.total.cold_because}", stacklevel=1)
+            because = f"state is not kept warm between batches: {tally.total.cold_because}"
+            warn(StateWarning("cold_state", because))
 
     def _tell(self, one: Telling, run: str) -> None:
         """Warn if more rows were left out than was told before: when the first are, and at the end."""

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watersmeet.errors import (
-    BadRecordsWarning,
-    HandoverWarning,
-    LateRowsWarning,
-    SkippedRowsWarning,
-    WaitingRowsWarning,
-)
-from watersmeet.model.telling import warn
 from watersmeet.model.time import format_interval
 from watersmeet.model.wording import counted
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import waiting
+from watersmeet.warning import DataWarning, WatersmeetWarning, warn
 
 log = logging.getLogger("watersmeet")
 MILLISECOND_US = 1_000
 
 
-def tell_both(what: Warning) -> None:
+def tell_both(what: WatersmeetWarning) -> None:
     """A warning reaches a notebook or a test, the log a service."""
-    log.warning("%s", what)
+    log.warning("%s", what.message)
     warn(what)
 
 
@@ -97,23 +89,23 @@ class Telling:
 
     count: Callable[[Metrics], int]
     text: Callable[[Metrics], str]
-    kind: type[UserWarning]
+    code: str
 
     def warn(self, name: str, metrics: Metrics) -> None:
-        tell_both(self.kind(f"{name}: {self.text(metrics)}"))
+        tell_both(DataWarning(self.code, f"{name}: {self.text(metrics)}"))
 
 
 TELLINGS = (
-    Telling(lambda metrics: metrics.late_rows, late_text, LateRowsWarning),
-    Telling(lambda metrics: metrics.skipped_rows, skipped_text, SkippedRowsWarning),
-    Telling(lambda metrics: metrics.bad_rows, bad_text, BadRecordsWarning),
-    Telling(lambda metrics: sum(metrics.left_out_by_stream.values()), left_out_text, HandoverWarning),
-    Telling(lambda metrics: metrics.skipped_batch_rows, skipped_batches_text, SkippedRowsWarning),
+    Telling(lambda metrics: metrics.late_rows, late_text, "late_rows"),
+    Telling(lambda metrics: metrics.skipped_rows, skipped_text, "skipped_rows"),
+    Telling(lambda metrics: metrics.bad_rows, bad_text, "bad_rows"),
+    Telling(lambda metrics: sum(metrics.left_out_by_stream.values()), left_out_text, "handed_over_rows"),
+    Telling(lambda metrics: metrics.skipped_batch_rows, skipped_batches_text, "skipped_batch"),
 )
 
 
 def warn_of_skipped(name: str, metrics: Metrics) -> None:
-    Telling(lambda told: told.skipped_rows, skipped_text, SkippedRowsWarning).warn(name, metrics)
+    Telling(lambda told: told.skipped_rows, skipped_text, "skipped_rows").warn(name, metrics)
 
 
 def _rounded_up(us: int) -> str:
@@ -126,5 +118,4 @@ def warn_of_waiting(name: str, metrics: Metrics) -> None:
     told = waiting(metrics)
     if told:
         text = f"{name} has ended, but {told}; later rows bring their answers, or query.finish() does now"
-        log.warning(text)
-        warnings.warn(text, WaitingRowsWarning, stacklevel=2)
+        tell_both(DataWarning("waiting_rows", text))

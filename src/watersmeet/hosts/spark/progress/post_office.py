@@ -15,11 +15,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import FloodWarning
 from watersmeet.hosts.spark.jobs.mailbox import PATIENCE_S, Mailbox
 from watersmeet.hosts.spark.launching.launch import is_connect
 from watersmeet.hosts.spark.progress.messages import tell_both
 from watersmeet.runtime.skipped_batches import way_past
+from watersmeet.warning import DataWarning
 
 log = logging.getLogger("watersmeet")
 MOST_BYTES = 1 << 16
@@ -98,4 +98,4 @@ def mailbox(spark: SparkSession, on_flood: OnFlood) -> Mailbox | None:
 
 
 def warn_of(flood: Flood) -> None:
-    tell_both(FloodWarning(str(flood)))
+    tell_both(DataWarning("many_answers", str(flood)))

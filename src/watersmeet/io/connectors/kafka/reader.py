@@ -12,7 +12,7 @@ from time import monotonic
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from watersmeet.errors import SourceError, SourceGoneWarning
+from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import PartitionedSource, Position, Range, Reader, SourceBatch, Split
 from watersmeet.io.connectors.identity import check_identity, made_anew
 from watersmeet.io.connectors.kafka.client import told
@@ -20,6 +20,7 @@ from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_e
 from watersmeet.io.connectors.kafka.offsets import Topic
 from watersmeet.io.connectors.kafka.reading import Reading
 from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.warning import ConnectorWarning
 
 _WAIT_S = 0.05  # for the first record
 _MORE_S = 0.003  # for more, as every few rows cost a batch
@@ -288,9 +289,10 @@ class KafkaReader(Reader):
         elif 0 < self._silent_since_s < monotonic() - _SILENT_S:
             self._silent_since_s = -1.0  # once
             self.tell(
-                SourceGoneWarning(
+                ConnectorWarning(
+                    "source_gone",
                     f"no broker answers at {self._reading.cluster.brokers}, from which stream "
-                    f"{self._reading.stream!r} is read; the run waits for one"
+                    f"{self._reading.stream!r} is read; the run waits for one",
                 )
             )
 
