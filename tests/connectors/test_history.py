@@ -73,7 +73,7 @@ def test_a_run_that_goes_on_has_every_row_once_and_tells_of_the_handover(tmp_pat
     texts = [str(one.message) for one in told if isinstance(one.message, wm.WatersmeetWarning)]
     before = pc.sum(pc.less(both["ts"], HALF)).as_py()
     assert any(f"{before:,} rows of its history were read" in text for text in texts)
-    assert any("rows that came live are before the handover" in text for text in texts)
+    assert any("lie on the other side of its handover and are left out: there they come once" in text for text in texts)
     kept, seconds = pq.read_table(tmp_path / "kept"), pc.divide(both["ts"].cast(pa.int64()), 1_000_000)
     live = pc.sum(pc.greater_equal(seconds, 20)).as_py()
     assert run.metrics()["left_out_by_stream"] == {"a": kept.num_rows + live - both.num_rows}

@@ -281,4 +281,6 @@ def test_whatever_a_load_fails_with_is_told_and_the_next_is_tried(monkeypatch: p
         time.sleep(0.001)
     reloads.close()
     assert found == {"t": loads[0]}
-    assert told[0].startswith("old_table: table 't' could not be loaded again, so the rows of before are joined: ValueError: not")
+    assert told[0].startswith(
+        "old_table: table 't' could not be loaded again, so the rows of before are joined: ValueError: not"
+    )

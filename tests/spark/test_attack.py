@@ -168,7 +168,7 @@ def test_the_user_hears_of_it_with_the_batch() -> None:
     assert str(tally.add(progress)).endswith(", 2 cold, not kept warm: others may write to x")
     assert tally.total.as_dict()["cold_because"] == "others may write to x"
     listener, metrics = MetricsListener(), Metrics()
-    listener.follow(OBSERVED, metrics)
+    listener.follow(OBSERVED, metrics, [])
     with pytest.warns(StateWarning, match="cold_state: .*not kept warm between batches: others may write to x"):
         listener.onQueryProgress(SimpleNamespace(progress=progress))
     assert metrics.cold_because == "others may write to x"

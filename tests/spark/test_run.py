@@ -180,7 +180,7 @@ def test_a_bare_select_prints_its_rows_and_json_tells_of_every_batch(
     batches = [one["batch"] for one in events if one["event"] == "progress"]
     assert [one["number"] for one in batches[:3]] == [0, 1, 2]
     assert (sum(one["rows_in"] for one in batches), sum(one["results"] for one in batches)) == (81, rows)
-    assert any("1 row came too late" in one["text"] for one in events if one["event"] == "warning")
+    assert any("1 row of stream" in one["text"] for one in events if one["event"] == "warning")
     done = events[-1]
     assert (done["event"], done["query"]) == ("done", "query 1")
     metrics = done["metrics"]

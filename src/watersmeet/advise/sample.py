@@ -11,7 +11,10 @@ from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import Plan, relations_below
 from watersmeet.runtime.clock import QueryClock, StreamClock
-from watersmeet.runtime.late_rows import LateReports, warn
+from watersmeet.runtime.left_out import LeftOutWarnings
+from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.run_metrics import count_rows
+from watersmeet.warning import warn
 
 READ_ROWS = 1 << 12
 
@@ -55,9 +58,9 @@ def take_sample(plan: Plan, rows: int) -> Sample:
         for one in streams
     }
     _read(readings, clock, rows)
-    reports = LateReports(warn)
-    for one in clock.clocks.values():
-        reports.look(one.late, one.future_rows, one.skipped_rows, at_end=True)
+    metrics = Metrics()
+    count_rows(metrics, clock)
+    LeftOutWarnings(streams, warn).look(metrics, at_end=True)
     taken = {
         name: readings[name].taken if name in readings else list(batches_of(one, READ_ROWS))
         for name, one in relations.items()

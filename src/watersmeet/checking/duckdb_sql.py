@@ -54,8 +54,8 @@ from watersmeet.plan.nodes import (
     is_monotone,
     keeps_arrival,
     nodes_below,
-    relations_below,
     schema_of,
+    streams_below,
 )
 
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
@@ -428,7 +428,7 @@ class Script:
 
     def _event_times(self, node: Node) -> str:
         """Of all rows of all streams below, whatever becomes of them."""
-        names = {one.name: self.rows_of(one) for one in relations_below(node) if isinstance(one, Stream)}
+        names = {one.name: self.rows_of(one) for one in streams_below(node)}
         return " UNION ALL ".join(f"SELECT {TIME} FROM {rows}" for rows in names.values())
 
     def _first(self, node: TopK, instants: str) -> str:

@@ -216,7 +216,7 @@ def _run_one(job: Job, one: PulledExecution, interrupts: Interrupts, final: bool
     from watersmeet.runtime.progress import describe
     from watersmeet.runtime.script import CONSOLE
 
-    one.tell, one.notice = (lambda warning: voice().warn(str(warning))), voice().tell
+    one.tell, one.notice = voice().warn, voice().tell
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (job.sink == CONSOLE and sys.stdout.isatty())
     started = time.monotonic()

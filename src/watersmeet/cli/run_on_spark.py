@@ -13,12 +13,11 @@ from watersmeet.cli.view import viewing
 from watersmeet.cli.voice import voice
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.host import SparkHost
-from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling
+from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
 from watersmeet.hosts.spark.run import SparkRun
-from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import relations_below
+from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import EventClock, describe, waiting
@@ -58,15 +57,12 @@ def _run(run: SparkRun, settings: RunSettings, interrupts: Interrupts, boards: M
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
     latest: dict[str, Batch] = {}  # of each query, as all are shown at once
-    told: set[tuple[str, Telling]] = set()
+    warnings = {job.name: QueryWarnings(streams_below(job.plan.root), voice().warn) for job in run.jobs}
     clock = EventClock()
     with voice().progress(", ".join(job.name for job in run.jobs), live=live) as progress:
 
         def show(running: RunningQuery, batch: Batch) -> None:
-            for one in TELLINGS:
-                if one.count(batch.metrics) and (running.job.name, one) not in told:
-                    told.add((running.job.name, one))
-                    log.warning("%s: %s", running.job.name, one.text(batch.metrics))
+            warnings[running.job.name].look(running.job.name, running.metrics)
             latest[running.job.name] = batch
             several = len(run.jobs) > 1
             lines = {name: one.line(clock) for name, one in latest.items()}
@@ -85,13 +81,14 @@ def _run(run: SparkRun, settings: RunSettings, interrupts: Interrupts, boards: M
             ended = run.run(show, boards)
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for one in ended:
+        warnings[one.job.name].look(one.job.name, one.metrics, at_end=True)
         voice().ended(one.job.name, how, one.metrics, seconds, _summary(one, seconds, settings, interrupts.requested))
 
 
 def _without_lateness(run: SparkRun) -> str:
     """The streams that do not say how far out of order their rows may come."""
-    relations = [one for job in run.jobs for one in relations_below(job.plan.root)]
-    names = [one.name for one in relations if isinstance(one, Stream) and not one.arrival.says_lateness]
+    streams = [one for job in run.jobs for one in streams_below(job.plan.root)]
+    names = [one.name for one in streams if not one.arrival.says_lateness]
     return ", ".join(dict.fromkeys(names))
 
 

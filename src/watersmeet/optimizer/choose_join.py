@@ -22,7 +22,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.strategy import Code, InputStatistics, JoinStrategy
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.method import Method
-from watersmeet.plan.nodes import Join, Plan, relations_below
+from watersmeet.plan.nodes import Join, Plan, streams_below
 
 QUICKER = "w_join"
 # It is taken only if it is so many times quicker, as all of this is an estimate.
@@ -38,7 +38,7 @@ ROW_NS, COMPARED_NS, SCAN_NS, FOUND_NS = 120.0, 1.1, 35.0, 18.0
 
 def ends_by_itself(plan: Plan) -> bool:
     """Whether all that is read lies there from the start, in this process."""
-    sources = [one.source for one in relations_below(plan.root) if isinstance(one, Stream)]
+    sources = [one.source for one in streams_below(plan.root)]
     return all(getattr(source, "bounded", False) and getattr(source, "at_hand", False) for source in sources)
 
 

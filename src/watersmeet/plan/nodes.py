@@ -681,6 +681,10 @@ def relations_below(node: Node) -> Iterator[Stream | Table]:
     return (one.relation for one in inputs_below(node) if isinstance(one.relation, Stream | Table))
 
 
+def streams_below(node: Node) -> Iterator[Stream]:
+    return (one for one in relations_below(node) if isinstance(one, Stream))
+
+
 def windows_below(node: Node) -> Iterator[Window | None]:
     return (one.window for one in inputs_below(node))
 

@@ -1,4 +1,4 @@
-"""Records that could not be read: how many, why, which was the first; and how that is told."""
+"""Records that could not be read: how many, why, which was the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Stream
-from watersmeet.model.wording import counted
 
 SHOWN_BYTES = 60  # of the first record
 
@@ -32,15 +31,6 @@ class BadRecords:
         for entry in pc.value_counts(records.column("reason")):
             reason = entry["values"].as_py() or "unreadable"
             self.by_reason[reason] = self.by_reason.get(reason, 0) + entry["counts"].as_py()
-
-    def told(self) -> str:
-        """What happened, in a sentence."""
-        why = ", ".join(f"{rows:,} {reason}" for reason, rows in self.by_reason.items())
-        left, go = ("is left out", "goes") if self.count == 1 else ("are left out", "go")
-        sink = self.stream.bad_to
-        kept = "" if sink is None else f", and {go} to sink {sink.name!r}"
-        records = f"{counted(self.count, 'record')} of stream {self.stream.name!r}"
-        return f"{records} cannot be read and {left} of the answer{kept}: {why}; the first is {self.first}"
 
 
 def refusal(stream: Stream, records: pa.RecordBatch) -> DataError:

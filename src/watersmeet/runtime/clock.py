@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.errors import DataError
 from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, timed_rows, without_nulls
 from watersmeet.model.catalog import Stream
@@ -17,6 +16,7 @@ from watersmeet.operators.contract import Rows
 from watersmeet.runtime.bad_records import BadRecords
 from watersmeet.runtime.lanes import Lanes
 from watersmeet.runtime.late_rows import LateRows
+from watersmeet.runtime.left_out import late_error
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
@@ -98,6 +98,17 @@ class StreamClock:
         self.bad.add(records)
         if self._side is not None:
             self._side.bad(self.stream, records)
+
+    @property
+    def left_out_rows(self) -> dict[str, int]:
+        """How many rows there is something to say of, by the codes of warnings."""
+        return {
+            "late_rows": self.late.count,
+            "skipped_rows": self.skipped_rows,
+            "future_rows": self.future_rows,
+            "bad_rows": self.bad.count,
+            "handed_over_rows": self.left_out,
+        }
 
     @property
     def silent_at_s(self) -> float | None:
@@ -232,13 +243,13 @@ class StreamClock:
     def _leave_out(
         self, rows: Rows, late: npt.NDArray[np.int64], newest: Times, watermarks: Times, before: int
     ) -> None:
-        self.late.add(rows.times[late], newest[late], watermarks[late], self.wall.today_us(), self.promised_us)
+        self.late.add(rows.times[late], newest[late], watermarks[late], self.promised_us)
         if self._side is not None and self.stream.late_to is not None:
             self._side.late(self.stream, rows.data.take(pa.array(late)), watermarks[late])
         if self.on_late_rows is not None:
             self.on_late_rows(self.stream.name, before + late)
         if self.stream.arrival.on_late == "error":
-            raise DataError(self.late.told(), hint=self.late.way_out())
+            raise late_error(self.stream, self.late.count, self.late.lateness, self.wall.today_us())
 
 
 class QueryClock:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, format_instant
 from watersmeet.operators.contract import Operator
 from watersmeet.runtime.clock import QueryClock
-from watersmeet.runtime.late_rows import FAR_AHEAD_US, Tell
+from watersmeet.runtime.left_out import FAR_AHEAD_US, Tell
 from watersmeet.warning import DataWarning
 
 MANY = 10_000_000

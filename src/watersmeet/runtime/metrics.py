@@ -93,8 +93,31 @@ class Metrics(Counted, Recall):
         BY_NAME_NOW,
         if_any=True,
     )
-    late_by_us: dict[str, int] = metric(
-        "how far each stream's latest row came behind the watermark", MOST_BY_NAME, if_any=True, where="spark"
+    first_bad: dict[str, str] = metric(
+        "where the first of them lay by stream, and what is wrong with it",
+        LATEST,
+        if_any=True,
+        where="in-process",
+        default={},
+    )
+    late_behind_us: dict[str, int] = metric(
+        "how far late rows of each stream were behind its newest row: so much `lateness` would have let them in",
+        MOST_BY_NAME,
+        if_any=True,
+    )
+    late_newest_us: dict[str, int] = metric(
+        "the event time of that newest row, in microseconds since 1970", MOST_BY_NAME, if_any=True
+    )
+    late_after_silence_us: dict[str, int] = metric(
+        "how far rows of each stream were below the watermark that were late as others had gone on without it",
+        MOST_BY_NAME,
+        if_any=True,
+    )
+    late_promised_us: dict[str, int] = metric(
+        "the time that `advance` was called with, if rows of each stream before it came all the same",
+        MOST_BY_NAME,
+        if_any=True,
+        where="in-process",
     )
     future_rows: dict[str, int] = metric(
         "rows by stream that lie further ahead of the clock than `max_future`: they are in, but moved no watermark",

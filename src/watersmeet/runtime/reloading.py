@@ -11,7 +11,7 @@ from watersmeet.errors import UnsupportedError, WatersmeetError
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
-from watersmeet.runtime.late_rows import Tell
+from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import ConnectorWarning
 
 READ_ROWS = 1 << 16

@@ -21,7 +21,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.names import nearest
 from watersmeet.model.types import sql_type
 from watersmeet.plan.explaining import Explaining
-from watersmeet.plan.nodes import relations_below
+from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.watched import Failure, Watched
@@ -257,7 +257,7 @@ class Served:
 
 
 def _streams_of(job: Job) -> dict[str, Stream]:
-    return {one.name: one for one in relations_below(job.plan.root) if isinstance(one, Stream)}
+    return {one.name: one for one in streams_below(job.plan.root)}
 
 
 def _named(name: str, known: Mapping[str, T], what: str) -> T:

@@ -21,13 +21,13 @@ from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, LoadTable, build_query
-from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.clock import QueryClock, StreamClock
 from watersmeet.runtime.floods import Floods
-from watersmeet.runtime.late_rows import LateReports, Tell
+from watersmeet.runtime.left_out import LeftOutWarnings, Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
 from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
-from watersmeet.runtime.telling import bring_up_to_date
+from watersmeet.runtime.run_metrics import bring_up_to_date
 from watersmeet.runtime.wall_clock import WallClock
 
 LOGGER = logging.getLogger("watersmeet")
@@ -61,7 +61,7 @@ class Execution:
         self._watermark_us = BEGINNING_US
         self._present: PresentAnswer | None = None
         self._tell = tell
-        self._late_reports = LateReports(self._told)
+        self._left_out = LeftOutWarnings(streams.values(), self._told, wall)
 
     # ---- static tables ----------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Execution:
         clock = self.clock.clocks[name]
         in_time = self.clock.let_in(name, rows, lane)
         if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows):
-            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=False)
+            self._warn_of(clock)
         if len(in_time):
             for alias in self._aliases[name]:
                 yield from self._blocks(self.operator.answers_to(alias, in_time))
@@ -131,7 +131,7 @@ class Execution:
         clock = self.clock.clocks[name]
         clock.leave_out(bad)
         if self.tells_at_once:
-            self._late_reports.look_bad(clock.bad, at_end=False)
+            self._warn_of(clock)
 
     def end(self, names: Sequence[str]) -> Blocks:
         """No row of these streams will come any more."""
@@ -208,9 +208,13 @@ class Execution:
         return self.metrics
 
     def tell_what_was_left_out(self, *, at_end: bool) -> None:
-        for clock in self.clock.clocks.values():
-            self._late_reports.look(clock.late, clock.future_rows, clock.skipped_rows, at_end=at_end)
-            self._late_reports.look_bad(clock.bad, at_end=at_end)
+        self._left_out.look(self.report(), at_end=at_end)
+
+    def _warn_of(self, clock: StreamClock) -> None:
+        name = clock.stream.name
+        # All metrics are brought up to date only if something is to be said, which is ever more rarely.
+        if any(self._left_out.is_due(code, name, rows) for code, rows in clock.left_out_rows.items()):
+            self._left_out.look(self.report(), at_end=False)
 
     def close(self) -> None:
         if self._reloads is not None:

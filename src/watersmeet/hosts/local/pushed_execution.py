@@ -20,12 +20,13 @@ from watersmeet.operators.contract import Results, Rows
 from watersmeet.operators.going_on import answered_all
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_query
-from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
 from watersmeet.runtime.reloading import Load, loaded
 from watersmeet.runtime.run_settings import OnLate
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
+from watersmeet.warning import warn
 
 PUSHED = "pushed rows"
 

@@ -41,7 +41,7 @@ from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.stage_joins import Staged
-from watersmeet.plan.nodes import Input, Plan, relations_below
+from watersmeet.plan.nodes import Input, Plan, relations_below, streams_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.reloading import refuse_reload
 
@@ -213,7 +213,7 @@ def streams_without_end(plan: Plan, buckets: int) -> list[str]:
 
 
 def _sources(plan: Plan) -> dict[str, Source]:
-    return {one.name: one.source for one in relations_below(plan.root) if isinstance(one, Stream)}
+    return {one.name: one.source for one in streams_below(plan.root)}
 
 
 def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, ending: Ending | None) -> DataFrame:

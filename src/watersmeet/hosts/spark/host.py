@@ -36,7 +36,7 @@ from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Plan, relations_below, streams_below
 from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome
@@ -148,7 +148,8 @@ class SparkHost:
         df = dataframe(self.spark, plan, self.buckets, observed, run, ending, start=start)
         if df.isStreaming:
             ensure_settings(self.spark)
-            listener_of(self.spark).follow(observed, metrics, goes_on=goes_on, skipped=skipped)
+            streams = streams_below(plan.root)
+            listener_of(self.spark).follow(observed, metrics, streams, goes_on=goes_on, skipped=skipped)
             return df
         tell_of_skipped(plan, metrics)
         if plan.shedding is not None:

@@ -30,7 +30,7 @@ from watersmeet.io.connectors.contract import (
     all_bad,
 )
 from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
-from watersmeet.warning import ConnectorWarning, DataWarning
+from watersmeet.warning import ConnectorWarning
 
 READ_ROWS = 1 << 16
 PREFIX = "history_"
@@ -230,8 +230,6 @@ class HistoryReader(Reader):
         # Read once, as by the time a position in the history is asked for the live source may be read already.
         self._has_begun = False
         self._live_begins: Position | None = None
-        self._left_out = 0  # of what came live
-        self._told_at = 1
 
     def keep_step(self, order: Sequence[str]) -> None:
         self._live.keep_step(order)
@@ -274,11 +272,7 @@ class HistoryReader(Reader):
                 return found
 
     def _of_live(self, batch: SourceBatch) -> SourceBatch:
-        made = self._both.live_batch(batch)
-        self._left_out += made.left_out
-        if self._left_out >= self._told_at and made.rows.num_rows:
-            self._tell_left_out()
-        return replace(made, range=["live", batch.range])
+        return replace(self._both.live_batch(batch), range=["live", batch.range])
 
     def _hand_over(self) -> None:
         self._is_past = False
@@ -292,16 +286,6 @@ class HistoryReader(Reader):
                 "handover",
                 f"stream {both.name!r}: {past.read_rows:,} rows of its history were read, up to the handover "
                 f"{both.handover.written!r}{left}; from here on rows come from {both.live.description}",
-            )
-        )
-
-    def _tell_left_out(self) -> None:
-        self._told_at = self._left_out * 10
-        self.tell(
-            DataWarning(
-                "handed_over_rows",
-                f"stream {self._both.name!r}: {self._left_out:,} rows that came live are before the handover "
-                f"{self._both.handover.written!r}, where the history stands for them, and were left out",
             )
         )
 

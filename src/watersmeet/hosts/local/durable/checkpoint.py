@@ -13,7 +13,7 @@ from watersmeet.hosts.local.durable.reached import Reached
 from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapshots, snapshot_name
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.late_rows import Tell
+from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import StateWarning
 
 

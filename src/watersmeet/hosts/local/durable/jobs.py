@@ -18,11 +18,12 @@ from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Plan, streams_below
 from watersmeet.runtime.checkpoints import query_folders
-from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
+from watersmeet.warning import warn
 
 
 class DurableJobs:
@@ -105,7 +106,7 @@ def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: boo
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:
-    return {one.name: one for one in relations_below(plan.root) if isinstance(one, Stream)}
+    return {one.name: one for one in streams_below(plan.root)}
 
 
 def check_durable(plan: Plan) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
 from watersmeet.io.connectors.contract import Range, Reader
-from watersmeet.runtime.late_rows import Tell
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 
 

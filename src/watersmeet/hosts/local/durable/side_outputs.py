@@ -14,9 +14,10 @@ from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
-from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.side_output import SideOutput
+from watersmeet.warning import warn
 
 
 class SideOutputs:

@@ -23,7 +23,7 @@ from watersmeet.io.connectors.databases.netting import COUNT, by_row, netted
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.nodes import AT, OP
-from watersmeet.runtime.late_rows import Tell
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.skipped_batches import not_repeated
 from watersmeet.warning import DataWarning
 

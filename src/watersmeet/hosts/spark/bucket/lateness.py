@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from watersmeet.errors import DataError
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.model.time import format_interval
+from watersmeet.model.catalog import Stream
+from watersmeet.model.metric import most_by_name
 from watersmeet.operators.contract import Operator
 from watersmeet.plan.nodes import Input
+from watersmeet.runtime.left_out import late_error
 
 Told = dict[str, dict[str, Any]]  # by alias
+LATENESS = ("late_behind_us", "late_newest_us", "late_after_silence_us")
 
 
 @dataclass
@@ -23,21 +26,26 @@ class Late:
     rows: int = 0
     by_alias: Told = field(default_factory=dict)
 
-    def add(self, one: Input, rows: int, counted: int, by_us: int) -> None:
-        """Rows of an input, of which so many are counted in this bucket, not in another that has them too."""
+    def add(self, one: Input, rows: int, counted: int, lateness: Mapping[str, int]) -> None:
+        """Rows of an input, of which so many are counted in this bucket, not in another that has them too. lateness:
+        that of the oldest of them, by the names of the metrics."""
         stream = stream_of(one)
         if rows and stream.arrival.on_late == "error":
-            raise DataError(
-                f"{rows:,} row{'s' if rows != 1 else ''} of stream {stream.name!r} came too late, by up to "
-                f"{format_interval(by_us)}, and it says on_late = 'error'",
-                hint=f"its lateness is {format_interval(stream.lateness_us)}: say a longer one, or on_late = 'count', "
-                "which drops such rows and counts them",
-            )
+            raise late_error(stream, rows, lateness, time.time_ns() // 1_000)
         if counted:
             self.rows += counted
-            before = self.by_alias.get(one.alias, {"rows": 0, "by_us": 0})
-            told = {"rows": before["rows"] + counted, "by_us": max(before["by_us"], by_us)}
-            self.by_alias[one.alias] = {"stream": stream.name, **told}
+            before = self.by_alias.get(one.alias, {"rows": 0})
+            told = {"stream": stream.name, "rows": before["rows"] + counted}
+            known = {name: before[name] for name in LATENESS if name in before}
+            self.by_alias[one.alias] = told | most_by_name(known, lateness)
+
+
+def lateness(stream: Stream, oldest_us: int, newest_us: int, watermark_us: int) -> dict[str, int]:
+    """How late the oldest of some rows was, by the names of the metrics: behind the newest row of its stream, or where
+    that is within its lateness, behind the others, which had gone on without it."""
+    if newest_us - oldest_us > stream.lateness_us:
+        return {"late_behind_us": newest_us - oldest_us, "late_newest_us": newest_us}
+    return {"late_after_silence_us": watermark_us - oldest_us}
 
 
 def waiting_in(job: SparkJob, operator: Operator) -> Told:
@@ -72,5 +80,5 @@ def most_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]], what: str) -
     found: dict[str, int] = {}
     for one in told:
         for rows in one.values():
-            found[rows["stream"]] = max(found.get(rows["stream"], rows[what]), rows[what])
+            found = most_by_name(found, {rows["stream"]: rows[what]} if what in rows else {})
     return found

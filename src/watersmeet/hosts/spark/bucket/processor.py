@@ -25,7 +25,7 @@ from watersmeet.hosts.spark.bucket.clocks import (
     skipped_by_stream,
 )
 from watersmeet.hosts.spark.bucket.inbox import Inbox
-from watersmeet.hosts.spark.bucket.lateness import Late, waiting_in
+from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output
 from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
@@ -43,7 +43,7 @@ from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.runtime.floods import looked_after
-from watersmeet.runtime.telling import by_input
+from watersmeet.runtime.run_metrics import by_input
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -109,12 +109,13 @@ class BucketProcessor:
         for stream in range(len(self.job.streams)):
             with spent.on("unpack_ns"):
                 # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
-                rows = self._arrived(stream, packets, manifest.complete_until, log, late)
+                rows = self._arrived(stream, packets, manifest, log, late)
             manifest.note_oldest(stream, rows)
             arrived.append(rows)
         for found in late_among(self._relations, packets.told(MAYBE_LATE), manifest.complete_until):
-            one = next(one for one in self.job.streams if one.relation.name == found.stream.name)
-            late.add(one, found.rows.num_rows, found.rows.num_rows, found.by_us)
+            stream = [one.name for one in self._relations].index(found.stream.name)
+            how_late = self._lateness(manifest, stream, found.oldest_us)
+            late.add(self.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
             yield self.output.side(found.packet(manifest.complete_until))
         seen = [Seen.from_bytes(told) for told in packets.told(SEEN)]
         waiting = [Waiting.from_bytes(told) for told in packets.told(WAITING)]
@@ -251,8 +252,13 @@ class BucketProcessor:
         operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
         return operator
 
-    def _arrived(self, stream: int, packets: Inbox, watermark_us: int, log: BucketLog, late: Late) -> Rows:
+    def _lateness(self, manifest: Manifest, stream: int, oldest_us: int) -> dict[str, int]:
+        newest_us = BEGINNING_US if manifest.clock is None else manifest.clock.streams[stream].newest_us
+        return lateness(self._relations[stream], oldest_us, newest_us, manifest.complete_until)
+
+    def _arrived(self, stream: int, packets: Inbox, manifest: Manifest, log: BucketLog, late: Late) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
+        watermark_us = manifest.complete_until
         parts: list[Rows] = []
         dropped = counted = 0
         oldest_us = watermark_us
@@ -266,8 +272,8 @@ class BucketProcessor:
                     counted += (len(rows) - in_time.size) if packet.primary else 0
                     rows = rows.take(in_time)
                 parts.append(rows)
-        if self._relations[stream].late_to is None:  # else all of them are counted where they are kept
-            late.add(self.job.streams[stream], dropped, counted, watermark_us - oldest_us)
+        if dropped and self._relations[stream].late_to is None:  # else all of them are counted where they are kept
+            late.add(self.job.streams[stream], dropped, counted, self._lateness(manifest, stream, oldest_us))
         return in_time_order(parts) if parts else log.layouts[stream].no_rows()
 
 

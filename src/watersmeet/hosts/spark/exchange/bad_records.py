@@ -17,7 +17,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.catalog import Stream
 from watersmeet.model.metric import sum_by_name
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Plan, streams_below
 
 # Stands for the number of an input where a packet holds records that cannot be read.
 BAD = -5
@@ -82,13 +82,9 @@ def stream_named(records: pa.RecordBatch) -> str:
     return str((records.schema.metadata or {})[STREAM].decode())
 
 
-def streams_of(plan: Plan) -> list[Stream]:
-    return [one for one in relations_below(plan.root) if isinstance(one, Stream)]
-
-
 def has_side_outputs(plan: Plan) -> bool:
     """Whether something goes to sinks beside the answers of a query."""
-    return any(one.bad_to is not None or one.late_to is not None for one in streams_of(plan))
+    return any(one.bad_to is not None or one.late_to is not None for one in streams_below(plan.root))
 
 
 def refuse_bad_files(name: str, path: str) -> UnsupportedError:

@@ -33,11 +33,11 @@ def maybe_late_packet(stream: Stream, group: Sequence[pa.RecordBatch]) -> bytes:
 
 @dataclass(frozen=True)
 class LateFound:
-    """Late rows of a stream, and how far the oldest was below the watermark."""
+    """Late rows of a stream, and the event time of the oldest."""
 
     stream: Stream
     rows: pa.RecordBatch
-    by_us: int
+    oldest_us: int
 
     def packet(self, watermark_us: int) -> bytes:
         told = {STREAM: self.stream.name.encode(), WATERMARK: str(watermark_us).encode()}
@@ -53,7 +53,7 @@ def late_among(streams: Iterable[Stream], packets: Iterable[bytes], watermark_us
             times = times_of(normalize_time_column(batch.column(stream.time)))
             late = np.flatnonzero(times < watermark_us)
             if late.size:
-                yield LateFound(stream, batch.take(pa.array(late)), watermark_us - int(times[late].min()))
+                yield LateFound(stream, batch.take(pa.array(late)), int(times[late].min()))
 
 
 def missed_watermark_us(records: pa.RecordBatch) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,8 +18,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 from watersmeet.hosts.spark.errors import ours_in
-from watersmeet.hosts.spark.progress.messages import TELLINGS, Telling, tell_both, warn_of_waiting
+from watersmeet.hosts.spark.progress.messages import QueryWarnings, tell_both, warn_of_waiting
 from watersmeet.hosts.spark.progress.tally import Tally
+from watersmeet.model.catalog import Stream
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.warning import ConnectorWarning, StateWarning, warn
 
@@ -45,14 +47,22 @@ class MetricsListener(StreamingQueryListener):
         self.tallies: dict[str, Tally] = {}
         self.goes_on: set[str] = set()
         self.runs: dict[str, tuple[str, str]] = {}
-        self.told: dict[tuple[Telling, str], int] = {}
+        self.warnings: dict[str, QueryWarnings] = {}
 
     def follow(
-        self, observed: str, metrics: Metrics, *, goes_on: bool = False, skipped: frozenset[int] = frozenset()
+        self,
+        observed: str,
+        metrics: Metrics,
+        streams: Iterable[Stream],
+        *,
+        goes_on: bool = False,
+        skipped: frozenset[int] = frozenset(),
     ) -> None:
-        """Keep `metrics` up to date with the queries that observe under this name. With `goes_on` another run is to
-        follow, so nothing is lost with what waits at the end of this one. `skipped`: batches that are left out."""
+        """Keep `metrics` up to date with the queries that observe under this name, and warn of what they leave out of
+        these streams. With `goes_on` another run is to follow, so nothing is lost with what waits at the end of this
+        one. `skipped`: batches that are left out."""
         self.tallies[observed] = Tally(total=metrics, observed=observed, skipped=skipped)
+        self.warnings[observed] = QueryWarnings(streams)
         if goes_on:
             self.goes_on.add(observed)
 
@@ -73,10 +83,7 @@ class MetricsListener(StreamingQueryListener):
             if name in self.tallies:
                 self.runs[str(progress.runId)] = name, progress.name or f"query {str(progress.id)[:8]}"
                 self._add(self.tallies[name], progress)
-                # Once while it runs; what is left out after that is told when the query ends.
-                for one in TELLINGS:
-                    if (one, name) not in self.told:
-                        self._tell(one, str(progress.runId))
+                self._warn(str(progress.runId))
 
     def _add(self, tally: Tally, progress: Any) -> None:
         known = tally.total.cold_because
@@ -88,13 +95,9 @@ class MetricsListener(StreamingQueryListener):
             because = f"state is not kept warm between batches: {tally.total.cold_because}"
             warn(StateWarning("cold_state", because))
 
-    def _tell(self, one: Telling, run: str) -> None:
-        """Warn if more rows were left out than was told before: when the first are, and at the end."""
+    def _warn(self, run: str, *, at_end: bool = False) -> None:
         observed, query = self.runs[run]
-        metrics = self.tallies[observed].total
-        if one.count(metrics) > self.told.get((one, observed), 0):
-            self.told[one, observed] = one.count(metrics)
-            one.warn(query, metrics)
+        self.warnings[observed].look(query, self.tallies[observed].total, at_end=at_end)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -108,8 +111,7 @@ class MetricsListener(StreamingQueryListener):
         if run not in self.runs:
             return
         observed, query = self.runs[run]
-        for one in TELLINGS:
-            self._tell(one, run)
+        self._warn(run, at_end=True)
         if event.exception is None and observed not in self.goes_on:
             warn_of_waiting(query, self.tallies[observed].total)
         del self.runs[run]

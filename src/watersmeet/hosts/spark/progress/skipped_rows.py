@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet.hosts.spark.bucket.output import TOLD
-from watersmeet.hosts.spark.progress.messages import warn_of_skipped
+from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.nodes import Plan, streams_below
 from watersmeet.runtime.metrics import Metrics
 
 
@@ -18,13 +18,12 @@ def tell_of_skipped(plan: Plan, metrics: Metrics) -> None:
     """Count the rows of batch inputs that will be skipped, and say so: of these nobody hears when they are read. Only
     the event times are read for that, and only of streams that say on_null = 'skip'."""
     found = {}
-    for one in relations_below(plan.root):
-        if isinstance(one, Stream) and one.arrival.skips_nulls:
+    for one in streams_below(plan.root):
+        if one.arrival.skips_nulls:
             found[one.name] = int(one.source.where(F.col(f"`{one.time}`").isNull()).count())
     metrics.skipped_by_stream = {name: rows for name, rows in found.items() if rows}
     metrics.skipped_rows = sum(found.values())
-    if metrics.skipped_rows:
-        warn_of_skipped("the query", metrics)
+    QueryWarnings(streams_below(plan.root)).look("the query", metrics, at_end=True)
 
 
 def counting_skipped(df: DataFrame, stream: Stream, observed: str) -> DataFrame:

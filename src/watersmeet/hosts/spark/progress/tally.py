@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
-from watersmeet.hosts.spark.bucket.lateness import most_by_stream, rows_by_stream
+from watersmeet.hosts.spark.bucket.lateness import LATENESS, most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, TOLD
 from watersmeet.hosts.spark.reading.changed_files import ChangedFiles, changed_in
 from watersmeet.model.metric import Metric, sum_by_name
@@ -183,7 +183,7 @@ def _told(reports: Sequence[Report]) -> dict[str, Any]:
     told = _beside(reports, standing=False)
     late = [report["late"] for report in reports if "late" in report]
     if late:
-        told |= {"late_by_stream": rows_by_stream(late), "late_by_us": most_by_stream(late, "by_us")}
+        told |= {"late_by_stream": rows_by_stream(late)} | {name: most_by_stream(late, name) for name in LATENESS}
     future = [report["future"] for report in reports if "future" in report]
     if future:
         told["future_rows"] = reduce(sum_by_name, future)

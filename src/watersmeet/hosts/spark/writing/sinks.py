@@ -20,7 +20,7 @@ from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
 from watersmeet.hosts.spark.checkpoints.place import is_here
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, streams_of
+from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.writing.file_claim import METADATA, FileClaim
@@ -39,6 +39,7 @@ from watersmeet.io.sinks import MODES
 from watersmeet.io.source_options import TO_SPARK
 from watersmeet.io.writers import WRITERS
 from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.watched import OnAnswers
@@ -194,7 +195,7 @@ class SparkSink:
 
     def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> SideSinks:
         """The sinks beside the answers; another query of the script may write to them too."""
-        output = SideOutput(streams_of(self.job.plan))
+        output = SideOutput(streams_below(self.job.plan.root))
         sinks = {
             name: numbered_sink(
                 name,
@@ -207,7 +208,7 @@ class SparkSink:
             )
             for name, one in output.sinks.items()
         }
-        return SideSinks(output, sinks, {one.name: one for one in streams_of(self.job.plan)})
+        return SideSinks(output, sinks, {one.name: one for one in streams_below(self.job.plan.root)})
 
     def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
         if self.connector is not None or self.has_sides:

@@ -1,4 +1,4 @@
-"""What a run in this process tells of itself: its clocks and its operators, as metrics."""
+"""The metrics of a run in this process, from its clocks and its operators."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from watersmeet.runtime.metrics import Metrics, counted
 
 
 def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) -> None:
+    count_rows(metrics, clock)
+    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s
+    metrics.set(counted(operator.counters))
+    if operator.delays is not None:
+        metrics.delays = dict(operator.delays)
+    metrics.window_rows, metrics.state_bytes = operator.window_rows, operator.state_bytes
+    metrics.window_rows_by_input, metrics.window_bytes_by_input = by_input(operator)
+    metrics.watermark_us = clock.watermark_us
+
+
+def count_rows(metrics: Metrics, clock: QueryClock) -> None:
+    """What came of each stream, and what of it was left out."""
     clocks = clock.clocks
     metrics.rows_in = sum(one.came for one in clocks.values())
     metrics.rows_by_stream = {name: one.came for name, one in clocks.items()}
@@ -20,17 +32,14 @@ def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) ->
     metrics.bad_by_reason = {
         f"{name}: {reason}": rows for name, one in clocks.items() for reason, rows in one.bad.by_reason.items()
     }
+    metrics.first_bad = {name: one.bad.first for name, one in clocks.items() if one.bad.first}
     metrics.left_out_by_stream = {name: one.left_out for name, one in clocks.items() if one.left_out}
     metrics.late_rows = sum(one.late_rows for one in clocks.values())
     metrics.late_by_stream = {name: one.late_rows for name, one in clocks.items()}
+    for one in clocks.values():
+        for name, value in one.late.lateness.items():
+            getattr(metrics, name)[one.stream.name] = value
     metrics.future_rows = {name: one.future_rows for name, one in clocks.items() if one.future_rows}
-    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s
-    metrics.set(counted(operator.counters))
-    if operator.delays is not None:
-        metrics.delays = dict(operator.delays)
-    metrics.window_rows, metrics.state_bytes = operator.window_rows, operator.state_bytes
-    metrics.window_rows_by_input, metrics.window_bytes_by_input = by_input(operator)
-    metrics.watermark_us = clock.watermark_us
 
 
 def by_input(operator: Operator) -> tuple[dict[str, int], dict[str, int]]:
