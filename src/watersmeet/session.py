@@ -305,14 +305,16 @@ class Session:
             pushed=self.host.takes_pushes,
         )
         self.catalog.become(catalog)
-        ran = iter(self.host.run_jobs([job for job in jobs if job.told is None]))
-        return [next(ran) if job.told is None else self._told(job) for job in jobs]
+        ran = iter(self.host.run_jobs([job for job in jobs if job.explaining is None]))
+        return [next(ran) if job.explaining is None else self._told(job) for job in jobs]
 
     def _told(self, job: Job) -> Outcome:
         from watersmeet.runtime.outcome import Outcome
 
-        assert job.told is not None
-        return Outcome(job.name, Explanation(job.plan, self.host, job.told.format, job.told.analyze).to_arrow())
+        assert job.explaining is not None
+        return Outcome(
+            job.name, Explanation(job.plan, self.host, job.explaining.format, job.explaining.analyze).to_arrow()
+        )
 
     def run_file(self, path: str | Path, parameters: Parameters | None = None) -> list[Outcome]:
         """Run the script in a file, see `run`."""

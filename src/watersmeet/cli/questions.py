@@ -21,7 +21,7 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
         jobs = [chosen(jobs, query)]
 
     def told(job: Job, format: str) -> str:
-        measured = analyze or (job.told is not None and job.told.analyze)
+        measured = analyze or (job.explaining is not None and job.explaining.analyze)
         return Query(job.plan).explain(format=format, analyze=measured, sample=sample)
 
     if format == "html":

@@ -30,9 +30,9 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
     told = read_script(text, explain=True, opener=open_to_go_on)
     for job in told:
-        if job.told is not None:
-            print(explained(job.plan, job.told, LocalHost()), flush=True)
-    jobs = [job for job in told if job.told is None]
+        if job.explaining is not None:
+            print(explained(job.plan, job.explaining, LocalHost()), flush=True)
+    jobs = [job for job in told if job.explaining is None]
     if not jobs:
         return False
     interrupts = Interrupts(voice().tell)

@@ -32,8 +32,8 @@ def run_command(spark: SparkSession, text: str, settings: RunSettings, view: str
     run = SparkRun(spark, text, settings)
     host = SparkHost(spark, run.buckets)
     for job in run.explained:
-        assert job.told is not None
-        print(explained(job.plan, job.told, host), flush=True)
+        assert job.explaining is not None
+        print(explained(job.plan, job.explaining, host), flush=True)
     if not run.jobs:
         return False
     if settings.checkpoint is None:

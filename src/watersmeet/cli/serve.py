@@ -49,9 +49,9 @@ def serve_script(
     """Run a script until it is stopped."""
     told = read_script(text, explain=True, opener=open_to_go_on, pushed=True)
     for job in told:
-        if job.told is not None:
-            print(explained(job.plan, job.told, LocalHost()), flush=True)
-    jobs = [job for job in told if job.told is None]
+        if job.explaining is not None:
+            print(explained(job.plan, job.explaining, LocalHost()), flush=True)
+    jobs = [job for job in told if job.explaining is None]
     if not jobs:
         return
     # Before anything else, so that a port that is in use is told at once.

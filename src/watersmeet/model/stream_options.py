@@ -281,5 +281,5 @@ def documented() -> list[str]:
 
 
 def _where(option: StreamOption) -> str:
-    told = "" if option.of != ("stream",) else "; streams only"
-    return told if option.not_on_spark is None else f"{told}, in-process"
+    where = "" if option.of != ("stream",) else "; streams only"
+    return where if option.not_on_spark is None else f"{where}, in-process"

@@ -128,10 +128,10 @@ def _check_parts(parts: list[str], written: str) -> None:
 
 def _without_percent(written: str) -> str:
     meant = _JAVA_WORD.sub(lambda found: _JAVA.get(found[0], "%f"), written)
-    told = f"{written!r} has no % in it: formats are written as in Python's strptime"
+    wrong = f"{written!r} has no % in it: formats are written as in Python's strptime"
     if meant == written or not re.search("%[Yy]", meant):
-        return f"{told}, '%Y-%m-%d %H:%M:%S', or '{ISO}' for any form of ISO 8601"
-    return f"{told}, here {meant!r}"
+        return f"{wrong}, '%Y-%m-%d %H:%M:%S', or '{ISO}' for any form of ISO 8601"
+    return f"{wrong}, here {meant!r}"
 
 
 # Spark's and Java's letters, each run of them by itself.

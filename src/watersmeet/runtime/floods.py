@@ -22,15 +22,15 @@ class Floods:
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
         self.way_out = ""  # what else would do, if the run has come this far
-        self._told_us = BEGINNING_US
+        self._warned_us = BEGINNING_US
 
     def look(self, operator: Operator, clock: QueryClock) -> None:
         """To be called between two blocks of answers."""
-        if operator.to_come >= MANY and clock.watermark_us > self._told_us:
-            self._told_us = clock.watermark_us
+        if operator.to_come >= MANY and clock.watermark_us > self._warned_us:
+            self._warned_us = clock.watermark_us
             newest = max(clock.clocks.values(), key=lambda one: one.last_us)
-            told = flood_told(operator.to_come, newest.stream.name, newest.last_us, newest.wall.today_us())
-            self.tell(DataWarning("many_answers", f"{told}; {self.way_out}" if self.way_out else told))
+            sentence = flood_sentence(operator.to_come, newest.stream.name, newest.last_us, newest.wall.today_us())
+            self.tell(DataWarning("many_answers", f"{sentence}; {self.way_out}" if self.way_out else sentence))
 
 
 def looked_after(
@@ -41,16 +41,16 @@ def looked_after(
 ) -> Iterator[pa.RecordBatch]:
     """The same where whoever answers has no clock of the query at hand. newest: the stream with the newest row, and the
     time of that. tell: hears also about how many bytes the answers are."""
-    is_told = False
+    has_warned = False
     for one in answers:
-        if not is_told and operator.to_come >= MANY:
-            is_told = True
+        if not has_warned and operator.to_come >= MANY:
+            has_warned = True
             size = operator.to_come * one.nbytes // max(one.num_rows, 1)
-            tell(flood_told(operator.to_come, *newest(), time.time_ns() // 1_000), size)
+            tell(flood_sentence(operator.to_come, *newest(), time.time_ns() // 1_000), size)
         yield one
 
 
-def flood_told(to_come: int, stream: str, last_us: int, today_us: int) -> str:
+def flood_sentence(to_come: int, stream: str, last_us: int, today_us: int) -> str:
     row = f"the row of {format_instant(last_us)} in stream {stream!r}"
     if last_us <= today_us + FAR_AHEAD_US:
         return f"{to_come:,} more answers come of {row}; a longer EVERY, or slide of HOP, gives fewer"

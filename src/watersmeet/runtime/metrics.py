@@ -212,12 +212,12 @@ class Metrics(Counted, Recall):
 
     def as_dict(self) -> dict[str, Any]:
         """All of it; what is not about every query only if there is any."""
-        told = {name: value for name, value in asdict(self).items() if value or not METRICS[name].if_any}
-        told |= {"exact_results": self.exact_results, "recall": self.recall}
+        values = {name: value for name, value in asdict(self).items() if value or not METRICS[name].if_any}
+        values |= {"exact_results": self.exact_results, "recall": self.recall}
         # asdict has made dicts of them, which lack what is worked out.
         if self.buckets:
-            told["buckets"] = {number: bucket.as_dict() for number, bucket in sorted(self.buckets.items())}
-        return told if self.lost_between is None else {**told, "recall_between": self.recall_between}
+            values["buckets"] = {number: bucket.as_dict() for number, bucket in sorted(self.buckets.items())}
+        return values if self.lost_between is None else {**values, "recall_between": self.recall_between}
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs elsewhere: NULL for a watermark that is not a time.
@@ -258,8 +258,10 @@ class BucketMetrics(Recall):
 
     def as_dict(self) -> dict[str, Any]:
         bound = "memory_rows" if self.memory_bytes is None else "memory_bytes"
-        told = {name: value for name, value in asdict(self).items() if not name.startswith("memory_") or name == bound}
-        return {**told, "shed_rows": self.shed_rows, "exact_results": self.exact_results, "recall": self.recall}
+        values = {
+            name: value for name, value in asdict(self).items() if not name.startswith("memory_") or name == bound
+        }
+        return {**values, "shed_rows": self.shed_rows, "exact_results": self.exact_results, "recall": self.recall}
 
 
 BUCKET_METRICS = {one.name: (METRICS | metrics_of(BucketMetrics))[one.name] for one in fields(BucketMetrics)}

@@ -72,15 +72,15 @@ def late(metrics: Metrics, written: Callable[[float], str]) -> str:
     >>> late(Metrics(bad_rows=3, bad_by_reason={"a: not json": 2, "a: wrong type": 1}), short)
     ' (3 bad: 2 of a: not json, 1 of a: wrong type)'
     """
-    told = []
+    parts = []
     if metrics.late_rows:
-        told.append(f"{written(metrics.late_rows)} late{_of_streams(metrics.late_by_stream, written)}")
+        parts.append(f"{written(metrics.late_rows)} late{_of_streams(metrics.late_by_stream, written)}")
     if metrics.skipped_rows:
         of = _of_streams(metrics.skipped_by_stream, written)
-        told.append(f"{written(metrics.skipped_rows)} without a time{of}")
+        parts.append(f"{written(metrics.skipped_rows)} without a time{of}")
     if metrics.bad_rows:
-        told.append(f"{written(metrics.bad_rows)} bad{_of_streams(metrics.bad_by_reason, written)}")
-    return f" ({'; '.join(told)})" if told else ""
+        parts.append(f"{written(metrics.bad_rows)} bad{_of_streams(metrics.bad_by_reason, written)}")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _of_streams(by_stream: Mapping[str, int], written: Callable[[float], str]) -> str:
@@ -111,9 +111,9 @@ def waiting(metrics: Metrics) -> str:
     if not counts or metrics.waiting_until_us is None:
         return ""
     *others, last = [f"{counted(rows, 'row')} of {stream}" for stream, rows in counts]
-    told = f"{', '.join(others)} and {last}" if others else last
+    rows = f"{', '.join(others)} and {last}" if others else last
     verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
-    return f"{told} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
+    return f"{rows} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
 
 
 def losses(metrics: Metrics) -> str:

@@ -67,8 +67,8 @@ class Screen:
     def _text(self) -> Text:
         from rich.text import Text
 
-        told = [lines() for lines in self._parts.values()]
-        return Text("\n".join(text for text in told if text))
+        texts = [lines() for lines in self._parts.values()]
+        return Text("\n".join(text for text in texts if text))
 
 
 _screens: WeakKeyDictionary[TextIO, Screen] = WeakKeyDictionary()

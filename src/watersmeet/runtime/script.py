@@ -34,12 +34,12 @@ CONSOLE: Mapping[str, str] = {"sink": "console"}
 
 @dataclass(frozen=True)
 class Job:
-    """One query to run and the options of the sink its results go to; or, with `told`, to explain."""
+    """One query to run and the options of the sink its results go to; or, with `explaining`, to explain."""
 
     name: str
     plan: Plan
     sink: Mapping[str, str] = field(repr=False)  # a password may be among them
-    told: Explaining | None = None
+    explaining: Explaining | None = None
 
 
 def statements_of(text: str, parameters: Parameters | None = None) -> tuple[list[Statement], str]:
@@ -70,7 +70,7 @@ def read_script(
     """
     known = Catalog() if catalog is None else catalog
     jobs: list[Job] = []
-    told: list[Job] = []
+    explained: list[Job] = []
     sinks: list[Declaration] = []
     statements, text = statements_of(text, parameters)
     # EXPLAIN ANALYZE runs its query.
@@ -92,19 +92,21 @@ def read_script(
                     check_sink_options(declared, opener.host)
                     jobs.append(Job(declared.name, bind_query(query, known, text, timezone), statement.options))
             case QuerySyntax():
-                number = sum(job.told is None for job in jobs) + 1  # a checkpoint goes by it, so EXPLAIN counts apart
+                number = (
+                    sum(job.explaining is None for job in jobs) + 1
+                )  # a checkpoint goes by it, so EXPLAIN counts apart
                 jobs.append(Job(f"query {number}", bind_query(statement, known, text, timezone), CONSOLE))
             case Explain(query=query, analyze=analyze, format=form):
-                told.append(
+                explained.append(
                     Job(
-                        f"plan {len(told) + 1}",
+                        f"plan {len(explained) + 1}",
                         bind_query(query, known, text, timezone),
                         CONSOLE,
                         Explaining(form, analyze),
                     )
                 )
-                jobs += told[-1:] if explain else []
-    tell_of_unused(sinks, known)
+                jobs += explained[-1:] if explain else []
+    warn_of_unused(sinks, known)
     if not jobs:
         raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
     return jobs
@@ -134,7 +136,7 @@ def _check_new(sink: Declaration, others: Sequence[Job | Declaration]) -> None:
         raise BindError(problem, sql=sink.sql, span=sink.span, hint="rename one")
 
 
-def tell_of_unused(sinks: Sequence[Declaration], catalog: Catalog) -> None:
+def warn_of_unused(sinks: Sequence[Declaration], catalog: Catalog) -> None:
     """A sink that no stream speaks of stays empty, for a reason that somebody should know."""
     streams = [one for name in catalog.names() if isinstance(one := catalog[name], Stream)]
     spoken_of = {sink.name.lower() for one in streams for sink in (one.bad_to, one.late_to) if sink is not None}

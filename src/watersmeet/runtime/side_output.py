@@ -48,8 +48,8 @@ class SideOutput:
         if not self.sinks:
             return {}
         with self._lock:
-            taken, self._waiting = self._waiting, {}
-        return taken
+            waiting, self._waiting = self._waiting, {}
+        return waiting
 
 
 def late_schema(stream: Stream) -> pa.Schema:

@@ -63,8 +63,8 @@ class SparkRun:
         jobs = script
         if isinstance(jobs, str):
             jobs = read_script(jobs, opener=OnSpark(spark), explain=True)
-        self.jobs = [job for job in jobs if job.told is None]
-        self.explained = [job for job in jobs if job.told is not None]
+        self.jobs = [job for job in jobs if job.explaining is None]
+        self.explained = [job for job in jobs if job.explaining is not None]
         self.buckets = self.settings.buckets or cores(spark)
         self._asked = skipped_batches(self.settings.skip_batches, self.jobs)
         self._skipped: dict[str, frozenset[int]] = {}  # the batches that are left out, by the checkpoint of their query

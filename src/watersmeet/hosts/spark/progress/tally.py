@@ -22,18 +22,18 @@ ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries witho
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch, in numbers; `told` holds what this batch did and how things stood after it, by metric;
-    `reports` what its buckets told, by stage and bucket."""
+    """One micro-batch, in numbers; `values` holds what this batch did and how things stood after it, by
+    metric; `reports` what its buckets told, by stage and bucket."""
 
     number: int
     seconds: float
-    told: Mapping[str, Any]
+    values: Mapping[str, Any]
     reports: Mapping[tuple[str, int], Report] = field(default_factory=dict)
     changed: Sequence[ChangedFiles] = ()  # files that were read before
 
     @cached_property
     def metrics(self) -> Metrics:
-        return Metrics(**self.told)
+        return Metrics(**self.values)
 
     def __str__(self) -> str:
         return self.line()
@@ -83,19 +83,19 @@ class Tally:
             return None
         batch = batch_of(progress, self.total.watermark_us, self.observed)
         if batch.number in self.skipped:
-            batch = replace(batch, told={**batch.told, "rows_in": 0, "skipped_batch_rows": batch.metrics.rows_in})
+            batch = replace(batch, values={**batch.values, "rows_in": 0, "skipped_batch_rows": batch.metrics.rows_in})
         if batch.changed:
             found = reduce(sum_by_name, ({one.stream: one.files} for one in batch.changed), self.total.changed_files)
-            batch = replace(batch, told={**batch.told, "changed_files": found})
+            batch = replace(batch, values={**batch.values, "changed_files": found})
         self._latest |= batch.reports
         # A bucket without input tells nothing in a batch, yet what it holds still counts.
-        batch = replace(batch, told={**batch.told, **_standing(list(self._latest.values()))})
+        batch = replace(batch, values={**batch.values, **_standing(list(self._latest.values()))})
         self._add(batch)
         self.last = batch
         return batch
 
     def _add(self, batch: Batch) -> None:
-        self.total.add(batch.told)
+        self.total.add(batch.values)
         self.batches += 1
         self.seconds += batch.seconds
         self.peak_rows = max(self.peak_rows, batch.metrics.window_rows)
@@ -122,27 +122,27 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
     rows = progress.observedMetrics or {}
     stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
     reports = [one for name, row in stages.items() for one in _reports(name, row)]
-    told = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _told(reports)
+    values = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _done(reports)
     # A stage without input tells no clock; the last known one stands.
-    told["watermark_us"] = max(told.get("watermark_us", watermark_us), watermark_us)
+    values["watermark_us"] = max(values.get("watermark_us", watermark_us), watermark_us)
     # Queries without state observe nothing of ours.
     if not stages:
-        told["rows_in"] = int(progress.numInputRows)
+        values["rows_in"] = int(progress.numInputRows)
     if ANSWER in rows:
-        told["results"] = _counts(rows[ANSWER])["results"]
+        values["results"] = _counts(rows[ANSWER])["results"]
     seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
     by_bucket = {(one["stage"], one["bucket"]): one for one in reports}
-    return Batch(int(progress.batchId), seconds, told, by_bucket, changed_in(progress.sources or ()))
+    return Batch(int(progress.batchId), seconds, values, by_bucket, changed_in(progress.sources or ()))
 
 
 def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[str, Any]:
     """The metrics that Spark added up over buckets, of the stages in which they count."""
-    told = {}
+    found = {}
     for one in BY_COLUMN:
         sums = [stages[name] for name in _counting(one, list(stages), observed)]
         values = [one.kind.from_columns(*(stage.get(column, 0) for column in one.columns)) for stage in sums]
-        told[one.name] = reduce(one.kind.beside, values, one.kind.empty())
-    return told
+        found[one.name] = reduce(one.kind.beside, values, one.kind.empty())
+    return found
 
 
 def _counting(one: Metric, stages: list[str], observed: str) -> list[str]:
@@ -154,23 +154,23 @@ def _counting(one: Metric, stages: list[str], observed: str) -> list[str]:
 
 def _standing(reports: Sequence[Report]) -> dict[str, Any]:
     """How things stand in all buckets, from the latest that each of them told."""
-    told = _beside(reports, standing=True)
+    values = _beside(reports, standing=True)
     waiting = [report["waiting"] for report in reports if "waiting" in report]
     if waiting:
-        told["waiting_by_stream"] = rows_by_stream(waiting)
-        told["waiting_until_us"] = max(most_by_stream(waiting, "until_us").values(), default=None)
-    return told
+        values["waiting_by_stream"] = rows_by_stream(waiting)
+        values["waiting_until_us"] = max(most_by_stream(waiting, "until_us").values(), default=None)
+    return values
 
 
 def _beside(reports: Sequence[Report], *, standing: bool) -> dict[str, Any]:
     """The metrics that buckets told under the names of the table."""
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for one in BY_TEXT:
         counting = reports if one.stage == "all" else _first(reports)
         found = [report[one.name] for report in counting if one.name in report]
         if found and one.kind.standing == standing:
-            told[one.name] = reduce(one.kind.beside, found)
-    return told
+            values[one.name] = reduce(one.kind.beside, found)
+    return values
 
 
 def _first(reports: Sequence[Report]) -> Sequence[Report]:
@@ -178,21 +178,21 @@ def _first(reports: Sequence[Report]) -> Sequence[Report]:
     return [report for report in reports if FIRST in report["stage"]] or reports
 
 
-def _told(reports: Sequence[Report]) -> dict[str, Any]:
+def _done(reports: Sequence[Report]) -> dict[str, Any]:
     """What the buckets of a batch did in it, beside what Spark added up."""
-    told = _beside(reports, standing=False)
+    values = _beside(reports, standing=False)
     late = [report["late"] for report in reports if "late" in report]
     if late:
-        told |= {"late_by_stream": rows_by_stream(late)} | {name: most_by_stream(late, name) for name in LATENESS}
+        values |= {"late_by_stream": rows_by_stream(late)} | {name: most_by_stream(late, name) for name in LATENESS}
     future = [report["future"] for report in reports if "future" in report]
     if future:
-        told["future_rows"] = reduce(sum_by_name, future)
+        values["future_rows"] = reduce(sum_by_name, future)
     clocks = [report for report in reports if "clock" in report]
     if clocks:  # the slowest; of stages that are equally far a first one, which knows the streams by name
         slowest = min(clocks, key=lambda report: (report["clock"]["watermark_us"], FIRST not in report["stage"]))
-        told |= {name: value for name, value in slowest["clock"].items() if name in METRICS}
-    told["buckets"] = {report["bucket"]: _bucket(report) for report in reports if "results" in report}
-    return told
+        values |= {name: value for name, value in slowest["clock"].items() if name in METRICS}
+    values["buckets"] = {report["bucket"]: _bucket(report) for report in reports if "results" in report}
+    return values
 
 
 def _bucket(report: Report) -> BucketMetrics:
