@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
 from tests.runners import Source
 from tests.spark.simulation import LOSSES, Simulation
@@ -19,12 +21,16 @@ from tests.unit.hand_clock import HandClock
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.clocks import Clock
-from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
+from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
 from watersmeet.hosts.spark.exchange.clock_messages import Seen
+from watersmeet.hosts.spark.progress.messages import QueryWarnings
+from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
+from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.clock import QueryClock
+from watersmeet.warning import WatersmeetWarning
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us"))])
@@ -183,6 +189,50 @@ def test_rows_of_a_stream_that_wakes_up_again_are_late_below_the_watermark_and_t
     assert clock_told(run)["idle"] == []
     run.batch({"a": rows(30)})
     assert clock_told(run) == {"watermark_us": 13 * SECOND, "held_back_by": "b", "still_for_s": 0.0, "idle": []}
+
+
+def said_of_late_rows(run: Simulation) -> list[str]:
+    """What is said at the end of a query whose buckets told this, as `progress` brings it to the driver."""
+    told = [text for frame in run.frames for text in frame[PREFIX + TOLD] if text]
+    found: list[Warning] = []
+    report = SimpleNamespace(
+        batchId=0, timestamp="", durationMs={"addBatch": 1}, numInputRows=1, sources=(),
+        observedMetrics={OBSERVED: Row(late_rows=run.counted("late_rows"), told=told)},
+    )  # fmt: skip
+    tally = Tally()
+    tally.add(report)
+    QueryWarnings(streams_below(run.job.plan.root), found.append).look("q", tally.total, at_end=True)
+    return [one.message for one in found if isinstance(one, WatersmeetWarning)]
+
+
+def test_late_rows_are_told_in_the_sentences_of_a_run_in_process():
+    run = simulated()
+    run.batch({"a": rows(1, 40), "b": rows(40)})
+    run.batch({"a": rows(3, 41, 20)})
+    assert run.counted("late_rows") == 2
+    late = "q: 2 rows of stream 'a' came too late and are left out of the answer"
+    how = "up to 37 s behind its newest row, of 1970-01-01 00:00:40.000000; set lateness='37 s' or more"
+    assert said_of_late_rows(run) == [f"{late}: {how}"]
+
+
+def test_rows_that_are_late_after_a_silence_are_told_as_such():
+    run = simulated()
+    quiet_stream(run)
+    run.batch({"b": rows(12, 14)})
+    late = "q: 1 row of stream 'b' came too late and is left out of the answer"
+    how = (
+        "after a silence, up to 1 s behind the other streams; set a longer idle, or none, to wait for a stream that is"
+    )
+    assert said_of_late_rows(run) == [f"{late}: {how} silent"]
+
+
+def test_a_late_row_ends_a_query_in_the_same_words_if_its_stream_says_so():
+    stream = Source("a", rows(), "ts", "1 second", Arrival(on_late="error"))
+    run = Simulation("SELECT COUNT(*) AS n FROM a [RANGE 2 SECONDS]", [stream], 2)
+    run.batch({"a": rows(40)})
+    with pytest.raises(DataError, match=r"1 row of stream 'a' came too late .*: up to 37 s behind .*\n?.*") as ended:
+        run.batch({"a": rows(3)})
+    assert ended.value.hint == "set lateness='37 s' or more"
 
 
 def test_if_all_streams_are_silent_time_goes_on_with_the_clock_and_the_last_windows_come_out():

@@ -113,7 +113,7 @@ class Execution:
         """Rows of a stream whose times were read."""
         clock = self.clock.clocks[name]
         in_time = self.clock.let_in(name, rows, lane)
-        if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows):
+        if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows or clock.left_out):
             self._warn_of(clock)
         if len(in_time):
             for alias in self._aliases[name]:

@@ -17,8 +17,9 @@ from watersmeet.io.connectors.replaced import appending, replaced_path
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.warning import warn
 
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
 
