@@ -406,7 +406,7 @@ def test_a_run_is_flushed_and_goes_on_and_what_is_not_newer_is_late() -> None:
         assert run.take().num_rows == 0, "another row of that instant may come"
         run.flush()
         assert run.take()["n"].to_pylist() == [1, 1]
-        with pytest.warns(wm.LateRowsWarning):
+        with pytest.warns(wm.DataWarning, match="late_rows"):
             run.push("a", [row(2, 0), row(3, 9)])
         assert run.taken("A") == 3
         assert run.metrics()["late_rows"] == 1

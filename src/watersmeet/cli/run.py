@@ -136,7 +136,10 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
 
         jobs = read_script(text, explain=True)
         # All are made before the first one runs, so that what is wrong with the last shows at once.
-        runs = [PulledExecution(job.plan, batch_rows=batch_rows) if job.explaining is None else job.explaining for job in jobs]
+        runs = [
+            PulledExecution(job.plan, batch_rows=batch_rows) if job.explaining is None else job.explaining
+            for job in jobs
+        ]
     interrupts = Interrupts(voice().tell)
     shown = [] if view is None else [job for job in jobs if job.explaining is None]
     boards = {job.name: Board(job.plan, adds_up=True) for job in shown}

@@ -21,6 +21,8 @@ from watersmeet.model.time import normalize_time_column, times_of
 
 # Takes records that could not be read.
 OnBad = Callable[[pa.RecordBatch], None]
+# Hears how many rows there are that are no part of a stream.
+OnCounted = Callable[[int], None]
 
 
 def bad_records(

@@ -9,13 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import OptionError, SourceError
-from watersmeet.io.bad_rows import OnBad
+from watersmeet.io.bad_rows import OnBad, OnCounted
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.history import HistoryThenLive, handover_of, history_options
 from watersmeet.io.connectors.opening import open_source, open_table
 from watersmeet.io.connectors.registry import connector_of
-from watersmeet.io.event_times import OnSkipped
 from watersmeet.io.files import FileSource, open_files
 from watersmeet.io.formats import format_named
 from watersmeet.io.providers import is_provided, provided
@@ -60,7 +59,7 @@ class Kept:
 
     stream: Stream
 
-    def __call__(self, max_rows: int, on_skipped: OnSkipped, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
+    def __call__(self, max_rows: int, on_skipped: OnCounted, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
         return batches_of(self.stream, max_rows, on_skipped, on_bad)
 
 

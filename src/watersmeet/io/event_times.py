@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
+from watersmeet.io.bad_rows import OnCounted, without_bad_rows
 from watersmeet.io.read_times import LATEST_US
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
@@ -18,15 +18,31 @@ from watersmeet.operators.contract import Rows
 
 # Of so few times Python's own numbers are looked at faster than an array is asked.
 _FEW = 16
-# Hears how many rows were skipped because they have no event time.
-OnSkipped = Callable[[int], None]
 SKIP = (
     "every row of a stream needs an event time: say on_null = 'skip' to leave those rows out and count them, or filter "
     "them out before they enter"
 )
 
 
-def without_nulls(stream: Stream, batch: pa.RecordBatch, on_skipped: OnSkipped | None = None) -> pa.RecordBatch:
+class Judged(NamedTuple):
+    """Rows whose event times can be, apart from the records that could not be read, and how many rows are skipped
+    because they have no event time."""
+
+    rows: pa.RecordBatch
+    bad: pa.RecordBatch | None = None
+    skipped: int = 0
+
+
+def judged(stream: Stream, batch: pa.RecordBatch, place: str | None = None, before: int = 0) -> Judged:
+    """Rows as they came, by what their stream says of those without an event time, or with one that cannot be; where it
+    says nothing they are refused when their times are taken (`timed_rows`). place: where they came from, so many rows
+    behind its beginning; without it whoever read them has told apart what could not be read."""
+    rows, bad = (batch, None) if place is None else without_bad_rows(stream, batch, before, place)
+    left = without_nulls(stream, rows)
+    return Judged(left, bad, rows.num_rows - left.num_rows)
+
+
+def without_nulls(stream: Stream, batch: pa.RecordBatch, on_skipped: OnCounted | None = None) -> pa.RecordBatch:
     """The rows that have an event time, if the stream says that others are skipped."""
     nulls = batch.column(stream.time).null_count if stream.arrival.skips_nulls else 0
     if not nulls:
@@ -36,17 +52,21 @@ def without_nulls(stream: Stream, batch: pa.RecordBatch, on_skipped: OnSkipped |
     return batch.filter(pc.is_valid(batch.column(stream.time)))
 
 
-def refuse_nulls(stream: Stream, nulls: int, rows: int, before: int, where: str | None = None) -> None:
-    """So many rows came before these, or they are of such a file."""
-    if nulls:
-        place = f"in {where}" if where else f"among rows {before + 1:,} to {before + rows:,}"
-        told = f"{nulls:,} of {rows:,} rows ({place})"
-        if rows == 1:
-            told = f"the one row in {where}" if where else f"row {before + 1:,} of the stream"
-        raise DataError(f"stream {stream.name!r}: the event time {stream.time!r} is NULL in {told}", hint=SKIP)
+def refuse_nulls(stream: Stream, nulls: int, rows: int, before: int | None, where: str | None = None) -> None:
+    """So many rows came before these, if that is known, or they are of such a file."""
+    if not nulls:
+        return
+    if where is not None:
+        which = f"the one row in {where}" if rows == 1 else f"{nulls:,} of {rows:,} rows (in {where})"
+    elif before is None:
+        which = f"{nulls:,} of {rows:,} rows"
+    else:
+        among = f"{nulls:,} of {rows:,} rows (among rows {before + 1:,} to {before + rows:,})"
+        which = f"row {before + 1:,} of the stream" if rows == 1 else among
+    raise DataError(f"stream {stream.name!r}: the event time {stream.time!r} is NULL in {which}", hint=SKIP)
 
 
-def in_microseconds(stream: Stream, column: pa.Array, before: int) -> pa.Array:
+def in_microseconds(stream: Stream, column: pa.Array, before: int | None) -> pa.Array:
     """An event-time column as it is inside the system."""
     refuse_nulls(stream, column.null_count, len(column), before)
     try:
@@ -70,8 +90,9 @@ def _furthest_us(times: Times) -> int:
     return max(int(times.max()), -int(times.min()))
 
 
-def event_times(stream: Stream, column: pa.Array, before: int) -> tuple[pa.Array, Times]:
-    """The event-time column of some rows in microseconds, also as integers; so many rows came before them."""
+def event_times(stream: Stream, column: pa.Array, before: int | None) -> tuple[pa.Array, Times]:
+    """The event-time column of some rows in microseconds, also as integers; so many rows came before them, if that is
+    known."""
     as_it_is = column.null_count == 0 and column.type.unit == "us"
     normalized = column if as_it_is else in_microseconds(stream, column, before)
     times = times_of(normalized)
@@ -98,7 +119,7 @@ def arrived_rows(stream: Stream, batch: pa.RecordBatch, before: int, now_us: int
     return Rows(stamped(batch, stream.schema.field(stream.time), times), times)
 
 
-def timed_rows(stream: Stream, batch: pa.RecordBatch, before: int) -> Rows:
+def timed_rows(stream: Stream, batch: pa.RecordBatch, before: int | None = None) -> Rows:
     """Rows of a stream with their event times."""
     column = batch.column(stream.time)
     normalized, times = event_times(stream, column, before)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
-from watersmeet.io.bad_rows import OnBad, without_bad_rows
+from watersmeet.io.bad_rows import OnBad, OnCounted, without_bad_rows
 from watersmeet.io.conform import conform, entered
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
+from watersmeet.io.event_times import in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource, pieces
 from watersmeet.io.sources import Passing, Source, TableSource
 from watersmeet.io.spill import END, Piece, TimeSorter, sort_memory
@@ -30,10 +30,15 @@ READ_ROWS = 1 << 16
 
 
 def batches_of(
-    relation: Relation, max_rows: int, on_skipped: OnSkipped | None = None, on_bad: OnBad | None = None
+    relation: Relation,
+    max_rows: int,
+    on_skipped: OnCounted | None = None,
+    on_bad: OnBad | None = None,
+    on_handed_over: OnCounted | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a stream or table in pieces: of a stream in time order if they are at hand and may be. `on_skipped`
-    hears of rows without an event time, where a stream skips them; `on_bad` takes records that cannot be read."""
+    hears of rows without an event time, where a stream skips them; `on_bad` takes records that cannot be read;
+    `on_handed_over` hears of rows that lie on the other side of a handover."""
     if relation.source is None:
         raise SourceError(
             f"{relation.name!r} has columns but no data",
@@ -41,14 +46,16 @@ def batches_of(
         )
     source = cast(Source, relation.source)
     if isinstance(relation, Stream):
-        source = readable_of(relation, source, on_bad)
+        source = readable_of(relation, source, on_bad, on_handed_over)
     return entered(_read(relation, source, max_rows, on_skipped), relation)
 
 
-def readable_of(stream: Stream, source: Source, on_bad: OnBad | None) -> Source:
+def readable_of(
+    stream: Stream, source: Source, on_bad: OnBad | None, on_handed_over: OnCounted | None = None
+) -> Source:
     """The same rows without the records that cannot be read, where the stream says what becomes of those."""
     if isinstance(source, ConnectedSource):
-        return source.telling(stream, on_bad)
+        return source.telling(stream, on_bad, on_handed_over)
     if not stream.arrival.keeps_going:
         return source
     if isinstance(source, FileSource):
@@ -105,7 +112,7 @@ def sorts_by_time(stream: Stream) -> bool:
     return isinstance(stream.source, TableSource | FileSource | ConnectedSource)
 
 
-def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipped | None) -> Iterator[pa.RecordBatch]:
+def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnCounted | None) -> Iterator[pa.RecordBatch]:
     if not isinstance(relation, Stream):
         return source.batches(max_rows)
     if sorts_by_time(relation):
@@ -122,7 +129,7 @@ def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnSkipp
 
 
 def _sorted(
-    stream: Stream, source: ConnectedSource, max_rows: int, on_skipped: OnSkipped | None
+    stream: Stream, source: ConnectedSource, max_rows: int, on_skipped: OnCounted | None
 ) -> Iterator[pa.RecordBatch]:
     """What a connector has now: its lanes are in no order among each other, so all of it is sorted."""
     before = 0
@@ -137,7 +144,7 @@ def _sorted(
             yield from pieces(batch, max_rows)
 
 
-def in_order(stream: Stream, source: TableSource, on_skipped: OnSkipped | None = None) -> TableSource:
+def in_order(stream: Stream, source: TableSource, on_skipped: OnCounted | None = None) -> TableSource:
     """The same rows in time order; the very same table if they are in it already."""
     table = source.table
     nulls = table[stream.time].null_count

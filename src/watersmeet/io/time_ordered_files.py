@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from watersmeet.io.event_times import OnSkipped, in_microseconds, is_sorted, refuse_nulls, without_nulls
+from watersmeet.io.bad_rows import OnCounted
+from watersmeet.io.event_times import in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource, pieces, readable
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Parquet
@@ -65,7 +66,7 @@ class Section:
 
 
 def batches_in_order(
-    stream: Stream, source: FileSource, max_rows: int, on_skipped: OnSkipped | None = None
+    stream: Stream, source: FileSource, max_rows: int, on_skipped: OnCounted | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some files in the order of their event times; among equal ones as they stand in the files."""
     with _Reader(stream, source, max_rows, on_skipped) as reader, TimeSorter(sort_memory()) as sorter:
@@ -89,7 +90,7 @@ def batches_in_order(
 class _Reader:
     """Reads sections; the Parquet file that was read last stays open, as the next section is mostly of it."""
 
-    def __init__(self, stream: Stream, source: FileSource, max_rows: int, on_skipped: OnSkipped | None = None) -> None:
+    def __init__(self, stream: Stream, source: FileSource, max_rows: int, on_skipped: OnCounted | None = None) -> None:
         self.stream, self.source, self.max_rows, self.on_skipped = stream, source, max_rows, on_skipped
         self._held_bytes = int(sort_memory() * HELD_OF_MEMORY)
         self._open = ExitStack()

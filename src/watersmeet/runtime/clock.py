@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.io.bad_rows import without_bad_rows
-from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, timed_rows, without_nulls
+from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, judged, timed_rows
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.contract import Rows
@@ -93,6 +92,10 @@ class StreamClock:
         """Rows without an event time, which are no part of the stream."""
         self.skipped_rows += rows
 
+    def hand_over(self, rows: int) -> None:
+        """Rows on the other side of the handover from a history to what comes live, where they come once."""
+        self.left_out += rows
+
     def leave_out(self, records: pa.RecordBatch) -> None:
         """Records that could not be read, which are no part of the stream."""
         self.bad.add(records)
@@ -156,10 +159,8 @@ class StreamClock:
         """Rows that came, with their event times, apart from those that cannot be read and those that are skipped;
         nothing has changed, also if some are refused. A reader has said which it cannot read, of others they are found
         here: `place` says where those came from, and so many came there before them that were not let in yet."""
-        if place is not None and self.stream.arrival.keeps_going:
-            rows, bad = without_bad_rows(self.stream, rows, self.came + before, place)
-        timed = self.timed(without_nulls(self.stream, rows))
-        return TimedBatch(timed, bad, rows.num_rows - len(timed))
+        found = judged(self.stream, rows, place, self.came + before)
+        return TimedBatch(self.timed(found.rows), bad if place is None else found.bad, found.skipped)
 
     def in_turn(self, rows: Rows) -> Rows:
         """Rows that arrived before others were let in, or before time went on, arrive with them: they had to wait."""

@@ -27,9 +27,10 @@ from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, StreamClock
 from watersmeet.runtime.final import answer_over_nothing, final_answer
-from watersmeet.runtime.late_rows import Tell, warn
+from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
+from watersmeet.warning import warn
 
 LOGGER = logging.getLogger("watersmeet")
 # Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
@@ -175,7 +176,9 @@ class PulledExecution:
         clocks = self._execution.clock.clocks
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
         opened = {
-            name: batches_of(self._read_of(clock.stream), self.batch_rows, clock.skip, self._bad(clock.stream))
+            name: batches_of(
+                self._read_of(clock.stream), self.batch_rows, clock.skip, self._bad(clock.stream), clock.hand_over
+            )
             for name, clock in clocks.items()
         }
         events: Events = SimpleQueue()

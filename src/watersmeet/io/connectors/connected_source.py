@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.io.bad_rows import OnBad, converted, without_bad_rows
+from watersmeet.io.bad_rows import OnBad, OnCounted, converted, without_bad_rows
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import all_bad
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.warning import DataWarning, warn
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,12 @@ class ConnectedSource:
     known_rows: int | None = None
     stream: Stream | None = None
     on_bad: OnBad | None = None
+    on_handed_over: OnCounted | None = None
 
-    def telling(self, stream: Stream, on_bad: OnBad | None) -> ConnectedSource:
-        """The same, whose records that cannot be read are handed over, or refused if nobody takes them."""
-        return replace(self, stream=stream, on_bad=on_bad)
+    def telling(self, stream: Stream, on_bad: OnBad | None, on_handed_over: OnCounted | None = None) -> ConnectedSource:
+        """The same, whose records that cannot be read are handed over, or refused if nobody takes them. on_handed_over:
+        hears of rows that lie on the other side of a handover."""
+        return replace(self, stream=stream, on_bad=on_bad, on_handed_over=on_handed_over)
 
     @property
     def schema(self) -> pa.Schema:
@@ -63,11 +64,12 @@ class ConnectedSource:
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         """What is there when it is asked for, partition after partition."""
         after = self.partitioned.begin()
-        before = left_out = 0
+        before = 0
         try:
             for split in self.partitioned.splits(after, self.partitioned.newest(after)):
                 for batch in self.partitioned.read(split):
-                    left_out += batch.left_out
+                    if batch.left_out and self.on_handed_over is not None:
+                        self.on_handed_over(batch.left_out)
                     if batch.bad is not None and batch.bad.num_rows:
                         self._leave_out(batch.bad)
                     made, bad = self.readable(batch.rows, before)
@@ -78,9 +80,6 @@ class ConnectedSource:
                     before += made.num_rows
                     for start in range(0, made.num_rows, max_rows):
                         yield made.slice(start, max_rows)
-            if left_out:
-                told = f"{left_out:,} rows of stream {self.name!r} lie on the other side of its handover"
-                warn(DataWarning("handed_over_rows", f"{told} and were left out: there they come once"))
         finally:
             self.partitioned.close()
 

@@ -94,7 +94,7 @@ class Answering:
     def _take_rows(self, stream: str, batch: SourceBatch, timed: TimedBatch) -> None:
         clock, rows = self.execution.clock.clocks[stream], timed.rows
         clock.know_lanes(batch.waiting)
-        clock.left_out += batch.left_out
+        clock.hand_over(batch.left_out)
         self.execution.leave_out_of(stream, timed)
         # In pieces as large as the operator takes them; that follows from its state, so a repeat has the same.
         at = 0

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 from watersmeet.archive.folder import OpenRun
 from watersmeet.hosts.spark.bucket.archive import write_page_into
 from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
-from watersmeet.hosts.spark.exchange.pack import GUARD, in_time_order, timed
+from watersmeet.hosts.spark.exchange.pack import GUARD, in_time_order
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.task import batch_number
 from watersmeet.hosts.spark.types import spark_layout
 from watersmeet.io.conform import conform, enter
-from watersmeet.io.event_times import without_nulls
+from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 from watersmeet.runtime.floods import looked_after
@@ -71,7 +71,7 @@ def stateless_answer(job: SparkJob) -> Answering:
         schema = job.row_schema(one)
         for batch in () if job.leaves_out(batch_number()) else batches:
             batch = without_nulls(stream_of(one), batch)
-            rows = timed(enter(batch.select(schema.names), schema, stream_of(one)), one)
+            rows = timed_rows(stream_of(one), enter(batch.select(schema.names), schema, stream_of(one)))
             for result in operator.push(one.alias, rows):
                 yield conform(result, layout)
         # A task sees one partition of one batch; as no row waits for another, its end is the end of time for it.

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import DataError
 from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, bad_packet
 from watersmeet.hosts.spark.exchange.clock_messages import PULSE, SEEN, WAITING, Seen, Waiting
 from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, maybe_late_packet
@@ -22,9 +21,9 @@ from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.task import batch_number, partition_number
 from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.conform import enter
-from watersmeet.io.event_times import SKIP, without_nulls
+from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
@@ -165,7 +164,7 @@ def packets(
         relation = stream_of(one)
         data = pa.concat_batches([enter(batch.select(schema.names), schema, relation) for batch in group])
         number = job.aliases.index(one.alias)
-        rows = timed(data, one)
+        rows = timed_rows(relation, data)
         if len(rows) or skipped:
             seen = _seen(number, rows, group, limit_us, staged=staged) if len(rows) else Seen(number, 0)
             made += told_to_all(job, [replace(seen, skipped=skipped, lane="" if relation.by_arrival else lane)], part)
@@ -246,17 +245,6 @@ def in_time_order(parts: Sequence[Rows]) -> Rows:
         # Stable, so that rows of one time keep the order of their parts, which is the same in every bucket.
         rows = rows.take(np.argsort(rows.times, kind="stable"))
     return rows
-
-
-def timed(data: pa.RecordBatch, one: Input) -> Rows:
-    assert one.time is not None
-    column = data.column(one.time)
-    if column.null_count:
-        raise DataError(
-            f"stream {one.relation.name!r}: the event time {one.time!r} is NULL in {column.null_count} rows",
-            hint=SKIP,
-        )
-    return Rows(data, times_of(normalize_time_column(column)))
 
 
 def watermark_delay_ms(one: Input) -> int:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.hosts.spark.exchange.pack import bad_packets, end_packets, gathered, packets, timed
+from watersmeet.hosts.spark.exchange.pack import bad_packets, end_packets, gathered, packets
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.reading.splits import NEWEST, Moments
 from watersmeet.hosts.spark.task import batch_number
-from watersmeet.io.event_times import without_nulls
+from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.io.formats import Format
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
@@ -102,7 +102,7 @@ def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
 
 
 def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
-    return np.concatenate([timed(batch, one).times for batch in group])
+    return np.concatenate([timed_rows(stream_of(one), batch).times for batch in group])
 
 
 def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
