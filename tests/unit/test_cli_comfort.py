@@ -246,7 +246,7 @@ class OneBatch:
         batch = Batch(0, 1.5, {"rows_in": 100, "results": 7, "watermark_us": 3_723_000_000})
         (job,) = self.jobs
         running = RunningQuery(job, None, "ck")  # type: ignore[arg-type]
-        running.tally.total.add(batch.told)
+        running.tally.total.add(batch.values)
         running.tally.last = batch
         tell(running, batch)
         return [running]
