@@ -122,6 +122,17 @@ def test_files_that_appear_with_old_times_are_read_and_name_few_others(tmp_path:
     assert source.newest(upto) == upto
 
 
+def test_a_life_that_was_told_of_a_mark_alone_notes_what_is_there_up_to_it(tmp_path: Path) -> None:
+    for second, name in enumerate("abc"):
+        (tmp_path / f"{name}.csv").write_text("k\n1\n")
+        os.utime(tmp_path / f"{name}.csv", (LONG_AGO_S + second, LONG_AGO_S + second))
+    source = source_of(tmp_path)
+    upto = source.newest_files(source.begin(), 2)
+    source.begin()  # to be asked changes nothing
+    assert [one[1] for one in source.noted(upto)] == ["a.csv", "b.csv"]
+    assert [one[1] for one in source_of(tmp_path).noted(upto)] == ["a.csv", "b.csv"]
+
+
 def test_of_a_position_that_grows_only_the_end_is_written(tmp_path: Path) -> None:
     done = [f"/data/in/{number:09d}.csv" for number in range(40_000)]
 

@@ -80,11 +80,9 @@ class Life:
         kept = [one for one in self.log if one.path not in paths]
         self.before, self.log = self.before + len(self.log) - len(kept), kept
 
-    def has(self, place: int, mark: Mark) -> bool:
-        """Whether a mark stands behind so many files of the log."""
-        if not 0 < place <= len(self.log):
-            return place == 0
-        return self.log[place - 1].path in (mark.path, *(one[1] for one in mark.late[-1:]))
+    def has(self, mark: Mark) -> bool:
+        """Whether the log goes on behind a mark."""
+        return 0 <= mark.many - self.before <= len(self.log)
 
 
 class FolderSource(PartitionedSource):
@@ -121,7 +119,6 @@ class FolderSource(PartitionedSource):
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> Offsets:
-        self._life = Life()
         return {self.partition: list(BEGINNING)}
 
     def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
@@ -156,7 +153,7 @@ class FolderSource(PartitionedSource):
         many, stop = end.many - mark.many, end.many - self._life.before
         if many <= 0:
             return []
-        if many <= stop and self._life.has(stop, end):  # what is asked for is mostly what was just found
+        if many <= stop and self._life.has(end):  # what is asked for is mostly what was just found
             return self._life.log[stop - many : stop]
         found = sorted(one for one in self._all_listed() if mark.last < one[:2] <= end.last)
         lacking = many - len(found)
@@ -170,7 +167,7 @@ class FolderSource(PartitionedSource):
 
     def _unread(self, mark: Mark) -> int:
         """Where in the log the files behind a mark begin; looks for new ones if there are none."""
-        if not self._life.has(mark.many - self._life.before, mark):
+        if not self._life.has(mark):
             self._life = Life(mark.many)
         life = self._life
         if mark.many - life.before == len(life.log):
@@ -192,14 +189,17 @@ class FolderSource(PartitionedSource):
 
     def _know_what_is_behind(self, mark: Mark, found: Sequence[Found]) -> None:
         """The first listing of a life that was not told of all that was read: what is older than a mark was."""
-        behind = {one.path: one.changed_ns for one in found if one[:2] <= mark.last}
+        behind = sorted(one for one in found if one[:2] <= mark.last)
         if len(behind) > mark.many:
             raise SourceError(
                 f"{self.place} has {len(behind):,} files up to {mark.path}, of which {mark.many:,} were read: "
                 "others came since that are older",
                 hint="write those anew, under other names",
             )
-        self._life.known = behind | self._life.known
+        life = self._life
+        life.known = {one.path: one.changed_ns for one in behind} | life.known
+        if not life.log:
+            life.before, life.log = mark.many - len(behind), behind
 
     def _is_written_anew(self, one: Found, mark: Mark) -> bool:
         """Whether a file that is known is read again: an object that is newer than all that was read looks like any new

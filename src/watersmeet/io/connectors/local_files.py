@@ -80,6 +80,11 @@ class LocalFiles(FolderSource):
         super().remember(files, upto)
         self._life.is_listed = self._compares_all = True  # whatever has another name was not read
 
+    def noted(self, upto: Offsets) -> list[Any]:
+        if not self._life.is_listed:  # nobody has told what was read up to there
+            self._look_for_new(self._mark(upto))
+        return super().noted(upto)
+
     def _watch(self, mark: Mark) -> None:
         if monotonic() < self._watch_at_s:
             return

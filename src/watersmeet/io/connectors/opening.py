@@ -17,12 +17,12 @@ from watersmeet.io.connectors.gone import makes_anew
 from watersmeet.io.connectors.guarded import GuardedSink, GuardedSource, called
 from watersmeet.io.connectors.registry import opener_of, with_environment
 from watersmeet.io.connectors.secrets import secret_values
+from watersmeet.io.path_formats import ALIASES, written_kind
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.names import column_named
 from watersmeet.model.time_format import ISO
 from watersmeet.model.time_reading import TimeReading
 
-TEXT_KINDS = ("csv", "tsv", "json", "jsonl", "ndjson")
 _CANNOT = {
     "source": ("be read as a stream", "CREATE STREAM … WITH (source = …)"),
     "table": ("be read as a table", "CREATE TABLE … WITH (source = …)"),
@@ -119,9 +119,8 @@ def _of_text(
     """A zone alone is for files of text, whose times are of ISO 8601 then."""
     if reading is None or reading.says_how or declared is None or connector.name != "files":
         return reading
-    kind = options.get("format") or options.get("source", "")
-    ends = options.get("path", "").lower().endswith
-    is_text = kind.lower() in TEXT_KINDS or any(ends(f".{one}") for one in TEXT_KINDS)
+    kind = (options.get("format") or options.get("source", "")).lower()
+    is_text = not {ALIASES.get(kind, kind), written_kind(options.get("path", ""))}.isdisjoint({"csv", "json"})
     return replace(reading, format=ISO) if is_text else reading
 
 

@@ -17,7 +17,7 @@ from watersmeet.errors import SourceError
 from watersmeet.io.connectors.changed_files import MOST_NOTED
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.files.folder import Folder, kind_of
-from watersmeet.io.connectors.folder_source import FolderSource, Found, file_of
+from watersmeet.io.connectors.folder_source import FolderSource, Found, Life, file_of
 from watersmeet.io.files import FileSource, first_schema, readable, undeclared, untold_types
 from watersmeet.io.filesystems import StoreFile, address_of
 from watersmeet.io.formats import Format, format_named
@@ -105,6 +105,9 @@ class StoreFiles(FolderSource):
     def noted(self, upto: Offsets) -> list[Any]:
         known = self._life.known  # so that no later life tells again what was told
         return [one._replace(changed_ns=known[one.path]) for one in super().noted(upto)[-MOST_NOTED:]]
+
+    def close(self) -> None:
+        self._life = Life()  # who reads it once more lists it anew
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
