@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from collections.abc import Callable
 from typing import Any
 
+from tests.forked import forked
+
 
 def lived_through(live: Callable[..., None], *arguments: Any, timeout_s: float = 120) -> bool:
     """Whether it came to its end; False if it was killed as asked."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
-    process = context.Process(target=live, args=arguments)
-    process.start()
+    process = forked(live, *arguments)
     process.join(timeout_s)
     if process.exitcode is None:
         process.kill()

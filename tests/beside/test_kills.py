@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import re
-import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from tests.beside.rack import RACK, put
 from tests.beside.test_exactly_once import answers, bad_of, late_of, lay, life, script
 from tests.durable.lives import POINTS, die_at
+from tests.one_life import lived_through
 from watersmeet.io.connectors import registry
 
 
@@ -25,13 +24,7 @@ def live(text: str, folder: Path, ends_at: str | None, after: int) -> None:
 
 
 def lived(text: str, folder: Path, ends_at: str | None = None, after: int = 0) -> bool:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
-    process = context.Process(target=live, args=(text, folder, ends_at, after))
-    process.start()
-    process.join(120)
-    assert process.exitcode in (0, -signal.SIGKILL), f"a life ended with {process.exitcode}"
-    return process.exitcode == 0
+    return lived_through(live, text, folder, ends_at, after)
 
 
 LINES_OF_A_LIFE = 12

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.methods import methods, streams_and_tables, with_options
 from tests.conformance.refusals import refusal
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.runtime.build import build
 
-many = settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = random_cases(40)
 
 
 def answers(case: Case, options: str) -> bool:

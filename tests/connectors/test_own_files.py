@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forked import Ended, watersmeet
 from tests.unit.test_docs import ROOT, blocks
 
 SCRIPT = """
@@ -31,16 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [sys.executable, "-m", "watersmeet", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+def command(*words: str, **environment: str) -> Ended:
+    return watersmeet(*words, **environment).communicate()
 
 
 def test_a_file_that_registers_one_is_run_first() -> None:

@@ -10,7 +10,6 @@ run in one piece. A round that fails prints its seed: `--seed N --rounds 1` repe
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import random
 import shutil
 import signal
@@ -29,6 +28,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from tests.durable.lives import POINTS, POINTS_OF_PARTITIONS, die_at, rows_of
+from tests.forked import forked
 
 COUNT = 160
 COLUMNS = "(id BIGINT, k BIGINT, v DOUBLE, s VARCHAR, ts TIMESTAMP)"
@@ -155,12 +155,9 @@ def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
 def was_killed(one: Round, point: str | None, after: int, wait_s: float) -> bool:
     """Run a life in a process of its own. A life that is to be killed at any moment is, by a clock that begins when its
     runs do."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.durable.preloaded"])
     begun = one.folder / "begun"
     begun.unlink(missing_ok=True)
-    process = context.Process(target=live, args=(one, None if point == ANY_MOMENT else point, after))
-    process.start()
+    process = forked(live, one, None if point == ANY_MOMENT else point, after)
     if point == ANY_MOMENT:
         until = time.monotonic() + 60
         while not begun.exists() and process.is_alive() and time.monotonic() < until:

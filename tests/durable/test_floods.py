@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
+from tests.forked import Running, watersmeet
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import batch_loop
 from watersmeet.hosts.local.durable.parts import cut
@@ -223,11 +222,9 @@ CREATE SINK counts WITH (sink='parquet', path='{0}/out') AS
 """
 
 
-def started(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "watersmeet", "run", str(folder / "q.sql"), "--engine", "local"]
-    return subprocess.Popen(
-        [*command, "--checkpoint", str(folder / "state"), "--quiet", *options], stderr=subprocess.PIPE, text=True
-    )
+def started(folder: Path, *options: str) -> Running:
+    checkpoint = ("--checkpoint", str(folder / "state"))
+    return watersmeet("run", str(folder / "q.sql"), "--engine", "local", *checkpoint, "--quiet", *options)
 
 
 @pytest.mark.slow
@@ -237,15 +234,13 @@ def test_ctrl_c_is_heard_in_a_flood_and_at_the_start_that_repeats_it(tmp_path: P
     pq.write_table(pa.table({"k": [1, 2], "ts": pa.array([NOON, FAR], pa.timestamp("us"))}), tmp_path / "s/1.parquet")
     for _ in range(2):  # the second time it is repeated
         process = started(tmp_path)
-        assert process.stderr is not None
         told = ""
         while "--skip-batch 0" not in told:
             told += process.stderr.readline().replace("\n", " ")
         assert "9999-01-01" in told
         assert "max_future" in told
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-        assert process.returncode == 130
-    process = started(tmp_path, "--skip-batch", "0", "--available-now")
-    assert "batch 0 with its 2 rows was left out" in process.communicate(timeout=60)[1]
-    assert process.returncode == 0
+        assert process.communicate().returncode == 130
+    ended = started(tmp_path, "--skip-batch", "0", "--available-now").communicate()
+    assert "batch 0 with its 2 rows was left out" in ended.stderr
+    assert ended.returncode == 0

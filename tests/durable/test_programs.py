@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests.forked import program
+
 PROGRAM = """
 import datetime as dt, os, signal, sys
 import watersmeet as wm
@@ -36,21 +38,21 @@ if how == "interrupted":
 """
 
 
-def ended(folder: Path, how: str, code: int) -> list[str]:
+def ended(folder: Path, how: str) -> list[str]:
+    """In an interpreter of its own, which sees to its threads at its end."""
     command = [sys.executable, "-c", PROGRAM, str(folder), how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == code, done.stderr
-    assert not done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
 
 
 def test_however_programs_end_the_next_goes_on_behind_them(tmp_path: Path) -> None:
-    assert ended(tmp_path, "killed", -signal.SIGKILL) == ["0"]
-    assert ended(tmp_path, "without a word", 0) == ["50"]
-    assert ended(tmp_path, "interrupted", 0) == ["100", "stopped"]
+    assert program(PROGRAM, str(tmp_path), "killed").communicate() == (-signal.SIGKILL, "0\n", "")
+    assert ended(tmp_path, "without a word") == ["50"]
+    assert program(PROGRAM, str(tmp_path), "interrupted").communicate() == (0, "100\nstopped\n", "")
     found = pq.read_table(tmp_path / "out.parquet")["k"].to_pylist()
     assert sorted(found) == list(range(0, 150, 2))
 
 
 def test_a_program_that_takes_no_answers_ends_all_the_same(tmp_path: Path) -> None:
-    assert ended(tmp_path, "untaken", 0) == ["0"]
+    assert ended(tmp_path, "untaken") == ["0"]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.pictures.reading import SVG, Area, boxes, parsed, texts, whole
 from tests.plans.test_explain import CATALOG, QUERIES, name_of
 from watersmeet.cli.commands import app
@@ -81,7 +81,7 @@ trees = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60 * EFFORT, suppress_health_check=PATIENT)
+@random_cases(60)
 @given(trees, st.lists(words, max_size=3))
 def test_any_tree_of_any_words_has_its_text_in_its_boxes(tree: Told, notes: list[str]) -> None:
     svg = tree_svg("a tree", tree, notes)

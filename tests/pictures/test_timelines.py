@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.pictures.golden_rows import catalog_with_rows
 from tests.pictures.reading import SVG, parsed, texts, whole
 from tests.plans.test_explain import QUERIES, name_of
@@ -98,7 +98,7 @@ WINDOWED = [
     "SELECT a.id AS x, b.id AS y FROM a, b, c WHERE a.k = b.k AND b.k = c.k "
     "WINDOW PATH (a, b, c) = (4 SECONDS, 4 SECONDS)",
 ]
-some = settings(deadline=None, max_examples=8 * EFFORT, suppress_health_check=PATIENT)
+some = random_cases(8)
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), max_size=12)
 
 

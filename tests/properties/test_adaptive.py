@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from tests.properties.continuous_strategies import Case
 from tests.properties.continuous_strategies import cases as continuous_cases
 from tests.properties.strategies import cases
 from tests.properties.test_continuous import PIPELINES, assert_same, by_engine, reference_sent, sent
-from tests.properties.test_joins import EFFORT, few, refuse_contradictions
+from tests.properties.test_joins import few, refuse_contradictions
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, streams_in, with_options
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.checking.recompute import rows_of
@@ -79,7 +80,7 @@ def test_routes_may_change_at_any_batch(case, rows_per_batch, seed):
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@settings(few, max_examples=15 * EFFORT)
+@random_cases(15)
 @given(case=continuous_cases(wide=True), rows_per_batch=st.sampled_from([1, 2, 5]), seed=st.integers(0, 10**6))
 def test_routes_of_joins_inside_a_changing_answer_may_change_at_any_batch(
     pipeline: str, case: Case, rows_per_batch: int, seed: int

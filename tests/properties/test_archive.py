@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.strategies import cases
 from tests.properties.test_adaptive import restless
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
@@ -36,7 +36,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.sql import bind
 
 Steps = Sequence[tuple[str, Rows]]
-some = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = random_cases(12)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.outer_strategies import OuterCase, asof_cases
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 
-few = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=25 * EFFORT)
+few = random_cases(12)
+many = random_cases(25)
 
 
 @many

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.continuous_strategies import Case, cases, in_order
 from tests.runners import Answered, answered, bound_plan, local_query, tables_of
 from watersmeet.checking import check
@@ -23,8 +23,8 @@ from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.join import answer
 from watersmeet.session import Query
 
-few = settings(max_examples=14 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=25 * EFFORT)
+few = random_cases(14)
+many = random_cases(25)
 PIPELINES = ("auto", "ita", "tpa", "nta")
 
 Row = tuple[Any, ...]
@@ -141,7 +141,7 @@ def test_the_order_of_arrival_within_lateness_does_not_change_the_answer(case: C
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@settings(few, max_examples=20 * EFFORT)
+@random_cases(20)
 @given(case=cases(), rows_per_batch=st.sampled_from([1, 2, 3, None]))
 def test_the_engine_gives_what_the_reference_gives(pipeline: str, case: Case, rows_per_batch: int | None) -> None:
     given = by_engine(case, rows_per_batch, pipeline=pipeline)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.oracles import duckdb_log
 from tests.properties.deduplicate_strategies import deduplicated_cases
 from tests.properties.over_strategies import OverCase
@@ -13,7 +13,7 @@ from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 
-few = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+few = random_cases(25)
 
 
 @few

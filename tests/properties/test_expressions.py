@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.expression_strategies import COLUMNS, TEMPLATES, Case, cases
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named
 from watersmeet.errors import DataError
@@ -99,7 +99,7 @@ def check(sql: str, table: pa.Table) -> None:
             check(sql, table.slice(row, 1))
 
 
-@settings(max_examples=180 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(180)
 @given(cases())
 def test_everyone_agrees_on_random_expressions(case: Case) -> None:
     check(case.sql, case.table)

@@ -7,10 +7,10 @@ from collections.abc import Generator
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.continuous_strategies import Case, cases
 from tests.properties.deduplicate_strategies import deduplicated_cases
 from tests.properties.over_strategies import OverCase
@@ -27,13 +27,13 @@ OF_ITS_OWN_STATE = frozenset(
 )
 
 
-@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(40)
 @given(cases(), st.floats(0, 1))
 def test_what_comes_after_all_is_answered_as_from_the_rows(case: Case, share: float) -> None:
     goes_on_after_a_flush(Relay(bound_plan(case.sql(), case.sources), case.sources), share)
 
 
-@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(40)
 @given(deduplicated_cases(), st.floats(0, 1))
 def test_so_it_is_where_duplicates_are_left_out(case: OverCase, share: float) -> None:
     goes_on_after_a_flush(Relay(bound_plan(case.sql, case.sources), case.sources), share)

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 
 Reading = tuple[int, int | None, int]  # seconds, key, value
 START = datetime(2026, 1, 1)
@@ -41,7 +41,7 @@ def sessions_of(rows: list[Reading], *, by_key: bool) -> Counter[tuple[Any, ...]
     return found
 
 
-@settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(30)
 @given(readings, st.booleans(), st.lists(st.integers(0, 20), max_size=3))
 def test_at_every_instant_the_log_holds_the_sessions_of_the_rows_so_far(
     rows: list[Reading], by_key: bool, cuts: list[int]

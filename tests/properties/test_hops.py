@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 
 EPOCH = datetime(1970, 1, 1)
 GROUPS = "SELECT window_start, window_end, COUNT(*) AS n FROM {} GROUP BY window_start, window_end"
@@ -24,7 +24,7 @@ BY_WAY = {
 
 
 @pytest.mark.parametrize("way", BY_WAY)
-@settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(15)
 @given(st.lists(st.integers(-20, 20), max_size=6), st.integers(1, 6), st.integers(0, 9), st.integers(-5, 5))
 def test_a_row_is_in_the_windows_that_hold_its_time(
     way: str, seconds: list[int], slide: int, more: int, offset: int

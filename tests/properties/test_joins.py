@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.oracles import duckdb_text_answer
 from tests.properties.strategies import Case, cases, local_predicates
 from tests.runners import (
@@ -32,8 +32,8 @@ from watersmeet.errors import WindowError
 from watersmeet.io.spill import SORT_MEMORY
 from watersmeet.session import Session
 
-few = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=70 * EFFORT)
+few = random_cases(25)
+many = random_cases(70)
 
 
 def refuse_contradictions(case: Case) -> None:
@@ -155,7 +155,7 @@ def test_tables_in_any_order_are_read_in_time_order(case, rows_per_batch):
     assert given.bag == by_reference(case.sql, case.sources) == by_duckdb(case.sql, case.sources)
 
 
-@settings(few, max_examples=15 * EFFORT)
+@random_cases(15)
 @given(cases(most_streams=3), st.sampled_from(["600 bytes", "20 KB"]))
 def test_files_in_any_order_are_read_in_time_order_in_little_memory(case, memory):
     refuse_contradictions(case)
@@ -171,7 +171,7 @@ def test_files_in_any_order_are_read_in_time_order_in_little_memory(case, memory
     assert given.bag == by_reference(case.sql, case.sources) == by_duckdb(case.sql, case.sources)
 
 
-@settings(few, max_examples=15 * EFFORT)
+@random_cases(15)
 @given(cases(most_streams=3), st.sampled_from([1, 2, 5]))
 def test_streams_that_flow_through_threads_answer_over_the_rows_in_time(case, rows_per_batch):
     """Which rows are late depends on who comes first, the answer over the others does not."""

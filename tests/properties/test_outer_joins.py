@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.outer_strategies import OuterCase, outer_cases, using_cases
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 from watersmeet.errors import WindowError
 from watersmeet.plan.nodes import Plan
 
-few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=30 * EFFORT)
+few = random_cases(15)
+many = random_cases(30)
 
 
 def planned(case: OuterCase) -> Plan:

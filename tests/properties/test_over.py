@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.oracles import duckdb_log
 from tests.properties.outer_strategies import OuterCase
 from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
@@ -16,8 +16,8 @@ from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 
-few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=35 * EFFORT)
+few = random_cases(15)
+many = random_cases(35)
 
 
 @many

@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.partitions import Partitioned, answered_at_once, answered_in_parts
 from tests.properties import continuous_strategies, strategies
 from tests.properties.outer_strategies import OuterCase, outer_cases
@@ -31,7 +31,7 @@ from watersmeet.operators.continuous.node import Divides, Node
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.repartition import merge
 
-few = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+few = random_cases(12)
 # Beside the kinds of operators, queries by one key that make them hold something else.
 PAIR = "SELECT a.id, b.id AS other, a.s, b.w"
 NEAR = "ABS(b.ts - a.ts) <= 5 SECONDS"
@@ -238,7 +238,7 @@ def test_random_joins(case: strategies.Case, ways: list[int]) -> None:
     goes_on_in_parts(Relay(bound_plan(case.sql, case.sources), case.sources), ways)
 
 
-@settings(few, max_examples=20 * EFFORT)
+@random_cases(20)
 @given(continuous_strategies.cases(), ANY_WAY, st.sampled_from(("auto", "ita", "tpa", "nta")))
 def test_random_continuous_queries(case: continuous_strategies.Case, ways: list[int], pipeline: str) -> None:
     assume(any(len(source.table) for source in case.sources if source.name in case.query))

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties import test_hops
 from tests.properties.continuous_strategies import Case, cases
 from tests.properties.test_continuous import by_engine
@@ -43,7 +43,7 @@ def smallest(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(parts, name, value)
 
 
-@settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(60)
 @given(case=cases(), rows_per_batch=st.sampled_from([2, None]))
 def test_the_size_of_parts_does_not_change_the_answer(
     small_parts: pytest.MonkeyPatch, case: Case, rows_per_batch: int | None
@@ -64,7 +64,7 @@ def test_hops_in_small_parts_are_right(way: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", OF_HOPS)
-@settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(25)
 @given(times=st.lists(st.integers(0, 6), max_size=12), rows_per_batch=st.sampled_from([3, None]))
 def test_copies_of_rows_that_are_made_in_parts_are_those_that_are_made_at_once(
     small_parts: pytest.MonkeyPatch, name: str, times: list[int], rows_per_batch: int | None

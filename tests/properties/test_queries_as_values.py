@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.outer_strategies import KEYS, OuterCase
 from tests.properties.strategies import one_in, streams
 from tests.properties.test_versions import at_instants, grouped_by_duckdb
@@ -17,7 +17,7 @@ from tests.runners import Source, bound_plan, by_duckdb, by_local_engine, by_ref
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.nodes import ThresholdNode
 
-many = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = random_cases(30)
 
 
 AGGREGATES = [
@@ -143,7 +143,7 @@ def runs_by_threshold(sql: str, sources: Sequence[Source]) -> bool:
     return any(isinstance(node, ThresholdNode) for node in plan_query(bound_plan(sql, sources)).nodes)
 
 
-@settings(many, max_examples=60 * EFFORT)
+@random_cases(60)
 @given(threshold_cases(), st.sampled_from([1, 2, None]))
 def test_rows_against_one_value_are_at_every_instant_what_is_defined(
     case: ThresholdCase, rows_per_batch: int | None
@@ -152,14 +152,14 @@ def test_rows_against_one_value_are_at_every_instant_what_is_defined(
     assert by_local_engine(*case, rows_per_batch) == by_reference(*case)
 
 
-@settings(many, max_examples=10 * EFFORT)
+@random_cases(10)
 @given(threshold_cases())
 def test_rows_against_one_value_are_what_duckdb_gives(case: ThresholdCase) -> None:
     assume(not any(rough in case[0] for rough in ("AVG(b.d)", "MEDIAN(b.f)")))  # which DuckDB rounds otherwise
     assert by_local_engine(*case) == by_duckdb(*case)
 
 
-@settings(many, max_examples=20 * EFFORT)
+@random_cases(20)
 @given(threshold_cases(), st.integers(1, 7))
 def test_rows_against_one_value_go_on_from_a_state(case: ThresholdCase, batches: int) -> None:
     assume(any(len(source.table) for source in case.sources))
@@ -180,7 +180,7 @@ def test_they_are_at_every_instant_what_plain_sql_gives(case: OuterCase, rows_pe
     assert at_instants(log) == grouped_by_duckdb(case)
 
 
-@settings(many, max_examples=10 * EFFORT)
+@random_cases(10)
 @given(value_cases())
 def test_the_reference_and_the_check_give_the_same(case: OuterCase) -> None:
     found = by_reference(case.sql, case.sources)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.conformance.methods import H02, NAMED
 from tests.conformance.test_window_forms import asked, shapes
+from tests.effort import random_cases
 from tests.properties import continuous_strategies, strategies
 from tests.properties.outer_strategies import OuterCase, outer_cases
 from tests.properties.test_joins import refuse_contradictions
@@ -26,8 +26,7 @@ from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.method import Method
 from watersmeet.runtime import build as building
 
-EFFORT = int(os.environ.get("WATERSMEET_EFFORT", "1"))
-few = settings(max_examples=15 * EFFORT, deadline=None, suppress_health_check=list(HealthCheck))
+few = random_cases(15)
 
 
 @few
@@ -38,7 +37,7 @@ def test_random_joins(case: strategies.Case, batches: int) -> None:
     goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)
 
 
-@settings(few, max_examples=40 * EFFORT)
+@random_cases(40)
 @given(continuous_strategies.cases(), st.integers(1, 7), st.sampled_from(("auto", "ita", "tpa", "nta")))
 def test_random_continuous_queries(case: continuous_strategies.Case, batches: int, pipeline: str) -> None:
     assume(any(len(source.table) for source in case.sources if source.name in case.query))

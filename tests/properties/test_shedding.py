@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import answered, bound_plan, by_reference, local_query
 from watersmeet.optimizer.plan_query import plan_query
 
-some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = random_cases(25)
 
 POLICIES = ["rand", "prob", "life", "age", "drift"]
 

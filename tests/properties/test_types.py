@@ -8,15 +8,15 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.types.clauses import NESTED, PLAIN
 from tests.types.kinds import KINDS, Kind, stream
 
-some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = random_cases(25)
 PLACES = st.lists(st.sampled_from([0, 1, 2, None]), min_size=1, max_size=8)
 
 
@@ -71,7 +71,7 @@ def numbers(draw: st.DrawFn, name: str) -> pa.Table:
     return pa.table({"id": pa.array(range(len(found)), pa.int64()), "ts": times, "v": pa.array(found, kind)})
 
 
-@settings(some, max_examples=40 * EFFORT)
+@random_cases(40)
 @given(st.sampled_from(sorted(NUMBERS)), st.sampled_from(sorted(NUMBERS)), st.data())
 def test_numbers_of_two_types_are_compared_alike_everywhere(left: str, right: str, data: st.DataObject) -> None:
     """By the kernels of a join, row by row, in sets, and by DuckDB: integers with floating numbers as doubles."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.outer_strategies import OuterCase
 from tests.properties.strategies import streams
 from tests.properties.test_versions import at_instants, grouped_by_duckdb
@@ -16,7 +16,7 @@ from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import bag_of, bound_plan, by_local_engine, by_reference, local_query
 from watersmeet import check
 
-some = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = random_cases(20)
 LISTS = st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=3))
 APART = "s0 AS a CROSS JOIN UNNEST(a.l) WITH ORDINALITY AS t (x, n)"
 ENTRIES = "(SELECT *, unnest(l) AS x, generate_subscripts(l, 1) AS n FROM s0) AS a"

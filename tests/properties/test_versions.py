@@ -6,10 +6,10 @@ from collections import Counter
 from datetime import timedelta
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.plain_sql import said_by_duckdb
 from tests.properties.outer_strategies import OuterCase
 from tests.properties.strategies import EPOCH
@@ -29,8 +29,8 @@ from tests.runners import (
 )
 from watersmeet.checking.recompute import DuckDB
 
-few = settings(max_examples=12 * EFFORT, deadline=None, suppress_health_check=PATIENT)
-many = settings(few, max_examples=30 * EFFORT)
+few = random_cases(12)
+many = random_cases(30)
 
 
 @many

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.outer_strategies import OuterCase
 from tests.properties.strategies import one_in, streams
 from tests.runners import by_local_engine, by_reference, local_query
 from watersmeet import check
 
-many = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+many = random_cases(30)
 SAME = "a.window_start = b.window_start AND a.window_end = b.window_end"
 
 
@@ -76,7 +76,7 @@ def test_they_are_what_plain_sql_gives(case: OuterCase, rows_per_batch: int | No
     assert by_local_engine(case.sql, case.sources, rows_per_batch) == case.by_duckdb()
 
 
-@settings(many, max_examples=10 * EFFORT)
+@random_cases(10)
 @given(window_cases())
 def test_the_reference_and_the_check_give_the_same(case: OuterCase) -> None:
     assert by_reference(case.sql, case.sources) == case.by_duckdb()

@@ -9,18 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.runners import bag, bag_of
 from watersmeet.errors import DataError
 from watersmeet.model.time_reading import TIMESTAMP, TimeReading, time_reading
 from watersmeet.reference.join import answer
 from watersmeet.reference.written_times import written_times
 
-some = settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = random_cases(30)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 JOIN = "SELECT a.k, a.ts, b.ts AS other FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
 COUNTS = "SELECT a.k, COUNT(*) AS n, MAX(a.ts) AS last FROM a [RANGE 3 SECONDS] GROUP BY a.k"

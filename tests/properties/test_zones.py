@@ -14,17 +14,17 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from watersmeet.checking.recompute import DuckDB, rows_of
 from watersmeet.errors import BindError, DataError
 from watersmeet.reference.join import answer
 
 pytestmark = pytest.mark.filterwarnings("ignore:midnight")
-some = settings(max_examples=25 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+some = random_cases(25)
 
 ZONES = (
     "UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe",

@@ -14,6 +14,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet
+from tests import forked
 from watersmeet.cli import commands as cli
 from watersmeet.errors import BindError, CatalogError, DataError, WatersmeetError
 
@@ -334,16 +335,13 @@ def test_the_second_interrupt_leaves_nothing_behind(data: Path) -> None:
         write(name, k=range(10_000), ts=times([i * 1000 for i in range(10_000)]))
     before = sorted(p.name for p in data.iterdir())
     Path("script.sql").write_text(f"{A}{B}CREATE SINK s WITH (path='out.csv') AS SELECT a.k FROM a, b WINDOW = 1 HOUR")
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--engine", "local"],
-        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = forked.watersmeet("run", "script.sql", "--engine", "local")
     _wait_for(lambda: any(p.stat().st_size > 1000 for p in data.glob(".out.csv*")))
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, _, told = process.communicate()
+    assert code == 130
     assert "again to abort" in told
     assert "aborted; nothing of the " in told
     assert "Traceback" not in told

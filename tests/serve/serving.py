@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import resource
 import socket
@@ -16,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from tests.forked import forked
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on
@@ -171,13 +171,8 @@ class Life:
     ) -> None:
         """ends_at: a point of `tests.durable.lives`, at which it kills itself after so many times. files: how many it
         may have open."""
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tests.serve.preloaded"])
         self.port = port or free_port()
-        self.process = context.Process(
-            target=live, args=(folder, script, self.port, ends_at, after, files), daemon=True
-        )
-        self.process.start()
+        self.process = forked(live, folder, script, self.port, ends_at, after, files, daemon=True)
         self.client = self.client_of(self.port)
         until = time.monotonic() + 60
         while True:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forked import watersmeet
 from tests.serve.serving import QUICK, Client, Events, Life, free_port, row
 from tests.unit.test_cli import call
 from watersmeet.errors import RunError, SetupError, WatersmeetError
@@ -33,10 +31,7 @@ def script(folder: Path) -> str:
 
 def test_it_says_where_it_is_and_ends_when_asked_to(tmp_path: Path) -> None:
     """The whole way: a process, --json, a post, a listener, SIGTERM."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "watersmeet", "serve", script(tmp_path), "--port", "0", "--json"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    assert process.stderr is not None
+    process = watersmeet("serve", script(tmp_path), "--port", "0", "--json", TMPDIR=str(tmp_path))
     told = []
     for line in process.stderr:
         told.append(json.loads(line))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.forked import watersmeet
 from tests.serve.serving import QUICK, Client, Life, free_port, listening, row, serving
 from watersmeet.cli.serve import Address, serve_script
 from watersmeet.errors import RunError
@@ -101,9 +99,7 @@ def test_the_process_stays_and_ends_with_the_reason(tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
     script.write_text(SCRIPT.format(folder=tmp_path))
     port = free_port()
-    command = [sys.executable, "-m", "watersmeet", "serve", str(script), "--port", str(port), "--quiet"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
-    assert process.stderr is not None
+    process = watersmeet("serve", str(script), "--port", str(port), "--quiet", TMPDIR=str(tmp_path))
     assert "serving" in process.stderr.readline()
     client = Life.client_of(port)
     number = fails(client)

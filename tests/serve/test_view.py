@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.forked import Running, watersmeet
 from tests.serve.serving import NDJSON, Client, row
 from tests.unit.test_cli import call
 
@@ -46,10 +45,8 @@ def arrive(folder: Path, name: str, number: int) -> None:
 
 
 @contextmanager
-def viewed(*options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    command = [sys.executable, "-m", "watersmeet", "run", *options, "--json"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    assert process.stderr is not None
+def viewed(*options: str) -> Iterator[tuple[Running, Client]]:
+    process = watersmeet("run", *options, "--json")
     try:
         for line in process.stderr:
             told = json.loads(line)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
@@ -181,7 +181,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
             assert by_bucket.tolist() == [at[bucket] for bucket in range(buckets)]
 
 
-@settings(max_examples=40 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(40)
 @given(cases(most_streams=4), st.sampled_from([1, 2, 3, 4, 6, 8]))
 def test_random_queries_have_a_partitioning_of_the_asked_size(case, buckets):
     refuse_contradictions(case)

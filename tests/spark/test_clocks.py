@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 
+from tests.effort import random_cases
 from tests.runners import Source
 from tests.spark.simulation import LOSSES, Simulation
 from tests.unit.hand_clock import HandClock
@@ -96,7 +97,7 @@ def declared(draw: st.DrawFn) -> list[Stream]:
 steps = st.tuples(st.sampled_from([0, 1, 3, 6, 30]), st.integers(-40 * SECOND, 30 * SECOND))
 
 
-@settings(max_examples=300, deadline=None)
+@random_cases(300)
 @given(declared(), st.lists(st.tuples(st.integers(0, 3), steps), max_size=25))
 def test_one_row_at_a_time_is_late_here_exactly_if_it_is_in_process(streams, rows):
     both = BothClocks(streams)
@@ -109,7 +110,7 @@ def test_one_row_at_a_time_is_late_here_exactly_if_it_is_in_process(streams, row
         assert both.here.held_back_by(streams) == both.in_process.held_back_by
 
 
-@settings(max_examples=300, deadline=None)
+@random_cases(300)
 @given(declared(), st.data())
 def test_whole_batches_let_in_what_in_process_does_and_never_less(streams, data):
     both = BothClocks(streams)

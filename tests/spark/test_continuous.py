@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from tests.properties.continuous_strategies import Case, cases
 from tests.properties.test_continuous import Sent, assert_same, sent
 from tests.properties.test_queries_as_values import threshold_cases
@@ -35,12 +35,8 @@ from watersmeet.reference.join import answer
 from watersmeet.session import Session
 
 # Shrinking is slow where every example is a run with restarts.
-few = settings(
-    max_examples=24 * EFFORT,
-    deadline=None,
-    suppress_health_check=PATIENT,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
+UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
+few = random_cases(24, phases=UNSHRUNK)
 
 
 def expected(case: Case, pieces: Pieces) -> Sent:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT
+from tests.effort import random_cases
 from tests.properties import continuous_strategies, strategies
 from tests.properties.test_continuous import assert_same, sent
 from tests.properties.test_joins import refuse_contradictions
@@ -22,7 +22,7 @@ from tests.runners import Bag, Source, bound_plan, by_reference, tables_of
 from tests.spark.harness import cut, event_times, expected_of, never_late
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
-from tests.spark.test_continuous import few as more
+from tests.spark.test_continuous import UNSHRUNK
 from tests.spark.test_processor import QUERIES, disordered
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark.bucket import warm_state
@@ -32,7 +32,7 @@ from watersmeet.reference.continuous import End
 from watersmeet.reference.join import answer
 
 # Each example is several runs on one state.
-few = settings(more, max_examples=12 * EFFORT)
+few = random_cases(12, phases=UNSHRUNK)
 
 CHANGING = {
     "groups": "SELECT x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY x",

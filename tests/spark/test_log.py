@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.effort import random_cases
 from watersmeet.hosts.spark.bucket import log as log_module
 from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.bucket.log import FANOUT, BucketLog, Manifest
@@ -191,4 +191,4 @@ class CountedLogMachine(LogMachine):
 
 TestLogByTime = LogMachine.TestCase
 TestLogByCount = CountedLogMachine.TestCase
-TestLogByTime.settings = TestLogByCount.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestLogByTime.settings = TestLogByCount.settings = random_cases(40, stateful_step_count=25)

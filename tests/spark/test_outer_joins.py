@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT
+from tests.effort import random_cases
 from tests.properties.outer_strategies import OuterCase, asof_cases, outer_cases
 from tests.properties.test_outer_joins import planned
 from tests.properties.test_queries_as_values import value_cases
@@ -21,13 +21,13 @@ from tests.properties.version_strategies import grouped_version_cases, version_c
 from tests.runners import by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
-from tests.spark.test_continuous import few as more
+from tests.spark.test_continuous import UNSHRUNK
 from tests.spark.test_ending import let_in, simulated
 from tests.spark.test_processor import disordered
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.model.versions import Versions
 
-few = settings(more, max_examples=15 * EFFORT)
+few = random_cases(15, phases=UNSHRUNK)
 
 
 @pytest.fixture(autouse=True)

@@ -7,22 +7,22 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT
+from tests.effort import random_cases
 from tests.properties.deduplicate_strategies import deduplicated_cases
 from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
 from tests.runners import bag, by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
 from tests.spark.simulation import Simulation
-from tests.spark.test_continuous import few as more
+from tests.spark.test_continuous import UNSHRUNK
 from tests.spark.test_ending import let_in, simulated
 from tests.spark.test_processor import disordered
 from watersmeet.hosts.spark.bucket import warm_state
 
-few = settings(more, max_examples=10 * EFFORT)
+few = random_cases(10, phases=UNSHRUNK)
 
 
 @pytest.fixture(autouse=True)

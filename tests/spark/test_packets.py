@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from tests.spark.kinds import every_kind
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.errors import friendly, ours_in
@@ -19,7 +20,7 @@ def test_a_packet_gives_back_its_batches():
     assert pa.Table.from_batches(from_packet(to_packet(batches, table.schema))) == pa.Table.from_batches(batches)
 
 
-@settings(deadline=None, max_examples=50)
+@random_cases(50)
 @given(st.lists(st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=5), max_size=4))
 def test_any_cut_into_batches_survives(pieces):
     schema = pa.schema([("b", pa.binary())])

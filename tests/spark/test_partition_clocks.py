@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from tests.runners import Source
 from tests.spark.simulation import LOSSES, Simulation
 from tests.spark.test_clocks import as_batch, clock_told, declared, rows
@@ -88,7 +89,7 @@ passing = st.sampled_from([0, 1, 3, 6, 30])
 beside = st.integers(-40 * SECOND, 30 * SECOND)
 
 
-@settings(max_examples=500, deadline=None)
+@random_cases(500)
 @given(declared(), st.lists(st.tuples(st.integers(0, 3), a_lane, passing, beside, lists_of_lanes), max_size=25))
 def test_one_row_at_a_time_is_late_here_exactly_if_it_is_in_process(streams, steps):
     both = BothClocks(streams)
@@ -105,7 +106,7 @@ def test_one_row_at_a_time_is_late_here_exactly_if_it_is_in_process(streams, ste
         )
 
 
-@settings(max_examples=300, deadline=None)
+@random_cases(300)
 @given(declared(), st.data())
 def test_whole_batches_let_in_what_in_process_does_and_never_less(streams, data):
     """In-process lanes are read one after the other, and know of those that are still to be read."""

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import EFFORT, random_cases
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Bag, Source, bound_plan
@@ -29,7 +29,7 @@ from watersmeet.hosts.spark.exchange.pack import GUARD
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.model.arrival import Arrival
 
-few = settings(max_examples=24 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+few = random_cases(24)
 
 QUERIES = {
     "a common key": """SELECT a.id AS a, b.id AS b, c.id AS c FROM a, b, c

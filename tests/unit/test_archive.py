@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
+from tests.forked import program
 from tests.runners import Bag, bag_of
 from tests.unit.test_shedding_join import exactly, random_tables, selected
 from watersmeet.archive.disk import locked
@@ -199,9 +198,8 @@ def test_a_folder_gets_the_completed_rows_itself(script):
 def test_a_run_that_is_killed_leaves_nothing_that_counts(script, capsys):
     """As if the power had failed: the process ends without a chance to tidy up."""
     die = "import os, watersmeet.archive.folder as f; f.OpenRun.commit = lambda self: os._exit(9);"
-    code = f"{die} import sys; sys.argv = ['watersmeet', 'run', 'query.sql', '--engine', 'local', '-q']; "
-    ended = subprocess.run([sys.executable, "-c", code + "from watersmeet.cli import main; main()"], env=os.environ)
-    assert ended.returncode == 9
+    command = ("run", "query.sql", "--engine", "local", "-q")
+    assert program(f"{die} from watersmeet.cli import main; main()", *command).communicate().returncode == 9
     assert Archive.open("archive").unfinished() == 1
     assert call("complete", str(script), "--engine", "local") == 0
     assert "0 rows completed" in capsys.readouterr().err

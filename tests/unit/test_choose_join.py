@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.effort import EFFORT, PATIENT
+from tests.effort import random_cases
 from watersmeet.optimizer import choose_join
 from watersmeet.session import Session
 
@@ -95,7 +95,7 @@ def test_what_the_own_join_refuses_is_refused_under_its_name_too():
     apart=st.integers(1, 20),
     rows=st.integers(2, 120),
 )
-@settings(max_examples=30 * EFFORT, deadline=None, suppress_health_check=PATIENT)
+@random_cases(30)
 def test_whatever_is_chosen_the_answer_is_the_same(streams, window, keys, seed, apart, rows):
     if rows * (window / apart / keys + 1) ** (streams - 1) > 20_000:
         rows = 20

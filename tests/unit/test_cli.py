@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 
+from tests.forked import watersmeet
 from watersmeet.cli import commands as cli
 from watersmeet.runtime.interrupt import Interrupts
 
@@ -219,16 +220,6 @@ def test_explain_needs_only_declared_columns(data: Path, capsys: pytest.CaptureF
     assert "a" in capsys.readouterr().out
 
 
-def started(data: Path, script: str) -> subprocess.Popen[str]:
-    (data / "script.sql").write_text(script)
-    source = Path(cli.__file__).parents[2]
-    return subprocess.Popen(
-        [sys.executable, "-c", "from watersmeet.cli import main; main()", "run", "script.sql", "--engine", "local",
-         "--batch-rows", "1"],
-        cwd=data, env={**os.environ, "PYTHONPATH": str(source)}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
 def test_a_reader_that_wants_no_more_ends_the_run_without_a_word(data: Path) -> None:
     times = pa.array([k * SECOND for k in range(50_000)], pa.timestamp("us"))
     pa_parquet.write_table(pa.table({"k": pa.array(range(50_000), pa.int64()), "ts": times}), "long.parquet")
@@ -270,11 +261,12 @@ def slow_script(data: Path) -> str:
 
 
 def test_the_first_interrupt_keeps_what_was_written(data: Path, slow_script: str) -> None:
-    process = started(data, slow_script)
+    (data / "script.sql").write_text(slow_script)
+    process = watersmeet("run", "script.sql", "--engine", "local", "--batch-rows", "1")
     wait_for_output(data)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, _, told = process.communicate()
+    assert code == 130
     assert "s stopped: " in told
     assert "watermark 1970-01-" in told
     lines = (data / "out.csv").read_text().splitlines()

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from watersmeet.operators.codes import encode, hash_values
 
 INT64 = np.iinfo(np.int64)
-some = settings(deadline=None, max_examples=100)
+some = random_cases(100)
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     **{

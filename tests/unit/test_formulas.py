@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from tests.effort import random_cases
 from watersmeet.operators.answers import as_batch
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.select import Select
@@ -84,7 +85,7 @@ def some_rows(draw: st.DrawFn) -> dict[str, list[Any]]:
     return {name: draw(st.lists(one, min_size=count, max_size=count)) for name, one in kinds.items()}
 
 
-@settings(deadline=None, max_examples=150)
+@random_cases(150)
 @given(st.lists(numbers(), min_size=1, max_size=3), st.lists(truths(), max_size=2), some_rows())
 def test_a_few_rows_are_chosen_and_computed_as_many_are(columns: list[str], tests: list[str], given: Any) -> None:
     where = f" WHERE {' AND '.join(tests)}" if tests else ""

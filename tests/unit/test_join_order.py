@@ -11,9 +11,10 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from tests.unit.paper_streams import TABLE_5, TABLE_6, TABLE_7, order
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.lab.orders import rank_orders
@@ -127,14 +128,14 @@ def keys_of(draw: st.DrawFn, names: str) -> Key:
     return Key({name: draw(st.integers(1, 500)) for name in members if name not in skewed}, shares)
 
 
-@settings(max_examples=60, deadline=None)
+@random_cases(60)
 @given(graphs())
 def test_the_search_over_sets_finds_the_cheapest_of_all_global_orders(graph: JoinGraph) -> None:
     eager = Eager(graph)
     assert eager.of_global(best_global_order(graph)) == close_to(min(map(eager.of_global, every_order(graph))))
 
 
-@settings(max_examples=60, deadline=None)
+@random_cases(60)
 @given(graphs(), st.booleans())
 def test_the_search_over_sets_finds_the_cheapest_of_all_local_orders(graph: JoinGraph, cross_products: bool) -> None:
     for name, found in best_local_orders(graph, cross_products=cross_products).items():
@@ -143,7 +144,7 @@ def test_the_search_over_sets_finds_the_cheapest_of_all_local_orders(graph: Join
         assert loops.cost(found) == close_to(min(map(loops.cost, permitted)))
 
 
-@settings(max_examples=40, deadline=None)
+@random_cases(40)
 @given(graphs(), st.floats(0.1, 100))
 def test_the_search_over_sets_finds_the_cheapest_orders_of_lazy_joins(graph: JoinGraph, interval: float) -> None:
     for name, found in best_lazy_orders(graph, interval).items():
@@ -156,7 +157,7 @@ def test_the_search_over_sets_finds_the_cheapest_orders_of_lazy_joins(graph: Joi
         assert naive(found) == close_to(min(map(naive, every_order(graph))))
 
 
-@settings(max_examples=60, deadline=None)
+@random_cases(60)
 @given(graphs(), st.floats(0.1, 100))
 def test_general_is_never_dearer_than_lazy_or_naive_nor_local_than_global(graph: JoinGraph, interval: float) -> None:
     slack = 1 + 1e-9
@@ -177,7 +178,7 @@ def test_eager_joins_that_bind_the_new_row_first_are_never_dearer_than_naive_one
         assert eager_cost(graph, best_global_order(graph)) <= naive * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@random_cases(60)
 @given(graphs())
 def test_every_rule_of_thumb_gives_an_order_that_the_join_graph_permits(graph: JoinGraph) -> None:
     for rule in (size_order, selectivity_order, augmented_order, hybrid_order):

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.effort import random_cases
 from tests.runners import Source, bound_plan
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
@@ -30,7 +31,7 @@ INT64 = np.iinfo(np.int64)
 NEVER = 2**61
 BITS_64 = 2**64 - 1
 
-some = settings(deadline=None, max_examples=80)
+some = random_cases(80)
 small_ints = st.integers(-5, 5)
 any_ints = st.integers(INT64.min, INT64.max)
 

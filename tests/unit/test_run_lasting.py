@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from tests.forked import Running, watersmeet
 
 SCRIPT = """
 CREATE STREAM a (id BIGINT, k BIGINT, ts TIMESTAMP)
@@ -47,17 +47,15 @@ def put(folder: Path, name: str, table: pa.Table) -> None:
     draft.rename(folder / "a" / name)
 
 
-def started(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "watersmeet", "run", str(folder / "q.sql"), "--engine", "local"]
-    return subprocess.Popen(
-        [*command, "--checkpoint", str(folder / "state"), *options], stderr=subprocess.PIPE, text=True
+def started(folder: Path, *options: str) -> Running:
+    return watersmeet(
+        "run", str(folder / "q.sql"), "--engine", "local", "--checkpoint", str(folder / "state"), *options
     )
 
 
 def ran(folder: Path, *options: str) -> tuple[int, str]:
-    process = started(folder, *options)
-    told = process.communicate(timeout=120)[1]
-    return process.returncode, " ".join(told.split())
+    ended = started(folder, *options).communicate()
+    return ended.returncode, " ".join(ended.stderr.split())
 
 
 def answer(folder: Path) -> list[dict[str, object]]:
@@ -76,7 +74,7 @@ def test_a_run_waits_for_files_and_ends_when_it_is_told_to(folder: Path) -> None
         while len(answer(folder)) == first and time.monotonic() < until:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        told = " ".join(process.communicate(timeout=60)[1].split())
+        told = " ".join(process.communicate().stderr.split())
     finally:
         process.kill()
     assert process.returncode == 130, told
@@ -159,7 +157,7 @@ def test_two_runs_do_not_share_a_checkpoint(folder: Path) -> None:
         assert "another run is using the checkpoint" in told
     finally:
         first.send_signal(signal.SIGINT)
-        first.communicate(timeout=60)
+        first.communicate()
     assert first.returncode == 130
     assert os.path.exists(folder / "state" / "query.json")
 
@@ -177,7 +175,7 @@ def test_programs_hear_how_far_each_of_several_queries_is(folder: Path) -> None:
     )
     assert "1 row of a waits until 1970-01-01 00:00:00; --flush answers it" in told
     process = started(folder, "--available-now", "--json")
-    events = [json.loads(line) for line in process.communicate(timeout=60)[1].splitlines()]
+    events = [json.loads(line) for line in process.communicate().stderr.splitlines()]
     assert [one["query"] for one in events if one["event"] == "progress"] == ["counts", "all_rows"]
 
 
@@ -187,7 +185,7 @@ def test_a_run_that_is_stopped_before_its_first_batch_says_so(folder: Path) -> N
     while not (folder / "state" / "reached").exists() and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    told = " ".join(process.communicate(timeout=60)[1].split())
+    told = " ".join(process.communicate().stderr.split())
     assert process.returncode == 130, told
     assert "counts stopped before its first batch; the next start goes on from" in told
 

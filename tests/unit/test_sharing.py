@@ -6,9 +6,10 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from watersmeet.operators.keeping.sharing import Needs
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.plan.memory import Memory
@@ -124,7 +125,7 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@random_cases(60)
 @given(
     st.lists(batches, max_size=4),
     st.booleans(),

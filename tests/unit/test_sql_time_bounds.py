@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from tests.plans import golden_catalog
 from watersmeet.errors import WindowError
 from watersmeet.plan.nodes import Join, Project
@@ -33,7 +34,7 @@ def written(side: str, n: int) -> str:
     return side.format(n=f"INTERVAL '{n} microseconds'")
 
 
-@settings(max_examples=150, deadline=None)
+@random_cases(150)
 @given(
     sides=st.one_of(
         st.tuples(st.sampled_from(TIMES), st.sampled_from(TIMES)),

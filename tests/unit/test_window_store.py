@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.effort import random_cases
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.join.sorted_index import SortedIndex
 from watersmeet.operators.join.window_store import MIN_CAPACITY, WindowStore
@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.store.disorder_us >= int((np.maximum.accumulate(times) - times).max())
 
 
-StoreMachine.TestCase.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
+StoreMachine.TestCase.settings = random_cases(12, stateful_step_count=25)
 TestWindowStoreHoldsWhatAListOfRowsHolds = StoreMachine.TestCase
 
 

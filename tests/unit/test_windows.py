@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise, permutations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import random_cases
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import (
@@ -264,7 +265,7 @@ def admitted_as_written(times: dict[str, int], bounds: list[Bound], choices: lis
 
 
 @given(constraints())
-@settings(max_examples=150, deadline=None)
+@random_cases(150)
 def test_closed_windows_admit_exactly_the_times_the_written_constraints_admit(written):
     bounds, choices = written
     expected = {(0, b, c) for b, c in TIMES if admitted_as_written({"A": 0, "B": b, "C": c}, bounds, choices)}
@@ -277,7 +278,7 @@ def test_closed_windows_admit_exactly_the_times_the_written_constraints_admit(wr
 
 
 @given(constraints())
-@settings(max_examples=150, deadline=None)
+@random_cases(150)
 def test_closed_bounds_are_tight_so_every_finite_limit_is_reached(written):
     bounds, choices = written
     try:
