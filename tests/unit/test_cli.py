@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -16,6 +19,7 @@ import pytest
 
 from tests.forked import watersmeet
 from watersmeet.cli import commands as cli
+from watersmeet.cli.voice import JsonLines, Sentences
 from watersmeet.runtime.interrupt import Interrupts
 
 SECOND = 1_000_000
@@ -272,6 +276,31 @@ def test_the_first_interrupt_keeps_what_was_written(data: Path, slow_script: str
     lines = (data / "out.csv").read_text().splitlines()
     assert 1 < len(lines) < 300_000
     assert [int(line.split(",")[0]) for line in lines[1:]] == list(range(len(lines) - 1))
+
+
+class Struck(io.RawIOBase):
+    """A terminal, at which Ctrl-C is pressed while something is written."""
+
+    said = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: Any, /) -> int:
+        if not self.said:
+            signal.raise_signal(signal.SIGINT)
+        self.said += bytes(text)
+        return len(text)
+
+
+@pytest.mark.parametrize("kind", ["sentences", "objects"])
+def test_an_interrupt_in_the_middle_of_a_word_is_told_behind_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Struck()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BufferedWriter(terminal), line_buffering=True))
+    voice = Sentences() if kind == "sentences" else JsonLines(sys.stderr)
+    with Interrupts(voice.tell).stopping(lambda: None):
+        voice.tell("a word")
+    assert re.fullmatch(r"(?s).*a word.*\n.*again to abort.*\n", terminal.said.decode())
 
 
 def test_the_second_interrupt_aborts_at_once() -> None:

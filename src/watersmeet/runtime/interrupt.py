@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130  # the exit code of whoever was stopped
+TOLD_WITHIN_S = 1.0  # where nobody reads what is told, nobody waits for it longer
 
 
 class AbortedInBatch(KeyboardInterrupt):
@@ -33,8 +34,11 @@ class Interrupts:
                 raise KeyboardInterrupt
             self.requested = True
             request_stop()
-            self._tell(f"stopping after the {self._unit} in hand; press Ctrl-C again to abort")
+            telling.start()
 
+        # By another thread: the one that is interrupted may be in the middle of telling something else.
+        text = f"stopping after the {self._unit} in hand; press Ctrl-C again to abort"
+        telling = threading.Thread(target=self._tell, args=(text,), daemon=True)
         before = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -43,6 +47,8 @@ class Interrupts:
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+            if telling.ident is not None:
+                telling.join(TOLD_WITHIN_S)
 
 
 @contextmanager
