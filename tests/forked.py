@@ -118,6 +118,7 @@ def _live(
     err: Connection,
 ) -> None:
     """From here on all is as in an interpreter of its own, up to the end."""
+    assert "tests.preloaded" in sys.modules, "tests/preloaded.py imports what is not there"
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for pipe, number in ((out, 1), (err, 2)):
         os.dup2(pipe.fileno(), number)

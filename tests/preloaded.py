@@ -8,7 +8,6 @@ import tests.durable.lives
 import tests.forked
 import tests.serve.serving  # noqa: F401
 import watersmeet.cli.commands
-import watersmeet.cli.engines
 import watersmeet.cli.run_durable
 import watersmeet.cli.serve
 import watersmeet.io.connectors.numbered_sinks

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import random_cases
+from tests.effort import random_cases, thinned
 from tests.partitions import Partitioned, answered_at_once, answered_in_parts
 from tests.properties import continuous_strategies, strategies
 from tests.properties.outer_strategies import OuterCase, outer_cases
@@ -120,7 +120,7 @@ def test_what_does_not_divide_says_why(kind: str) -> None:
     assert Partitioned(relay_named(kind)).undivided == UNDIVIDED.get(kind)
 
 
-@pytest.mark.parametrize(("kind", "ways"), [(kind, ways) for kind in ALL for ways in WAYS if kind not in UNDIVIDED])
+@pytest.mark.parametrize(("kind", "ways"), thinned([kind for kind in ALL if kind not in UNDIVIDED], WAYS))
 def test_parts_of_a_state_answer_what_it_would(kind: str, ways: tuple[int, ...]) -> None:
     """Each batch is taken by so many parts, which between them hold what those before held: one is split, several that
     ran apart are merged, and split anew."""

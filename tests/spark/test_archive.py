@@ -11,6 +11,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import watersmeet as wm
+from tests.effort import thinned
 from tests.runners import Bag, Source, bag_of, by_reference
 from tests.spark.harness import cut, write_arrivals
 from tests.spark.simulation import LOSSES, Simulation, another_node
@@ -45,8 +46,7 @@ def rows_in(folder: Path) -> Bag:
 # ---- without Spark, so that crashes can be put anywhere -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recall", ["exact", "none"])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("name", "recall"), thinned(QUERIES, ["exact", "none"]))
 def test_every_bucket_archives_what_it_loses(name, recall, tmp_path):
     sources = sources_of(name)
     run = Simulation(archiving(name, tmp_path / "archive", recall), sources, 4)

@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.effort import thinned
 from tests.runners import Source, bag_of, by_reference
 from tests.spark.harness import streaming_frame
 from tests.spark.simulation import LOSSES, Simulation
@@ -60,8 +61,7 @@ def stamped(keys: list[int], at_ms: int) -> pa.Table:
 
 
 @pytest.mark.usefixtures("_own_warm_copies")
-@pytest.mark.parametrize("sql", QUERIES)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("sql", "loss"), thinned(QUERIES, LOSSES))
 def test_workers_that_die_at_every_call_change_nothing(sql: str, loss: str) -> None:
     rng = np.random.default_rng(5)
     names = ["a", "b"] if " b" in sql else ["a"]

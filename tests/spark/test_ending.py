@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.effort import random_cases
+from tests.effort import random_cases, thinned
 from tests.properties import continuous_strategies, strategies
 from tests.properties.test_continuous import assert_same, sent
 from tests.properties.test_joins import refuse_contradictions
@@ -71,8 +71,7 @@ def whole(sql: str, sources: Sequence[Source], pieces: Pieces) -> Bag:
     return expected_of(sql, sources, pieces)
 
 
-@pytest.mark.parametrize("buckets", [1, 4])
-@pytest.mark.parametrize("name", WAITING)
+@pytest.mark.parametrize(("name", "buckets"), thinned(WAITING, [1, 4]))
 def test_the_end_of_all_streams_brings_the_whole_answer(name, buckets):
     sources, pieces = inputs(WAITING[name])
     without = Simulation(WAITING[name], sources, buckets)
@@ -82,8 +81,7 @@ def test_the_end_of_all_streams_brings_the_whole_answer(name, buckets):
     assert run.answer() == whole(WAITING[name], sources, pieces) != without.answer()
 
 
-@pytest.mark.parametrize("lost", LOSSES)
-@pytest.mark.parametrize("name", ["rows", "groups"])
+@pytest.mark.parametrize(("name", "lost"), thinned(["rows", "groups"], LOSSES))
 def test_a_crash_at_any_state_call_of_the_end_changes_nothing(name, lost):
     sources, pieces = inputs(WAITING[name])
     run = Simulation(WAITING[name], sources, 2, crash_everywhere=True, after_crash=LOSSES[lost])

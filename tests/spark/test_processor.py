@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from tests.effort import EFFORT, random_cases
+from tests.effort import EFFORT, random_cases, thinned
 from tests.properties.strategies import Case, cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Bag, Source, bound_plan
@@ -76,8 +76,7 @@ def expected(name: str, sources: list[Source], pieces: Pieces) -> Bag:
     return expected_of(QUERIES[name], sources, wanted)
 
 
-@pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("buckets", [1, 4])
+@pytest.mark.parametrize(("name", "buckets"), thinned(QUERIES, [1, 4]))
 def test_micro_batches_add_up_to_the_answer(name, buckets):
     sources, pieces = six_batches(name)
     answer = Simulation(QUERIES[name], sources, buckets).run(pieces)
@@ -103,8 +102,7 @@ def test_warm_copies_are_used_when_nothing_goes_wrong(name):
     assert run.counted("cache_hits") > 0
 
 
-@pytest.mark.parametrize("lost", LOSSES)
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("name", "lost"), thinned(QUERIES, LOSSES))
 def test_every_batch_crashing_at_each_of_its_state_calls_changes_nothing(name, lost):
     sources, pieces = six_batches(name)
     run = Simulation(QUERIES[name], sources, 2, crash_everywhere=True, after_crash=LOSSES[lost])
@@ -112,8 +110,7 @@ def test_every_batch_crashing_at_each_of_its_state_calls_changes_nothing(name, l
     assert run.crashes >= 50
 
 
-@pytest.mark.parametrize("lost", LOSSES)
-@pytest.mark.parametrize("name", ["a key per pair", "rows"])
+@pytest.mark.parametrize(("name", "lost"), thinned(["a key per pair", "rows"], LOSSES))
 def test_a_single_crash_anywhere_changes_nothing(name, lost):
     sources, pieces = six_batches(name)
     calm = Simulation(QUERIES[name], sources, 2)

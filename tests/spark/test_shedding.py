@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 
+from tests.effort import thinned
 from tests.runners import Source, bag_of
 from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
@@ -62,9 +63,7 @@ def bounded(name: str, recall: str = "exact", rows: int = 24) -> str:
     return f"{QUERIES[name]} OPTIONS (memory = '{rows} rows', shed = '{POLICIES[name]}', recall = '{recall}')"
 
 
-@pytest.mark.parametrize("recall", ["exact", "none"])
-@pytest.mark.parametrize("buckets", [1, 4])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("name", "buckets", "recall"), thinned(QUERIES, [1, 4], ["exact", "none"]))
 def test_a_part_of_the_answer_is_given_and_the_rest_is_counted(name, buckets, recall):
     sources = sources_of(name)
     run = Simulation(bounded(name, recall), sources, buckets)
@@ -95,8 +94,7 @@ def test_a_state_from_before_named_arrays_is_refused_with_its_format():
         run.batch({name: parts[1] for name, parts in pieces.items()})
 
 
-@pytest.mark.parametrize("recall", ["exact", "none"])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("name", "recall"), thinned(QUERIES, ["exact", "none"]))
 def test_shed_rows_stay_gone_when_every_batch_runs_on_a_new_node(name, recall):
     sources = sources_of(name)
     calm = Simulation(bounded(name, recall), sources, 2)
@@ -109,8 +107,7 @@ def test_shed_rows_stay_gone_when_every_batch_runs_on_a_new_node(name, recall):
         assert run.counted(number) == calm.counted(number)
 
 
-@pytest.mark.parametrize("lost", LOSSES)
-@pytest.mark.parametrize("name", ["a common key", "rows"])
+@pytest.mark.parametrize(("name", "lost"), thinned(["a common key", "rows"], LOSSES))
 def test_every_batch_crashing_at_each_of_its_state_calls_changes_nothing(name, lost):
     sources = sources_of(name)
     wanted = Simulation(bounded(name), sources, 2).run(pieces_of(sources))
@@ -249,8 +246,10 @@ def test_shares_do_not_depend_on_how_rows_are_cut_into_tasks(monkeypatch):
     assert told_by_batch(Simulation(skewed_query(), sources, 4), pieces) == calm
 
 
-@pytest.mark.parametrize("more", ["", ", allocation = 'variable'", ", max_lag = '1 hour'"])
-@pytest.mark.parametrize("name", ["a common key", "a key per pair"])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    thinned(["a common key", "a key per pair"], ["", ", allocation = 'variable'", ", max_lag = '1 hour'"]),
+)
 def test_between_batches_no_bucket_keeps_more_than_its_share(name, more):
     sources = sources_of(name)
     run = Simulation(bounded(name).replace("24 rows'", f"24 rows'{more}"), sources, 4)
@@ -309,8 +308,7 @@ def test_a_batch_of_many_windows_loses_no_more_than_many_batches():
     assert recalls[1] > 0.95 * recalls[0]
 
 
-@pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "seed"), thinned(QUERIES, range(3)))
 def test_with_memory_enough_for_all_the_answer_is_exact_for_rows_in_any_order(name, seed):
     random = np.random.default_rng(seed)
     late = []

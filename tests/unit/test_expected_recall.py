@@ -46,6 +46,7 @@ def test_what_is_expected_of_two_keys_is_near_what_comes() -> None:
     assert expected("150 rows") == pytest.approx(asked.metrics()["recall"], abs=0.2)
 
 
+@pytest.mark.lab
 def test_more_memory_is_expected_to_find_more() -> None:
     recalls = [expected(memory) for memory in ("40 rows", "150 rows", "400 rows")]
     assert recalls == sorted(recalls)

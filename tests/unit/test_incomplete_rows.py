@@ -54,6 +54,7 @@ def zipf_keys(seed: int, *, correlated: bool) -> list[np.ndarray]:
     return [first, rng.permutation(first) if correlated else zipf(rng, 1200)]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("allocation", ["fixed", "variable"])
 @pytest.mark.parametrize("correlated", [True, False])
 def test_arm_leaves_fewer_rows_incomplete_than_prob_and_rand(correlated, allocation):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.effort import thinned
 from tests.runners import Bag, bag_of
 from tests.unit.shedding_strategies import zipf
 from watersmeet.errors import OptionError
@@ -92,8 +93,7 @@ def exactly(form: str) -> Bag:
     return run(random_tables(int(form[0])), selected(form))[0]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "policy"), thinned(FORMS, POLICIES))
 def test_given_and_lost_make_up_the_exact_answer(form, policy):
     ways = [("fixed", "exact", 7), ("variable", "exact", None), ("fixed", "none", None), ("variable", "none", 7)]
     for allocation, recall, batch in ways:
@@ -365,18 +365,21 @@ def best(memory: int, allocation: str = "fixed") -> int:
     return streams.results(optimum(streams, memory, allocation).until)
 
 
+@pytest.mark.lab
 def test_rand_finds_the_share_that_chance_gives_it():
     """E[RAND]/E[EXACT] = (M + 1)/(2w - 1), whatever the keys; here M = w."""
     exact = one_per_tick(*zipf_streams(), WINDOW, counted_from=2 * WINDOW).exact_results
     assert found_by("rand", 400) / exact == pytest.approx(401 / (2 * WINDOW - 1), rel=0.04)
 
 
+@pytest.mark.lab
 def test_prob_is_close_to_the_optimum_and_far_above_rand():
     share = found_by("prob", WINDOW) / best(WINDOW)
     assert 0.85 <= share <= 1.0
     assert found_by("prob", WINDOW) > 1.5 * found_by("rand", WINDOW)
 
 
+@pytest.mark.lab
 def test_life_as_defined_is_close_to_prob():
     """DGR03 calls it hardly better than RAND; as defined it is not."""
     assert 0.85 * found_by("prob", 400) < found_by("life", 400) < found_by("prob", 400)
@@ -399,6 +402,7 @@ def recall_of(policy: str, tables: Sequence[pa.Table], recall: str = "exact", me
     return run(tables, two_way(WINDOW, options))[0].total()
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("period", [50, 200])
 def test_drift_beats_prob_where_keys_come_and_go(period):
     rng = np.random.default_rng(5)
@@ -410,6 +414,7 @@ def test_drift_beats_prob_where_keys_come_and_go(period):
     assert found["drift"] > 1.4 * found["rand"]
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("recall", ["exact", "none"])
 def test_age_beats_prob_where_partners_come_at_one_age(recall):
     rng = np.random.default_rng(6)

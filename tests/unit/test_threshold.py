@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.effort import thinned
 from tests.plans import golden_catalog
 from watersmeet.operators.continuous.threshold import Threshold
 from watersmeet.optimizer.plan_query import plan_query
@@ -56,14 +57,17 @@ def test_no_more_changes_are_made_than_the_answer_has(keys: int, monkeypatch: py
 # ---- what is right --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", ["<", "<=", ">", ">="])
-@pytest.mark.parametrize(("value", "different"), [("AVG(y.v)", 9), ("AVG(y.v)", 10_000), ("MAX(y.v) - 1", 10_000)])
-def test_many_rows_come_and_go_as_plain_sql_has_it(order: str, value: str, different: int) -> None:
+@pytest.mark.parametrize(
+    ("order", "value"),
+    thinned(["<", "<=", ">", ">="], [("AVG(y.v)", 9), ("AVG(y.v)", 10_000), ("MAX(y.v) - 1", 10_000)]),
+)
+def test_many_rows_come_and_go_as_plain_sql_has_it(order: str, value: tuple[str, int]) -> None:
     """Few different values make long lists of equal ones, many a tree of several levels."""
+    aggregate, different = value
     values = np.random.default_rng(3).integers(0, different, 600)
     query = numbers(600, 2, values).sql(
         f"""SELECT x.id FROM a [RANGE 100 SECONDS] AS x
-            WHERE x.v {order} (SELECT {value} FROM a [RANGE 9 SECONDS] AS y WHERE y.k = x.k)"""
+            WHERE x.v {order} (SELECT {aggregate} FROM a [RANGE 9 SECONDS] AS y WHERE y.k = x.k)"""
     )
     assert wm.check(query).equal
 
