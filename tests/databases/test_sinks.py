@@ -168,13 +168,13 @@ def test_runs_of_one_process_write_to_one_duckdb_file_at_once(tmp_path: Path) ->
     sinks = [place.sink(PLAIN, name=f"table{number}", run=f"r{number}") for number in range(3)]
 
     def write(sink: NumberedSink) -> None:
-        for number in range(60):
+        for number in range(25):
             sink.commit(number, [batch(PLAIN, [(number, "a")])])
             sleep(0.002 * (number % 7))  # the file is closed now and then
 
     with ThreadPoolExecutor() as threads:
         list(threads.map(write, sinks))
-    assert all(place.rows(f"table{number}").total() == 60 for number in range(3))
+    assert all(place.rows(f"table{number}").total() == 25 for number in range(3))
 
 
 def test_a_duckdb_file_that_another_process_holds_is_waited_for_and_told(

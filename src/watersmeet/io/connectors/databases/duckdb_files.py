@@ -146,8 +146,10 @@ def _connected(path: Path) -> duckdb.DuckDBPyConnection:
 
 def _met_another(error: BaseException) -> bool:
     """Whether two of one process, which have one database, were in each other's way: the second of two that change a
-    row fails, and so does one that connects while the database is being opened, before DuckDB can read Arrow in it."""
-    return isinstance(error, duckdb.TransactionException) or "python_arrow_scan" in str(error)
+    row fails, and so does one that connects while the database is being opened, before DuckDB can read Arrow in it.
+    A commit for which the disk has no room is a TransactionException, too."""
+    conflict = isinstance(error, duckdb.TransactionException) and "Could not write" not in str(error)
+    return conflict or "python_arrow_scan" in str(error)
 
 
 def _first_line(error: BaseException) -> str:
