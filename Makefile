@@ -121,10 +121,11 @@ lab-paper: $(READY)
 # Random cases that no run before has drawn, and many of them: add what fails to the tests by hand.
 fuzz: $(READY)
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak' tests/properties tests/scenarios tests/outsiders
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'hypothesis and not spark and not soak' tests/unit tests/spark tests/pictures
 
-# The long tests, and many times the usual number of random examples.
+# The long tests, all combinations of parameters, and many times the usual number of random examples.
 soak: $(READY)
-	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios tests/conformance
+	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -n $(WORKERS) -m 'soak or not soak' tests/properties tests/scenarios tests/conformance tests/unit
 	WATERSMEET_EFFORT=$(EFFORT) $(BIN)/python -m pytest -m 'soak or not soak' tests/spark
 
 # Runs in-process with a checkpoint, killed again and again and compared with DuckDB; a failing seed is printed. Then all

@@ -94,9 +94,7 @@ def script(tmp_path: Path, sink: str) -> Path:
 
 
 @KINDS
-def test_a_full_disk_under_a_sink(
-    kind: str, tmp_path: Path, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_under_a_sink(kind: str, tmp_path: Path, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_sink, "sleep", lambda s: pytest.fail("others who write are waited for, not room"))
     sink, found = SINKS[kind]
     file = script(tmp_path, sink)

@@ -5,7 +5,6 @@ Everything is deterministic, so a crash can be put at every single call to the s
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -21,7 +20,7 @@ from tests.spark.harness import NEVER_US, event_times
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import PREFIX, PackedOutput
 from watersmeet.hosts.spark.bucket.processor import BucketProcessor
-from watersmeet.hosts.spark.bucket.stage import BucketStage
+from watersmeet.hosts.spark.bucket.stage import BucketStage, _unpickled
 from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.exchange.unpack import unpacker
@@ -223,7 +222,7 @@ class Simulation:
         handle = Handle(state, self._called)
         stage = BucketStage(self.job, PackedOutput(self.job.plan.output_schema))
         stage.init(handle)  # type: ignore[arg-type]
-        processor = Admitting(*pickle.loads(stage.shipped), stage.meta, stage.segments)
+        processor = Admitting(*_unpickled(stage.shipped), stage.meta, stage.segments)
         # Spark's own watermark decides nothing, so it may stand still.
         times = SimpleNamespace(getCurrentWatermarkInMs=int, getCurrentProcessingTimeInMs=lambda: self.now_ms)
         frames: list[pd.DataFrame] = []
@@ -260,6 +259,7 @@ def another_worker() -> None:
 def another_node() -> None:
     """Nothing is left but the committed state."""
     warm_state._at_hand.clear()
+    _unpickled.cache_clear()
     shutil.rmtree(warm_state.base_folder(), ignore_errors=True)
 
 
