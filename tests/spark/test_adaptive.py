@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.properties.test_continuous import assert_same, sent
 from tests.runners import Bag, Source, bag_of, bound_plan, local_query
 from tests.spark.harness import run_streaming, streaming_session, with_sentinels, write_arrivals
-from tests.spark.simulation import LOSSES, Simulation
+from tests.spark.simulation import LOSSES, Simulation, another_node, another_worker, same_worker
 from watersmeet import Session
 from watersmeet.checking.recompute import rows_of
 
@@ -32,15 +34,17 @@ def flipping(name: str, rates: list[int], seed: int) -> list[pa.Table]:
     return pieces
 
 
+@cache
 def rows_whose_rates_flip() -> dict[str, list[pa.Table]]:
     rates = {"a": [5000] * 2 + [50] * 3, "b": [500] * 5, "c": [50] * 2 + [5000] * 3}
     return {name: flipping(name, each, seed) for seed, (name, each) in enumerate(rates.items())}
 
 
-def answer_in_process(sources: list[Source]) -> Bag:
+@cache
+def answer_in_process() -> Bag:
     local = Session()
-    for source in sources:
-        local.stream(source.name, source.table, time="ts")
+    for name, parts in rows_whose_rates_flip().items():
+        local.stream(name, pa.concat_tables(parts), time="ts")
     expected = local.sql(SQL).to_arrow()
     assert expected.num_rows > 1000
     return bag_of(expected)
@@ -51,7 +55,7 @@ def test_a_bucket_follows_the_rates_wherever_its_next_batch_runs(lost):
     pieces = rows_whose_rates_flip()
     sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
     run = Simulation(SQL, sources, 2, between_batches=lost)
-    assert run.run(pieces) == answer_in_process(sources)
+    assert run.run(pieces) == answer_in_process()
     assert run.counted("plan_switches") >= 2
 
 
@@ -76,11 +80,13 @@ def test_a_join_below_group_by_follows_the_rates_too(lost, pipeline):
     assert run.counted("plan_switches") >= 1  # what changes while rows are taken back is not counted
 
 
-@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(
+    "lost", [another_node, *(pytest.param(one, marks=pytest.mark.soak) for one in (same_worker, another_worker))]
+)
 def test_a_bucket_in_bounded_memory_follows_the_rates_too(lost):
     pieces = rows_whose_rates_flip()
     sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
-    exact = answer_in_process(sources)
+    exact = answer_in_process()
     run = Simulation(f"{SQL} OPTIONS (memory = '4000 rows')", sources, 2, between_batches=lost)
     given = run.run(pieces)
     assert given < exact
@@ -96,7 +102,7 @@ def test_a_bucket_follows_the_rates_and_the_answer_stays(spark, tmp_path):
     sources = [Source(name, pa.concat_tables(parts)) for name, parts in pieces.items()]
     query = streaming_session(spark, sources, tmp_path, 2).sql(SQL)
     answer = run_streaming(spark, query.dataframe(), tmp_path / "checkpoint", tmp_path / "sink")
-    assert bag_of(answer) == answer_in_process(sources)
+    assert bag_of(answer) == answer_in_process()
     assert query.metrics()["plan_switches"] >= 2
 
 
