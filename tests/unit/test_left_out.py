@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
 
+import watersmeet as wm
 from tests.unit.hand_clock import HandClock
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.left_out import LeftOutWarnings, late_error
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.script import Job
 from watersmeet.warning import WatersmeetWarning
 
 NOON = datetime(2026, 1, 1, 12)
@@ -89,6 +93,22 @@ def test_bad_records_that_are_kept_say_where_and_the_first_is_shown() -> None:
         "bad_rows: q: 1 record of stream 'a' cannot be read and is left out of the answer, and goes to sink 'bad': "
         "1 not json; the first is in x.json, number 3"
     ]
+
+
+def test_a_script_on_spark_tells_of_them_when_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from watersmeet.hosts.spark import host
+
+    session = wm.Session()
+    session.stream("a", schema={"ts": "TIMESTAMP"}, time="ts")
+    job = Job("query 1", session.sql("SELECT ts FROM a").plan, {})
+    metrics = Metrics(late_by_stream={"a": 2}, late_after_silence_us={"a": 2_000_000})
+    ended = SimpleNamespace(jobs=[job], run=lambda: [SimpleNamespace(job=job, metrics=metrics)])
+    monkeypatch.setattr(host, "SparkRun", lambda spark, jobs, settings: ended)
+    on_spark = cast(host.SparkHost, SimpleNamespace(spark=None, buckets=1))
+    with pytest.warns(wm.DataWarning, match=r"^late_rows: query 1: 2 rows of stream 'a' came too late"):
+        (outcome,) = host.SparkHost.run_jobs(on_spark, [job])
+    assert outcome.metrics["late_by_stream"] == {"a": 2}
 
 
 def test_while_a_run_goes_on_it_is_told_whenever_there_are_twice_as_many() -> None:

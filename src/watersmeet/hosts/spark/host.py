@@ -25,6 +25,7 @@ from watersmeet.hosts.spark.launching.launch import cores, ensure_settings
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.listener import listener_of
+from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.hosts.spark.progress.post_office import mailbox, warn_of
 from watersmeet.hosts.spark.progress.skipped_rows import tell_of_skipped
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
@@ -197,7 +198,10 @@ class SparkHost:
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Side by side over what is there now; rows without a sink are printed."""
         run = SparkRun(self.spark, jobs, RunSettings(available_now=True, buckets=self.buckets))
-        return [Outcome(one.job.name, None, one.metrics.as_dict()) for one in run.run()] if run.jobs else []
+        ended = run.run() if run.jobs else []
+        for one in ended:
+            QueryWarnings(streams_below(one.job.plan.root)).look(one.job.name, one.metrics, at_end=True)
+        return [Outcome(one.job.name, None, one.metrics.as_dict()) for one in ended]
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         check_final(plan)
