@@ -99,7 +99,7 @@ def test_a_batch_that_always_fails_can_be_left_out(tmp_path: Path) -> None:
         run.push("a", [row(2, 1, 3)])
         lasting.stop()
     assert run.taken("a") == 3
-    assert told == ["batch 1 with its 1 rows was left out, as asked for"]
+    assert told == ["skipped_batch: batch 1 with its 1 row was left out, as asked for"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])

@@ -20,6 +20,7 @@ from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.io.connectors.databases.netting import COUNT, by_row, netted
+from watersmeet.model.wording import counted
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.nodes import AT, OP
@@ -71,7 +72,7 @@ class Skips:
             self._notes.note(skipped={str(one): given for one, given in self._left_out.items()})
         rows = sum(step.num_rows for step in steps)
         parts = max(self._left_out[number] - number + 1, 0)
-        said = f"batch {number:,} with its {rows:,} rows was left out, as asked for"
+        said = f"batch {number:,} with its {counted(rows, 'row')} was left out, as asked for"
         self._tell(DataWarning("skipped_batch", said + self._said(parts, record)))
         self._answering.execution.metrics.skipped_batch_rows += rows
         if parts and self._takes_back:
