@@ -101,6 +101,14 @@ def test_what_only_says_how_far_a_run_was_can_be_missing_and_is_made_anew(pushed
     assert not [one for one in stage.told if "damaged" in one]
 
 
+def test_what_a_crash_left_half_written_is_removed(pushed: tuple[Stage, list[str]]) -> None:
+    stage, expected = pushed
+    stage.restore()
+    (stage.checkpoint / ".query.json.0a1b2c3d.tmp").write_text("{")
+    assert stage.go_on() == expected
+    assert not list(stage.checkpoint.glob(".*"))
+
+
 def test_files_of_another_run_of_the_same_query_are_not_taken(tmp_path: Path) -> None:
     stage, _ = played(KINDS[0], tmp_path / "one")
     other, _ = played(KINDS[0], tmp_path / "other")
