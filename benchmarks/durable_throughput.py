@@ -70,9 +70,9 @@ def without(text: str) -> None:
 def with_checkpoint(text: str, checkpoint: Path) -> None:
     jobs = read_script(text, opener=open_to_go_on)
     settings = RunSettings(save_every_s=0.5, available_now=True, flush=True)
-    lasting = DurableJobs(jobs, checkpoint, settings)
-    lasting.start()
-    lasting.wait()
+    durable = DurableJobs(jobs, checkpoint, settings)
+    durable.start()
+    durable.wait()
 
 
 def compared(name: str, rows: int, runs: int) -> list[Figure]:

@@ -19,7 +19,7 @@ import watersmeet as wm
 from tests.outsiders.data import SCHEMA, Row, Streams, micros, moment
 from tests.outsiders.pairs import Case
 
-MODES = ("whole", "whole", "whole", "final", "flowing", "pushed", "pushed", "lasting")
+MODES = ("whole", "whole", "whole", "final", "flowing", "pushed", "pushed", "durable")
 Watch = Callable[[list[Row], int | None], None]
 
 
@@ -71,7 +71,7 @@ def answer(case: Case, streams: Streams, mode: str, draw: random.Random, watch: 
         pieces = list(_pieces(case, streams, draw))
         if mode == "pushed":
             return _pushed(query, pieces, streams, case, draw, watch)
-        return _lasting(query, pieces, draw)
+        return _durable(query, pieces, draw)
 
 
 def _pieces(case: Case, streams: Streams, draw: random.Random) -> Iterator[Piece]:
@@ -118,7 +118,7 @@ def _pushed(
     return given
 
 
-def _lasting(query: Any, pieces: list[Piece], draw: random.Random) -> list[Row]:
+def _durable(query: Any, pieces: list[Piece], draw: random.Random) -> list[Row]:
     """Stopped and started again between pushes."""
     given: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

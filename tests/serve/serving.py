@@ -85,7 +85,7 @@ def serving(
     limits = limits or Limits()
     jobs = read_script(script.format(folder=folder), opener=open_to_go_on, pushed=True)
     with bound("127.0.0.1", 0, token) as at:
-        lasting = DurableJobs(
+        durable = DurableJobs(
             jobs,
             folder / "checkpoint",
             replace(QUICK, writes_on=True),
@@ -93,8 +93,8 @@ def serving(
             pushed=True,
             skipped=skipped,
         )
-        served = Served.posted(jobs, lasting.runs, limits)
-        lasting.start()
+        served = Served.posted(jobs, durable.runs, limits)
+        durable.start()
         served.started()
         server = HttpServer(served, at, limits, token)
         server.start()
@@ -104,7 +104,7 @@ def serving(
         finally:
             client.http.close()
             with suppress(WatersmeetError):  # of a query that has failed
-                lasting.stop()
+                durable.stop()
             server.stop()
 
 

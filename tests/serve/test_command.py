@@ -82,22 +82,22 @@ def test_a_batch_that_always_fails_can_be_left_out(tmp_path: Path) -> None:
         batches = {job.name: frozenset(skipped)}
         return DurableJobs([job], tmp_path, QUICK, tell=lambda one: told.append(str(one)), pushed=True, skipped=batches)
 
-    lasting = made()
-    lasting.start()
-    run = lasting.runs[job.name]
+    durable = made()
+    durable.start()
+    run = durable.runs[job.name]
     assert run.push("a", [row(1, 1, 1)]) == 0
     assert run.push("a", [row(2**63 - 1, 1, 2)]) == 1
     with pytest.raises(WatersmeetError, match="overflows"):
-        lasting.wait()
+        durable.wait()
     with pytest.raises(RunError, match=r"batch 1 fails whenever it is repeated: .* overflows") as caught:
         made().start()
     assert "--skip-batch 1" in (caught.value.hint or "")
     for skipped in ((1,), ()):
-        lasting = made(*skipped)
-        lasting.start()
-        run = lasting.runs[job.name]
+        durable = made(*skipped)
+        durable.start()
+        run = durable.runs[job.name]
         run.push("a", [row(2, 1, 3)])
-        lasting.stop()
+        durable.stop()
     assert run.taken("a") == 3
     assert told == ["skipped_batch: batch 1 with its 1 row was left out, as asked for"]
 

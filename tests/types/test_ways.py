@@ -24,7 +24,7 @@ def ranks(kind: Kind, found: pa.Table) -> list[int | None]:
     return [None if value is None else kind.rank(value) for value in found["v"].to_pylist()]
 
 
-def pushed(kind: Kind, query: str, **lasting: Any) -> wm.Query:
+def pushed(kind: Kind, query: str, **durable: Any) -> wm.Query:
     session = wm.Session()
     for name in "ab":
         session.stream(name, schema=stream(kind, OF_A).schema, time="ts")

@@ -85,14 +85,14 @@ def test_such_rows_are_left_out_where_the_stream_says_so(tmp_path: Path, column:
     assert rb"a\\xffb" in left["raw"]
 
 
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.filterwarnings("ignore:bad_rows")
-def test_a_push_is_refused_as_a_whole_or_taken_without_such_rows(tmp_path: Path, lasting: bool) -> None:
+def test_a_push_is_refused_as_a_whole_or_taken_without_such_rows(tmp_path: Path, durable: bool) -> None:
     for on_bad, taken in (("error", 0), ("skip", 3)):
         session = wm.Session()
         schema = pa.schema([("ts", pa.timestamp("us")), ("s", pa.string())])
         session.stream("a", schema=schema, time="ts", on_bad=on_bad)
-        where = {"checkpoint": tmp_path / on_bad} if lasting else {}
+        where = {"checkpoint": tmp_path / on_bad} if durable else {}
         with session.sql("SELECT s FROM a").start(**where) as run:  # type: ignore[call-overload]
             for rows in (broken(), broken().to_batches()[0], {"ts": TS, "s": text(RAW)}, broken("large")):
                 if on_bad == "error":
@@ -101,7 +101,7 @@ def test_a_push_is_refused_as_a_whole_or_taken_without_such_rows(tmp_path: Path,
             if on_bad == "skip":
                 run.push("a", broken("large"))
             run.finish()
-            assert run.take(timeout=5 if lasting and taken else 0).num_rows == taken
+            assert run.take(timeout=5 if durable and taken else 0).num_rows == taken
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -37,17 +37,17 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
         return False
     interrupts = Interrupts(voice().tell)
     assert settings.checkpoint is not None
-    lasting = DurableJobs(
+    durable = DurableJobs(
         jobs,
         settings.checkpoint,
         settings,
         tell=voice().warn,
         skipped=skipped_batches(settings.skip_batches, jobs),
     )
-    page = None if view is None else _page(view, jobs, lasting)
+    page = None if view is None else _page(view, jobs, durable)
     try:
-        with interrupts.stopping(lasting.request_stop), preferring_latency():
-            _run(jobs, lasting, interrupts, settings, page)
+        with interrupts.stopping(durable.request_stop), preferring_latency():
+            _run(jobs, durable, interrupts, settings, page)
         if page is not None and not interrupts.requested:
             page.stay()
     finally:
@@ -56,40 +56,40 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
     return interrupts.requested
 
 
-def _page(view: str, jobs: list[Job], lasting: DurableJobs) -> Page:
+def _page(view: str, jobs: list[Job], durable: DurableJobs) -> Page:
     from watersmeet.cli.view import Page
 
-    watched = {name: WatchedDurable(run) for name, run in lasting.runs.items()}
+    watched = {name: WatchedDurable(run) for name, run in durable.runs.items()}
     try:
         return Page(view, jobs, watched, LocalHost())
     except BaseException:
-        for run in lasting.runs.values():
+        for run in durable.runs.values():
             run.abandon()
         raise
 
 
 def _run(
-    jobs: list[Job], lasting: DurableJobs, interrupts: Interrupts, settings: RunSettings, page: Page | None
+    jobs: list[Job], durable: DurableJobs, interrupts: Interrupts, settings: RunSettings, page: Page | None
 ) -> None:
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (any(job.sink == CONSOLE for job in jobs) and sys.stdout.isatty())
     started = time.monotonic()
     with voice().progress(", ".join(job.name for job in jobs), live=live) as progress:
-        lasting.start()
-        for name, run in lasting.runs.items():
+        durable.start()
+        for name, run in durable.runs.items():
             tell_of_restart(name, run)
         if page is not None:
             page.open()
 
-        lasting.wait(lambda: tell_of_progress(progress, lasting))
+        durable.wait(lambda: tell_of_progress(progress, durable))
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
-    for name, run in lasting.runs.items():
+    for name, run in durable.runs.items():
         voice().ended(name, how, run.execution.metrics, seconds, summary(name, how, run, seconds, settings))
 
 
-def tell_of_progress(progress: Progress, lasting: DurableJobs) -> None:
-    runs = lasting.runs
-    progress.update_lasting(
+def tell_of_progress(progress: Progress, durable: DurableJobs) -> None:
+    runs = durable.runs
+    progress.update_durable(
         {name: run.latest() for name, run in runs.items()},
         {name: run.progress.rows_before for name, run in runs.items()},
     )

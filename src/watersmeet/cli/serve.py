@@ -57,7 +57,7 @@ def serve_script(
     # Before anything else, so that a port that is in use is told at once.
     with bound(address.host, address.port, address.token) as at, _kept_in(settings.checkpoint) as folder:
         interrupts = Interrupts(voice().tell)
-        lasting = DurableJobs(
+        durable = DurableJobs(
             jobs,
             folder,
             replace(settings, writes_on=True),
@@ -65,17 +65,17 @@ def serve_script(
             pushed=True,
             skipped=skipped_batches(skipped, jobs),
         )
-        with interrupts.stopping(lasting.request_stop), preferring_latency():
-            served = Served.posted(jobs, lasting.runs, limits)
-            lasting.start()
+        with interrupts.stopping(durable.request_stop), preferring_latency():
+            served = Served.posted(jobs, durable.runs, limits)
+            durable.start()
             served.started()
-            _check_some_run(lasting)
+            _check_some_run(durable)
             server = HttpServer(served, at, limits, address.token)
             _tell_of_fewer(limits, server.limits)
             server.start()
             try:
-                seconds = _run(jobs, lasting, url_of(at), server)
-                _tell_of_end(lasting, seconds, settings, is_kept=settings.checkpoint is not None)
+                seconds = _run(jobs, durable, url_of(at), server)
+                _tell_of_end(durable, seconds, settings, is_kept=settings.checkpoint is not None)
             finally:
                 server.stop()
 
@@ -88,16 +88,16 @@ def _tell_of_fewer(asked: Limits, given: Limits) -> None:
         )
 
 
-def _failures(lasting: DurableJobs) -> dict[str, Failure]:
-    found = {name: WatchedDurable(run).failure for name, run in lasting.runs.items()}
+def _failures(durable: DurableJobs) -> dict[str, Failure]:
+    found = {name: WatchedDurable(run).failure for name, run in durable.runs.items()}
     return {name: one.of_query(name) for name, one in found.items() if one is not None}
 
 
-def _check_some_run(lasting: DurableJobs) -> None:
+def _check_some_run(durable: DurableJobs) -> None:
     """A start that could answer nothing ends with its reason."""
-    failures = _failures(lasting)
-    if len(failures) == len(lasting.runs):
-        lasting.request_stop()
+    failures = _failures(durable)
+    if len(failures) == len(durable.runs):
+        durable.request_stop()
         _raise(failures)
 
 
@@ -119,9 +119,9 @@ def _kept_in(checkpoint: Path | str | None) -> Iterator[Path | str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(jobs: list[Job], lasting: DurableJobs, url: str, server: HttpServer) -> float:
+def _run(jobs: list[Job], durable: DurableJobs, url: str, server: HttpServer) -> float:
     """How many seconds it ran."""
-    for name, run in lasting.runs.items():
+    for name, run in durable.runs.items():
         tell_of_restart(name, run)
     voice().serving(url, [job.name for job in jobs])
     started = time.monotonic()
@@ -129,26 +129,26 @@ def _run(jobs: list[Job], lasting: DurableJobs, url: str, server: HttpServer) ->
         told: set[str] = set()
 
         def look() -> None:
-            for name, failure in _failures(lasting).items():
+            for name, failure in _failures(durable).items():
                 if name not in told:
                     told.add(name)
                     voice().warn(f"{failure.error}; the others go on, and what is posted is kept. {failure.hint}")
             if voice().for_programs or sys.stderr.isatty():  # a log of a service would fill up with lines
-                tell_of_progress(progress, lasting)
+                tell_of_progress(progress, durable)
 
         # What failed is told below, when the others have ended.
         with suppress(WatersmeetError):
-            lasting.wait(look)
+            durable.wait(look)
     # Those who listen hear of the end when all answers are given.
     server.stop()
     return time.monotonic() - started
 
 
-def _tell_of_end(lasting: DurableJobs, seconds: float, settings: RunSettings, *, is_kept: bool) -> None:
-    for name, run in lasting.runs.items():
+def _tell_of_end(durable: DurableJobs, seconds: float, settings: RunSettings, *, is_kept: bool) -> None:
+    for name, run in durable.runs.items():
         words = summary(name, "stopped", run, seconds, settings, is_kept=is_kept)
         if not run.failed:
             voice().ended(name, "stopped", run.execution.metrics, seconds, words)
-    failures = _failures(lasting)
+    failures = _failures(durable)
     if failures:
         _raise(failures)

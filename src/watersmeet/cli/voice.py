@@ -180,9 +180,9 @@ class _Totals:
         return None
 
     def update(self, metrics: Metrics) -> None:
-        self.update_lasting({self._query: metrics}, {})
+        self.update_durable({self._query: metrics}, {})
 
-    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS

@@ -29,7 +29,7 @@ class Progress(Protocol):
         """Show how a run is doing, if it is time to."""
         ...
 
-    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         """The same of runs that go on, by name; so many rows of each came in earlier lives."""
         ...
 
@@ -216,7 +216,7 @@ class LineProgress:
     def update(self, metrics: Metrics) -> None:
         self.show(brief(metrics, self._clock() - self._started, self._event_clock))
 
-    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         self.show(_lines(runs, self._clock() - self._started, self._event_clock, rows_before))
 
     def show(self, text: str) -> None:
@@ -250,7 +250,7 @@ class LiveProgress:
     def update(self, metrics: Metrics) -> None:
         self.show(brief(metrics, self._clock() - self._started, self._event_clock))
 
-    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         self.show(_lines(runs, self._clock() - self._started, self._event_clock, rows_before))
 
     def show(self, text: str) -> None:
@@ -276,7 +276,7 @@ class NoProgress:
     def update(self, metrics: Metrics) -> None:
         return None
 
-    def update_lasting(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
+    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         return None
 
     def show(self, text: str) -> None:

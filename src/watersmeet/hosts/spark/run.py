@@ -87,8 +87,8 @@ class SparkRun:
             self._refuse_in_process(checkpoints)
             connect = is_connect(self.spark)
             jobs = zip(self.jobs, checkpoints, strict=True)
-            lasting = self.settings.checkpoint is not None
-            sinks = [SparkSink(job, folder, over_connect=connect, lasting=lasting) for job, folder in jobs]
+            durable = self.settings.checkpoint is not None
+            sinks = [SparkSink(job, folder, over_connect=connect, durable=durable) for job, folder in jobs]
             watching = Boards(sinks, boards or {})
             check_workers(self.spark)
             owners = self._owners(sinks)

@@ -55,8 +55,8 @@ _JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 class SparkSink:
     """Where the results of one job go. Making it checks what can be checked before anything runs."""
 
-    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False, lasting: bool = False) -> None:
-        """lasting: a later run may go on with the checkpoint, or with a copy of it."""
+    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False, durable: bool = False) -> None:
+        """durable: a later run may go on with the checkpoint, or with a copy of it."""
         given = {key.lower(): value for key, value in job.sink.items()}
         self.job = job
         self.on_rows: OnAnswers | None = None  # is called with rows that are printed
@@ -65,7 +65,7 @@ class SparkSink:
         self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
         self.connector = connector_named(given.get("sink"))
         self.has_sides = has_side_outputs(job.plan)
-        self._lasting = lasting
+        self._durable = durable
         self._numbered: SinkWriter | None = None
         self.claimed: FileClaim | None = None  # what Spark writes there by itself
         self.mode = given.get("mode", "error").lower()
@@ -126,7 +126,7 @@ class SparkSink:
 
     def _claim_files(self, spark: SparkSession) -> None:
         """Where we can see them."""
-        if self._lasting and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
+        if self._durable and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
             self.claimed = FileClaim(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
 
     @property
@@ -167,7 +167,7 @@ class SparkSink:
             checkpoint = Checkpoint(spark, self.checkpoint)
             run, note = checkpoint.run_name(), CommittedBatches(checkpoint)
             taken = note.known()
-            start = checkpoint.notes.new_start() if self._lasting else None
+            start = checkpoint.notes.new_start() if self._durable else None
             # Going on, what is there may be another query's: what was there before was replaced when this one began.
             goes_on = checkpoint.place.read(CHECKPOINT_METADATA) is not None
             sink = numbered_sink(
