@@ -173,7 +173,7 @@ class Simulation:
         placings = [Placement(self.job, one) for one in inputs]
         made = [waiting_packets(self.job, name, waiting)]
         for part, (lane, table) in enumerate(arrived.items()):
-            made.append(packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, lane=lane))
+            made.append(packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, partition=lane))
         self._run(pa.Table.from_batches(made).to_pandas())
 
     def _run(self, packets: pd.DataFrame | None) -> None:

@@ -16,7 +16,7 @@ from tests.effort import random_cases
 from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
-from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, from_bytes
+from watersmeet.hosts.spark.exchange.messages import MemoryNeeds, decode
 from watersmeet.hosts.spark.exchange.pack import packets
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.buckets import balanced_ids, murmur3_of_int
@@ -172,10 +172,10 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
     for number, (one, source) in enumerate(zip(job.streams, sources, strict=True)):
         at = Counter(bucket for places in whereabouts(source, one, job).values() for bucket in places)
         batch = packets(job, [one], [Placement(job, one)], source.table.to_batches(), 0).to_pandas()
-        told = batch[batch["input"] == NEEDS]
+        told = batch[batch["input"] == MemoryNeeds.kind]
         assert sorted(told["bucket"]) == sorted(job.bucket_ids)
         for payload in told["payload"]:
-            came = from_bytes(payload)
+            came = decode(MemoryNeeds, payload).came
             by_bucket = came.counts.reshape(-1, buckets).sum(axis=0)
             assert (came.stream, came.rows) == (number, 40)
             assert by_bucket.tolist() == [at[bucket] for bucket in range(buckets)]

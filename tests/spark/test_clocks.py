@@ -23,7 +23,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
-from watersmeet.hosts.spark.exchange.clock_messages import Seen
+from watersmeet.hosts.spark.exchange.messages import Seen, decode, encode
 from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.model.arrival import Arrival
@@ -76,7 +76,7 @@ class BothClocks:
             future_us = stream.arrival.max_future_us
             array = np.array(times, np.int64)
             ahead = None if future_us is None else array > self.wall.today_us() + future_us
-            seen.append(Seen.from_bytes(Seen.of(number, array, ahead).to_bytes()))
+            seen.append(decode(Seen, encode(Seen.of(number, array, ahead))))
         self.in_process.tick()
         self.here = Clock.from_json(json.loads(json.dumps(asdict(self.here))))  # as a manifest keeps it
         self.here = self.here.after(self.streams, seen, self.now_ms)

@@ -22,7 +22,8 @@ from watersmeet.hosts.spark.bucket import processor
 from watersmeet.hosts.spark.bucket.batch import bucket_answer
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
-from watersmeet.hosts.spark.exchange.pack import GUARD, packer
+from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.jobs.mailbox import Mailbox

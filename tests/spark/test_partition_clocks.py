@@ -20,7 +20,7 @@ from tests.spark.test_clocks import as_batch, clock_told, declared, rows
 from tests.unit.hand_clock import HandClock
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.clocks import Clock
-from watersmeet.hosts.spark.exchange.clock_messages import Seen, Waiting
+from watersmeet.hosts.spark.exchange.messages import Seen, Waiting, decode, encode
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
@@ -66,11 +66,11 @@ class BothClocks:
             future_us = stream.arrival.max_future_us
             array = np.array(times, np.int64)
             ahead = None if future_us is None else array > self.wall.today_us() + future_us
-            seen.append(Seen.from_bytes(replace(Seen.of(number, array, ahead), lane=lane).to_bytes()))
+            seen.append(decode(Seen, encode(replace(Seen.of(number, array, ahead), partition=lane))))
         for number in (number for number, lanes in waiting.items() if lanes):
             self.in_process.clocks[self.streams[number].name].mark_active(self.wall.now_s())
         self.in_process.tick()
-        told = [Waiting.from_bytes(Waiting(number, tuple(lanes)).to_bytes()) for number, lanes in waiting.items()]
+        told = [decode(Waiting, encode(Waiting(number, tuple(lanes)))) for number, lanes in waiting.items()]
         self.here = Clock.from_json(json.loads(json.dumps(asdict(self.here))))  # as a manifest keeps it
         self.here = self.here.after(self.streams, seen, self.now_ms, told)
         return late_there, late_here
@@ -126,7 +126,7 @@ def test_whole_batches_let_in_what_in_process_does_and_never_less(streams, data)
 
 def test_what_several_tasks_saw_of_lanes_adds_up_in_any_order():
     streams = [Stream("a", pa.schema([("ts", pa.timestamp("us"))]), "ts", SECOND)]
-    seen = [Seen(0, 1, 0, at * SECOND, lane=name) for name, at in (("0", 90), ("1", 20), ("0", 70), ("2", 50))]
+    seen = [Seen(0, 1, 0, at * SECOND, partition=name) for name, at in (("0", 90), ("1", 20), ("0", 70), ("2", 50))]
     clocks = {Clock.begun(1, 0).after(streams, order, 7) for order in (seen, seen[::-1], sorted(seen, key=str))}
     assert [clock.watermark_us for clock in clocks] == [19 * SECOND]
 

@@ -25,7 +25,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
-from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.model.arrival import Arrival
 

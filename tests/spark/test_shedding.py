@@ -22,7 +22,8 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError, OptionError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
-from watersmeet.hosts.spark.exchange.pack import GUARD, packer
+from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.join_job import JoinJob
 from watersmeet.hosts.spark.progress.tally import Tally

@@ -25,7 +25,8 @@ from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.bucket.stateless import packed_answer
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, refuse_bad_frame
-from watersmeet.hosts.spark.exchange.pack import FUTURE, PACKED_SCHEMA, ender, packer, watermark_delay_ms
+from watersmeet.hosts.spark.exchange.messages import PACKED_SCHEMA
+from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of

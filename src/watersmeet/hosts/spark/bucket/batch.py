@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from watersmeet.archive.folder import OpenRun
 from watersmeet.hosts.spark.bucket.archive import write_page_into
-from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
-from watersmeet.hosts.spark.exchange.pack import GUARD, in_time_order
+from watersmeet.hosts.spark.exchange.messages import GUARD, MemoryNeeds, decode
+from watersmeet.hosts.spark.exchange.pack import in_time_order
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.task import batch_number
@@ -36,8 +36,8 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Answering:
             return
         operator = job.make_operator()
         bucket = packets["bucket"][0].as_py()
-        needs = packets.filter(pc.equal(packets["input"], NEEDS))["payload"]
-        share_out(job, operator, bucket, needs.to_pylist())
+        needs = packets.filter(pc.equal(packets["input"], MemoryNeeds.kind))["payload"].to_pylist()
+        job.share_memory(operator, bucket, [decode(MemoryNeeds, one).came for one in needs])
         arrived: dict[str, Rows] = {}
         for stream, one in enumerate(job.streams):
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]

@@ -28,7 +28,7 @@ from watersmeet.hosts.spark.bucket.partition_clocks import (
     silent_at_us,
     slowest,
 )
-from watersmeet.hosts.spark.exchange.clock_messages import Seen, Waiting
+from watersmeet.hosts.spark.exchange.messages import Seen, Waiting
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 
@@ -70,11 +70,11 @@ class ToldClock:
     def after(self, seen: Sequence[Seen], now_ms: int) -> ToldClock:
         """After all that a batch brought of it. Without rows it is a first stage that tells how far it has come, which
         is no sign of life of the stream."""
-        straight = [one.newest_us for one in seen if not one.lane]
+        straight = [one.newest_us for one in seen if not one.partition]
         by_lane: dict[str, int] = {}
         for one in seen:
-            if one.lane and one.rows:
-                by_lane[one.lane] = max(by_lane.get(one.lane, BEGINNING_US), one.newest_us)
+            if one.partition and one.rows:
+                by_lane[one.partition] = max(by_lane.get(one.partition, BEGINNING_US), one.newest_us)
         lanes = brought(self.lanes, by_lane, now_ms)
         told = replace(self, newest_us=max(self.newest_us, level_us(lanes), *straight), lanes=lanes)
         return replace(told, active_ms=now_ms, idle=False) if any(one.rows for one in seen) else told
@@ -161,7 +161,7 @@ class Clock:
     def _knowing(self, waiting: Iterable[Waiting], now_ms: int) -> Clock:
         told = list(self.streams)
         for one in waiting:
-            told[one.stream] = told[one.stream].knowing(one.lanes, now_ms)
+            told[one.stream] = told[one.stream].knowing(one.partitions, now_ms)
         return replace(self, streams=tuple(told))
 
     def _saw(self, seen: Sequence[Seen], now_ms: int) -> Clock:

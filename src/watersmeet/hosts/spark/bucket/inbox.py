@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from watersmeet.hosts.spark.exchange.messages import BadRecords, M, RowsRead, decode
 
-class Packet(NamedTuple):
+
+class RowPacket(NamedTuple):
     part: int
     payload: bytes
     primary: bool
@@ -18,18 +20,21 @@ class Inbox:
     """Looked through once: asking pandas for each kind of packet takes longer than most small batches."""
 
     def __init__(self, frames: Iterable[pd.DataFrame]) -> None:
-        self.rows_in = 0
-        self._packets: dict[int, list[Packet]] = {}
+        self._packets: dict[int, list[RowPacket]] = {}
         for frame in frames:
-            self.rows_in += int(frame["rows_in"].sum())
             columns = (frame[name].tolist() for name in ("input", "part", "payload", "primary"))
             for kind, part, payload, primary in zip(*columns, strict=True):
-                self._packets.setdefault(kind, []).append(Packet(part, payload, primary))
+                self._packets.setdefault(kind, []).append(RowPacket(part, payload, primary))
 
-    def told(self, kind: int) -> list[bytes]:
-        """What the packets tell that hold no rows."""
-        return [bytes(packet.payload) for packet in self._packets.get(kind, ())]
+    def messages(self, kind: type[M]) -> list[M]:
+        return [decode(kind, packet.payload) for packet in self._packets.get(kind.kind, ())]
 
-    def of_stream(self, stream: int) -> list[Packet]:
-        """Those with rows. Spark delivers packets in any order, and buckets that count rows must all see the same."""
+    def rows_of(self, stream: int) -> list[RowPacket]:
+        """Spark delivers packets in any order, and buckets that count rows must all see the same."""
         return sorted(self._packets.get(stream, ()), key=lambda packet: packet.part)
+
+    @property
+    def rows_in(self) -> int:
+        """What was read, as the GUARD is told."""
+        read, bad = self.messages(RowsRead), self.messages(BadRecords)
+        return sum(one.rows for one in read) + sum(one.rows for one in bad)

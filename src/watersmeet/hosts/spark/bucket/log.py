@@ -9,7 +9,7 @@ be told from rows, and its state is bounded.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.hosts.spark.bucket.clocks import Clock
+from watersmeet.hosts.spark.exchange.messages import Ended
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US
@@ -82,9 +83,9 @@ class Manifest:
         """The streams of which rows came before the watermark."""
         return [stream for stream, oldest_us in self.oldest_us.items() if oldest_us < self.complete_until]
 
-    def note_ended(self, told: Mapping[int, str], streams: int) -> str | None:
+    def note_ended(self, ends: Sequence[Ended], streams: int) -> str | None:
         """Remember which streams have ended; if with that all of them have, in which run. Then they may go on."""
-        self.ended |= told
+        self.ended |= {stream: one.run for one in ends for stream in one.streams}
         runs = set(self.ended.values())
         # Ends of different runs do not add up: a stream that ended in an earlier run may have brought more in this one.
         if len(self.ended) < streams or len(runs) > 1:

@@ -28,12 +28,19 @@ from watersmeet.hosts.spark.bucket.inbox import Inbox
 from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output
-from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
-from watersmeet.hosts.spark.exchange.clock_messages import SEEN, WAITING, Seen, Waiting
-from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, late_among
-from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, share_out
-from watersmeet.hosts.spark.exchange.pack import GUARD, WATERMARK_STEP_MS, in_time_order
-from watersmeet.hosts.spark.exchange.stream_end import ENDED, ends_told
+from watersmeet.hosts.spark.exchange.bad_records import BadCounts
+from watersmeet.hosts.spark.exchange.late_rows import late_among
+from watersmeet.hosts.spark.exchange.messages import (
+    GUARD,
+    BadRecords,
+    Ended,
+    LeftOut,
+    MaybeLate,
+    MemoryNeeds,
+    Seen,
+    Waiting,
+)
+from watersmeet.hosts.spark.exchange.pack import WATERMARK_STEP_MS, in_time_order
 from watersmeet.hosts.spark.jobs.fingerprint import GUARDED, refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
@@ -69,12 +76,12 @@ class BucketProcessor:
             yield self.output.report({"rows_in": packets.rows_in}, _watermark_us(timer_values))
             return
         if key[0] == GUARD:
-            bad = BadTold.of(packets.told(BAD))
+            bad = BadCounts.of(packets.messages(BadRecords))
             for records in bad.kept:
                 yield self.output.side(records)
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
-            left_out = left_out_told(packets.told(LEFT_OUT))
-            yield self.output.report(counts, _watermark_us(timer_values), bad.as_report(GUARD, left_out))
+            report = bad.as_report(GUARD, packets.messages(LeftOut))
+            yield self.output.report(counts, _watermark_us(timer_values), report)
             return
         now_ms = int(timer_values.getCurrentProcessingTimeInMs())
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_ms)
@@ -102,7 +109,8 @@ class BucketProcessor:
             operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
             hit = operator is not None
             operator = operator if operator is not None else self._rebuild(log)
-            memory = share_out(self.job, operator, bucket, packets.told(NEEDS))
+            came = [one.came for one in packets.messages(MemoryNeeds)]
+            memory = self.job.share_memory(operator, bucket, came)
         account = Account(operator)
         late = Late()
         arrived: list[Rows] = []
@@ -112,18 +120,17 @@ class BucketProcessor:
                 rows = self._arrived(stream, packets, manifest, log, late)
             manifest.note_oldest(stream, rows)
             arrived.append(rows)
-        for found in late_among(self._relations, packets.told(MAYBE_LATE), manifest.complete_until):
+        for found in late_among(self._relations, packets.messages(MaybeLate), manifest.complete_until):
             stream = [one.name for one in self._relations].index(found.stream.name)
             how_late = self._lateness(manifest, stream, found.oldest_us)
             late.add(self.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
             yield self.output.side(found.packet(manifest.complete_until))
-        seen = [Seen.from_bytes(told) for told in packets.told(SEEN)]
-        waiting = [Waiting.from_bytes(told) for told in packets.told(WAITING)]
-        manifest.complete_until = self._complete_until(manifest, seen, waiting, now_ms)
+        seen = packets.messages(Seen)
+        manifest.complete_until = self._complete_until(manifest, seen, packets.messages(Waiting), now_ms)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
         answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
         yield from self._frames(self._looked_after(answers, operator, manifest))
-        ended = manifest.note_ended(ends_told(packets.told(ENDED)), len(self.job.streams))
+        ended = manifest.note_ended(packets.messages(Ended), len(self.job.streams))
         if ended is not None:
             yield from self._frames(self._looked_after(self._close(operator, manifest), operator, manifest))
         if ended is not None and self.output.marks_end:
@@ -262,7 +269,7 @@ class BucketProcessor:
         parts: list[Rows] = []
         dropped = counted = 0
         oldest_us = watermark_us
-        for packet in packets.of_stream(stream):
+        for packet in packets.rows_of(stream):
             for data in from_packet(packet.payload):
                 rows = log.layouts[stream].rows(data)
                 in_time = np.flatnonzero(rows.times >= watermark_us)

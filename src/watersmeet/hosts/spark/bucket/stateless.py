@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.output import Output
-from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, BadTold, left_out_told
-from watersmeet.hosts.spark.exchange.clock_messages import SEEN, Seen
-from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.exchange.bad_records import BadCounts, left_out_by_stream
+from watersmeet.hosts.spark.exchange.messages import GUARD, BadRecords, Kind, LeftOut, RowsRead, Seen, decode
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.task import batch_number
@@ -39,35 +38,38 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
     layout = job.layout(one)
     rows_in = skipped = 0
     is_left_out = job.leaves_out(batch_number())
-    told: list[bytes] = []
-    left_out: list[bytes] = []
+    found: list[BadRecords] = []
+    left_out: list[LeftOut] = []
     for batch in batches:
         for packet in batch.to_pylist():
-            rows_in += packet["rows_in"]
+            payload = packet["payload"]
             match packet["input"]:
+                case Kind.ROWS_READ:
+                    rows_in += decode(RowsRead, payload).rows
+                case Kind.BAD_RECORDS:
+                    found.append(decode(BadRecords, payload))
+                    rows_in += found[-1].rows
                 case _ if is_left_out:
                     continue
-                case 0 if packet["bucket"] != GUARD and packet["primary"]:
-                    for data in from_packet(packet["payload"]):
+                case 0 if packet["primary"]:
+                    for data in from_packet(payload):
                         results = list(operator.push(one.alias, layout.rows(data)))
                         if results:
                             yield output.frame(results)
-                case int(kind) if kind == BAD:
-                    told.append(packet["payload"])
-                case int(kind) if kind == LEFT_OUT:
-                    left_out.append(packet["payload"])
-                case int(kind) if kind == SEEN and packet["bucket"] == job.bucket_ids[0]:
-                    skipped += Seen.from_bytes(packet["payload"]).skipped
+                case Kind.LEFT_OUT:
+                    left_out.append(decode(LeftOut, payload))
+                case Kind.SEEN if packet["bucket"] == job.bucket_ids[0]:
+                    skipped += decode(Seen, payload).skipped
     # A task sees one partition of one batch; as no row waits for another, its end is the end of time for it.
     results = list(operator.advance({one.alias: FOREVER_US}))
     if results:
         yield output.frame(results)
-    bad = BadTold.of(told)
+    bad = BadCounts.of([] if is_left_out else found)
     for records in bad.kept:
         yield output.side(records)
     name = stream_of(one).name
     counts = account.numbers(operator) | {"rows_in": rows_in, "bad_rows": bad.count, "skipped_rows": skipped}
     more = {"bad_by_stream": bad.by_stream, "bad_by_reason": bad.by_reason, "rows_by_stream": {name: rows_in}}
     more |= {"skipped_by_stream": {name: skipped}} if skipped else {}
-    more |= {"left_out_by_stream": left_out_told(left_out)} if left_out else {}
+    more |= {"left_out_by_stream": left_out_by_stream(left_out)} if left_out else {}
     yield output.report(counts, 0, json.dumps({"bucket": GUARD, **more}))

@@ -29,7 +29,7 @@ from watersmeet.hosts.spark.checkpoints.state_files import (
     unpacked_stage,
 )
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.paths import NOTES, has_scheme
 from watersmeet.io.rows import python_rows

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
-from watersmeet.hosts.spark.exchange.pack import GUARD
+from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.launching.java import use_java
 from watersmeet.private_folders import temporary_folder
 

@@ -7,22 +7,20 @@ to the driver, which commits both under the number of the batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.exchange.messages import BadRecords, LeftOut
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.catalog import Stream
 from watersmeet.model.metric import sum_by_name
 from watersmeet.plan.nodes import Plan, streams_below
 
-# Stands for the number of an input where a packet holds records that cannot be read.
-BAD = -5
-# The same where one says how many rows lie on the other side of a handover.
-LEFT_OUT = -8
 STREAM = b"stream"
 REASON = "reason"
 
@@ -34,7 +32,7 @@ def bad_packet(stream: Stream, records: Sequence[pa.RecordBatch]) -> bytes:
 
 
 @dataclass
-class BadTold:
+class BadCounts:
     """What the packets of a batch hold of such records: how many, by stream and by reason, and those that are kept."""
 
     by_stream: dict[str, int] = field(default_factory=dict)
@@ -42,25 +40,25 @@ class BadTold:
     kept: list[bytes] = field(default_factory=list)
 
     @classmethod
-    def of(cls, packets: Iterable[bytes]) -> BadTold:
-        told = cls()
-        for packet in packets:
-            for records in from_packet(packet):
-                told._add(stream_named(records), records.column(REASON))
+    def of(cls, found: Iterable[BadRecords]) -> BadCounts:
+        counts = cls()
+        for one in found:
+            for records in from_packet(one.packet):
+                counts._add(stream_named(records), records.column(REASON))
                 is_whole = records.num_columns > 1
-            told.kept += [packet] if is_whole else []
-        return told
+            counts.kept += [one.packet] if is_whole else []
+        return counts
 
     @property
     def count(self) -> int:
         return sum(self.by_stream.values())
 
-    def as_report(self, bucket: int, left_out: Mapping[str, int]) -> str | None:
+    def as_report(self, bucket: int, left_out: Iterable[LeftOut]) -> str | None:
         """In the names of the table of metrics, with what was left out at a handover."""
-        told = {"rows_by_stream": self.by_stream, "bad_by_stream": self.by_stream, "bad_by_reason": self.by_reason}
-        told |= {"left_out_by_stream": dict(left_out)}
-        said = {name: one for name, one in told.items() if one}
-        return json.dumps({"bucket": bucket, **said}) if said else None
+        counts = {"rows_by_stream": self.by_stream, "bad_by_stream": self.by_stream, "bad_by_reason": self.by_reason}
+        counts |= {"left_out_by_stream": left_out_by_stream(left_out)}
+        found = {name: one for name, one in counts.items() if one}
+        return json.dumps({"bucket": bucket, **found}) if found else None
 
     def _add(self, stream: str, reasons: pa.Array) -> None:
         self.by_stream = sum_by_name(self.by_stream, {stream: len(reasons)})
@@ -69,12 +67,8 @@ class BadTold:
             self.by_reason = sum_by_name(self.by_reason, {reason: one["counts"].as_py()})
 
 
-def left_out_told(packets: Iterable[bytes]) -> dict[str, int]:
-    """How many rows by stream lie on the other side of a handover, as packets tell; each is such numbers as JSON."""
-    found: dict[str, int] = {}
-    for packet in packets:
-        found = sum_by_name(found, json.loads(packet))
-    return found
+def left_out_by_stream(messages: Iterable[LeftOut]) -> dict[str, int]:
+    return reduce(sum_by_name, ({one.stream: one.rows} for one in messages), {})
 
 
 def stream_named(records: pa.RecordBatch) -> str:

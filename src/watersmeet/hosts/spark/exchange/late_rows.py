@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.hosts.spark.exchange.bad_records import STREAM
+from watersmeet.hosts.spark.exchange.messages import MaybeLate
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.io.conform import enter
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import normalize_time_column, times_of
 
-# Stands for the number of an input where a packet holds rows that may be late.
-MAYBE_LATE = -7
 WATERMARK = b"watermark_us"
 
 
@@ -44,11 +43,11 @@ class LateFound:
         return to_packet([self.rows], self.stream.schema.with_metadata(told))
 
 
-def late_among(streams: Iterable[Stream], packets: Iterable[bytes], watermark_us: int) -> Iterator[LateFound]:
+def late_among(streams: Iterable[Stream], found: Iterable[MaybeLate], watermark_us: int) -> Iterator[LateFound]:
     """What is late of such rows; each packet is of one stream."""
     known = {one.name: one for one in streams}
-    for packet in packets:
-        for batch in from_packet(packet):
+    for one in found:
+        for batch in from_packet(one.packet):
             stream = known[batch.schema.metadata[STREAM].decode()]
             times = times_of(normalize_time_column(batch.column(stream.time)))
             late = np.flatnonzero(times < watermark_us)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,12 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.hosts.spark.exchange.bad_records import BAD, LEFT_OUT, bad_packet
-from watersmeet.hosts.spark.exchange.clock_messages import PULSE, SEEN, WAITING, Seen, Waiting
-from watersmeet.hosts.spark.exchange.late_rows import MAYBE_LATE, maybe_late_packet
-from watersmeet.hosts.spark.exchange.memory_needs import NEEDS, to_bytes
+from watersmeet.hosts.spark.exchange.bad_records import bad_packet
+from watersmeet.hosts.spark.exchange.late_rows import maybe_late_packet
+from watersmeet.hosts.spark.exchange.messages import (
+    GUARD,
+    BadRecords,
+    Ended,
+    LeftOut,
+    MaybeLate,
+    MemoryNeeds,
+    Packet,
+    Pulse,
+    RowsRead,
+    Seen,
+    Waiting,
+    as_batch,
+    to_buckets,
+)
 from watersmeet.hosts.spark.exchange.placement import Placement
-from watersmeet.hosts.spark.exchange.stream_end import END, ENDED, REACHED, end_to_bytes
+from watersmeet.hosts.spark.exchange.stream_end import END, REACHED
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.task import batch_number, partition_number
@@ -27,20 +39,7 @@ from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
-# The same columns as reading/splits.py, which says them in Spark's words because it must not import Arrow.
-PACKED_SCHEMA = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("input", pa.int32()),
-        ("part", pa.int64()),
-        ("rows_in", pa.int64()),
-        ("primary", pa.bool_()),
-        ("payload", pa.binary()),
-    ]
-)
-Packet = tuple[int, int, int, int, bool, bytes]
 FLUSH_BYTES = 64 << 20
-GUARD = -1  # a key of the state that is no bucket: ids of buckets are never negative
 FUTURE = "__future"  # the column that tells, among Spark's rows, those too far ahead of the clock
 WATERMARK_STEP_MS = 1
 
@@ -64,7 +63,7 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
         if marks.reached_us is not None:
             # No rows: it moves the clock, but does not end a silence.
             reached = [Seen(job.aliases.index(one.alias), 0, 0, marks.reached_us) for one in inputs]
-            yield _as_batch(told_to_all(job, reached))
+            yield as_batch([packet for one in reached for packet in to_buckets(job.bucket_ids, one)])
         for run in sorted(marks.runs):
             yield end_packets(job, {source}, run)
 
@@ -141,7 +140,7 @@ def packets(
     limit_us: int | None = None,
     *,
     staged: bool = False,
-    lane: str = "",
+    partition: str = "",
 ) -> pa.RecordBatch:
     """The packets of some rows of one source, and one for the GUARD that says how many rows came in. Every bucket is
     told what was seen of the stream, and those that share a memory also what each of them gets.
@@ -149,14 +148,12 @@ def packets(
     Rows beyond `limit_us`, or that Spark marked as such, lie too far in the future to move a clock. Those of a first
     stage (`staged`) move none either: it tells by itself how far it has come.
 
-    `part` orders packets the same way in every bucket. `lane`: that of the rows, if they have one.
+    `part` orders packets the same way in every bucket. `partition`: that of the rows, if they have one.
     """
-    made: list[Packet] = []
     rows_in = sum(batch.num_rows for batch in group)
-    # Rows are counted once here: in the buckets there may be copies of one, or none.
-    guarded = (GUARD, 0, part, rows_in, True, job.fingerprint.encode())
+    made = to_buckets([GUARD], RowsRead(rows_in))
     if job.leaves_out(batch_number()):
-        return _as_batch([guarded])
+        return as_batch(made)
     group = [without_nulls(stream_of(inputs[0]), batch) for batch in group]
     skipped = rows_in - sum(batch.num_rows for batch in group)
     for one, placing in zip(inputs, placings, strict=True):
@@ -167,19 +164,19 @@ def packets(
         rows = timed_rows(relation, data)
         if len(rows) or skipped:
             seen = _seen(number, rows, group, limit_us, staged=staged) if len(rows) else Seen(number, 0)
-            made += told_to_all(job, [replace(seen, skipped=skipped, lane="" if relation.by_arrival else lane)], part)
+            seen = replace(seen, skipped=skipped, partition="" if relation.by_arrival else partition)
+            made += to_buckets(job.bucket_ids, seen)
         placed = placing.placed(rows)
         for piece in placing.parts(placed):
             packet = to_packet([piece.rows], piece.rows.schema)
-            made.append((job.bucket_ids[piece.bucket], number, part, 0, piece.primary, packet))
+            made.append(Packet(job.bucket_ids[piece.bucket], number, part, piece.primary, packet))
         if job.sharing is not None and len(placed.rows):
-            told = to_bytes(placing.counted(placed, number, job.sharing))
-            made += [(bucket, NEEDS, part, 0, False, told) for bucket in job.bucket_ids]
+            made += to_buckets(job.bucket_ids, MemoryNeeds.of(placing.counted(placed, number, job.sharing)))
     stream = stream_of(inputs[0])
     if stream.late_to is not None and any(batch.num_rows for batch in group):
         bucket = job.bucket_ids[((part >> 32) + part) % len(job.bucket_ids)]
-        made.append((bucket, MAYBE_LATE, part, 0, True, maybe_late_packet(stream, group)))
-    return _as_batch([*made, guarded])
+        made += to_buckets([bucket], MaybeLate(maybe_late_packet(stream, group)))
+    return as_batch(made)
 
 
 def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: int | None, *, staged: bool) -> Seen:
@@ -192,50 +189,37 @@ def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: in
     return Seen.of(number, rows.times, ahead)
 
 
-def told_to_all(job: SparkJob, seen: Sequence[Seen], part: int = 0) -> list[Packet]:
-    """Every bucket hears the same of every batch, so that all their clocks say the same."""
-    return [(bucket, SEEN, part, 0, False, one.to_bytes()) for one in seen for bucket in job.bucket_ids]
-
-
-def waiting_packets(job: SparkJob, source: str, lanes: Sequence[str]) -> pa.RecordBatch:
-    """What tells every bucket which lanes of a source have rows that the batch does not read; also that none has."""
-    numbers = [number for number, one in enumerate(job.streams) if one.relation.name == source]
-    told = [Waiting(number, tuple(lanes)).to_bytes() for number in numbers]
-    made: list[Packet] = [(bucket, WAITING, 0, 0, False, one) for one in told for bucket in job.bucket_ids]
-    return _as_batch([*made, (GUARD, 0, 0, 0, True, job.fingerprint.encode())])
+def waiting_packets(job: SparkJob, source: str, partitions: Sequence[str]) -> pa.RecordBatch:
+    """What tells every bucket which partitions of a source have rows that a batch does not read; also that none has."""
+    told = [Waiting(number, tuple(partitions)) for number in _numbers(job, {source})]
+    return _as_guarded_batch([packet for one in told for packet in to_buckets(job.bucket_ids, one)])
 
 
 def pulse_packets(bucket_ids: Sequence[int]) -> pa.RecordBatch:
-    """What tells every bucket, and the GUARD beside them, that time has gone on: the first batch after a restart may be
-    nothing else, and must not touch the state of another query."""
-    return _as_batch([(bucket, PULSE, 0, 0, False, b"") for bucket in (*bucket_ids, GUARD)])
+    return as_batch(to_buckets([*bucket_ids, GUARD], Pulse()))
 
 
 def end_packets(job: SparkJob, sources: Collection[str], run: str) -> pa.RecordBatch:
-    """What tells every bucket, and the GUARD beside them, that some sources have ended in a run."""
-    numbers = [number for number, one in enumerate(job.streams) if one.relation.name in sources]
-    told = end_to_bytes(run, numbers)
-    made: list[Packet] = [(bucket, ENDED, 0, 0, False, told) for bucket in job.bucket_ids]
-    return _as_batch([*made, (GUARD, 0, 0, 0, True, job.fingerprint.encode())])
+    """What tells every bucket that some sources have ended in a run."""
+    return _as_guarded_batch(to_buckets(job.bucket_ids, Ended(run, _numbers(job, sources))))
 
 
 def bad_packets(stream: Stream, records: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """What tells the GUARD of records that cannot be read."""
     count = sum(one.num_rows for one in records)
-    return _as_batch([(GUARD, BAD, 0, count, True, bad_packet(stream, records))])
+    return as_batch(to_buckets([GUARD], BadRecords(count, bad_packet(stream, records))))
 
 
 def left_out_packets(stream: Stream, rows: int) -> pa.RecordBatch:
-    """What tells the GUARD how many rows lie on the other side of a handover."""
-    return _as_batch([(GUARD, LEFT_OUT, 0, 0, True, json.dumps({stream.name: rows}).encode())])
+    return as_batch(to_buckets([GUARD], LeftOut(stream.name, rows)))
 
 
-def _as_batch(made: Sequence[Packet]) -> pa.RecordBatch:
-    columns = zip(*made, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, PACKED_SCHEMA, strict=True)],
-        schema=PACKED_SCHEMA,
-    )
+def _numbers(job: SparkJob, sources: Collection[str]) -> tuple[int, ...]:
+    return tuple(number for number, one in enumerate(job.streams) if one.relation.name in sources)
+
+
+def _as_guarded_batch(made: Sequence[Packet]) -> pa.RecordBatch:
+    """With a word to the GUARD: the first batch after a restart may be nothing else."""
+    return as_batch([*made, *to_buckets([GUARD], RowsRead())])
 
 
 def in_time_order(parts: Sequence[Rows]) -> Rows:

@@ -12,8 +12,6 @@ reach, so a batch that is repeated reads it again.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,8 +19,6 @@ from uuid import uuid4
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Stands for the number of an input where a packet holds no rows, beside those of clock_messages.py and memory_needs.py.
-ENDED = -2
 # Columns of a first stage, in rows without results: the run in which a bucket has ended, and the time before which it
 # will give nothing any more.
 END, REACHED = "__end", "__reached"
@@ -39,24 +35,6 @@ class Ending:
 
     checkpoint: str | None = None
     run: str = field(default_factory=lambda: uuid4().hex[:12])
-
-
-def end_to_bytes(run: str, streams: Iterable[int]) -> bytes:
-    return json.dumps({"run": run, "streams": list(streams)}).encode()
-
-
-def end_from_bytes(told: bytes) -> tuple[str, list[int]]:
-    """
-    >>> end_from_bytes(end_to_bytes("3f", [0, 2]))
-    ('3f', [0, 2])
-    """
-    read = json.loads(told)
-    return read["run"], read["streams"]
-
-
-def ends_told(told: Sequence[bytes]) -> dict[int, str]:
-    """Which streams have ended, and in which run."""
-    return {stream: run for run, streams in map(end_from_bytes, told) for stream in streams}
 
 
 def end_source(spark: SparkSession, ending: Ending | None) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -18,12 +18,13 @@ from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
-from watersmeet.operators.memory_bound import Sharing
+from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.identity import expression_text
+from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.runtime.build import build_plan
 
@@ -180,6 +181,16 @@ class SparkJob(ABC):
             for batch in from_packet(self.tables[table.name]):
                 load(batch)
         return built.operator
+
+    def share_memory(self, operator: Operator, bucket: int, came: Sequence[Came]) -> Memory | None:
+        """Let a bucket keep what it now needs, after all that came in a batch, and say how much that is; None where
+        memory is not bounded."""
+        bounded = operator.bounded
+        if bounded is None:
+            return None
+        if self.sharing is not None and bucket in self.bucket_ids:
+            bounded.told_needs(came, self.bucket_ids.index(bucket))
+        return bounded.memory
 
     @cached_property
     def fingerprint(self) -> str:

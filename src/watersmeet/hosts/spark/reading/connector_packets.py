@@ -41,7 +41,7 @@ def packets_of_split(
         return batches_of_split(lanes, split, wanted, stream, bad.append, left_out.append)
 
     partition, is_alone = split.partition, split.is_alone
-    yield from packed_rows(job, source, read, split.number, split.moments, lane=partition, is_alone=is_alone)
+    yield from packed_rows(job, source, read, split.number, split.moments, partition=partition, is_alone=is_alone)
     yield from packets_of_bad(job, source, bad)
     if sum(left_out):
         yield with_newest(left_out_packets(stream, sum(left_out)), 0)

@@ -48,11 +48,11 @@ def packed_rows(
     moments: Moments,
     *,
     whole: bool = False,
-    lane: str = "",
+    partition: str = "",
     is_alone: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
-    only those that the query needs. `lane`: that of the rows, if they have one; `is_alone`: there is no other."""
+    only those that the query needs. `partition`: that of the rows, if they have one; `is_alone`: there is no other."""
     inputs = [one for one in job.streams if one.relation.name == source]
     placings = [Placement(job, one) for one in inputs]
     needed = {name for one in inputs for name in job.columns_needed(one)}
@@ -66,13 +66,13 @@ def packed_rows(
         batches = _arrived(batches, stream, moments.arrival_us)
     for place, group in enumerate(gathered(batches)):
         limit_us = moments.limit_us
-        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, lane=lane)
+        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, partition=partition)
         if job.leaves_out(batch_number()):
             yield with_newest(packed, 0)  # a time of 1970 moves no watermark
             continue
         times = _times([without_nulls(stream, batch) for batch in group], inputs[0])
         usual = times if limit_us is None else times[times <= limit_us]
-        # Spark would take the newest of all lanes for what a stream has reached, and refuse answers from slower ones.
+        # Spark would take the newest of all partitions for the time of a stream, and refuse answers of slower ones.
         yield with_newest(packed, int(usual.max(initial=0)) if is_alone else 0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 NEWEST = "newest"
-PACKED = "bucket int, input int, part long, rows_in long, primary boolean, payload binary"
+PACKED = "bucket int, input int, part long, primary boolean, payload binary"
 # What Spark gives as an offset: numbers, texts and nested dicts, but no lists.
 Offset = dict[str, Any]
 
