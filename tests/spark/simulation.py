@@ -167,13 +167,15 @@ class Simulation:
         self._advance(arrived)
         self.between_batches()
 
-    def lanes(self, name: str, arrived: Mapping[str, pa.Table], waiting: Sequence[str]) -> None:
-        """One micro-batch of the lanes of a stream, of which others wait to be read."""
+    def partitions(self, name: str, arrived: Mapping[str, pa.Table], waiting: Sequence[str]) -> None:
+        """One micro-batch of the partitions of a stream, of which others wait to be read."""
         inputs = [one for one in self.job.streams if one.relation.name == name]
         placings = [Placement(self.job, one) for one in inputs]
         made = [waiting_packets(self.job, name, waiting)]
-        for part, (lane, table) in enumerate(arrived.items()):
-            made.append(packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, partition=lane))
+        for part, (partition, table) in enumerate(arrived.items()):
+            made.append(
+                packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, partition=partition)
+            )
         self._run(pa.Table.from_batches(made).to_pandas())
 
     def _run(self, packets: pd.DataFrame | None) -> None:

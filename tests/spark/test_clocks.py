@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +20,7 @@ from tests.spark.simulation import LOSSES, Simulation
 from tests.unit.hand_clock import HandClock
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.clocks import Clock
+from watersmeet.hosts.spark.bucket.clocks import BucketClock
 from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
 from watersmeet.hosts.spark.exchange.messages import Seen, decode, encode
 from watersmeet.hosts.spark.progress.messages import QueryWarnings
@@ -29,6 +28,7 @@ from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
+from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.clock import QueryClock
 from watersmeet.warning import WatersmeetWarning
@@ -51,6 +51,17 @@ def as_batch(times: list[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(times, pa.timestamp("us"))], schema=SCHEMA)
 
 
+def bucket_clock(streams: list[Stream], now_us: int = 0) -> BucketClock:
+    return BucketClock({one.name: one for one in streams}, now_us)
+
+
+def kept(clock: BucketClock, streams: list[Stream]) -> BucketClock:
+    """As a manifest keeps it."""
+    again = bucket_clock(streams)
+    load_state(again, Saved(json.loads(json.dumps(state_of(clock).values))))
+    return again
+
+
 class BothClocks:
     """The same rows and the same time for a QueryClock, row by row, and for the clock of a bucket, batch by batch."""
 
@@ -58,11 +69,7 @@ class BothClocks:
         self.streams = streams
         self.wall = HandClock()
         self.in_process = QueryClock(streams, self.wall)
-        self.here = Clock.begun(len(streams), self.now_ms)
-
-    @property
-    def now_ms(self) -> int:
-        return int(self.wall.now_s() * 1000)
+        self.here = bucket_clock(streams, self.wall.now_us())
 
     def batch(self, arrived: dict[int, list[int]]) -> tuple[int, int]:
         """How many rows were late for each."""
@@ -78,8 +85,8 @@ class BothClocks:
             ahead = None if future_us is None else array > self.wall.today_us() + future_us
             seen.append(decode(Seen, encode(Seen.of(number, array, ahead))))
         self.in_process.tick()
-        self.here = Clock.from_json(json.loads(json.dumps(asdict(self.here))))  # as a manifest keeps it
-        self.here = self.here.after(self.streams, seen, self.now_ms)
+        self.here = kept(self.here, self.streams)
+        self.here.after(seen, [], self.wall.now_us())
         return late_there, late_here
 
 
@@ -107,7 +114,7 @@ def test_one_row_at_a_time_is_late_here_exactly_if_it_is_in_process(streams, row
         there, here = both.batch({number: [time]} if number < len(streams) else {})
         assert there == here
         assert both.here.watermark_us == both.in_process.watermark_us
-        assert both.here.held_back_by(streams) == both.in_process.held_back_by
+        assert both.here.held_back_by == both.in_process.held_back_by
 
 
 @random_cases(300)
@@ -129,16 +136,20 @@ def test_whole_batches_let_in_what_in_process_does_and_never_less(streams, data)
 def test_what_several_tasks_saw_of_a_stream_adds_up_in_any_order():
     streams = [Stream("a", SCHEMA, "ts", SECOND), Stream("b", SCHEMA, "ts")]
     seen = [Seen(0, 3, 0, 9 * SECOND), Seen(1, 1, 0, 20 * SECOND), Seen(0, 2, 0, 5 * SECOND)]
-    clocks = {Clock.begun(2, 0).after(streams, order, 7) for order in (seen, seen[::-1])}
+    clocks = [bucket_clock(streams) for _ in range(2)]
+    for clock, order in zip(clocks, (seen, seen[::-1]), strict=True):
+        clock.after(order, [], 7)
     assert {clock.watermark_us for clock in clocks} == {8 * SECOND}
-    assert len(clocks) == 1
+    assert state_of(clocks[0]).values == state_of(clocks[1]).values
 
 
 def test_rows_of_a_first_stage_move_no_clock_but_what_it_tells_does():
     streams = [Stream("join_1", SCHEMA, "ts")]
-    rows = Clock.begun(1, 0).after(streams, [Seen(0, 5, 0, BEGINNING_US, 9 * SECOND)], 1)
-    assert rows.watermark_us == BEGINNING_US
-    assert rows.after(streams, [Seen(0, 0, 0, 4 * SECOND)], 2).watermark_us == 4 * SECOND
+    clock = bucket_clock(streams)
+    clock.after([Seen(0, 5, 0, BEGINNING_US, 9 * SECOND)], [], 1)
+    assert clock.watermark_us == BEGINNING_US
+    clock.after([Seen(0, 0, 0, 4 * SECOND)], [], 2)
+    assert clock.watermark_us == 4 * SECOND
 
 
 # ---- in the buckets -------------------------------------------------------------------------------------------------

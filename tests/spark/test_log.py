@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.effort import random_cases
 from watersmeet.hosts.spark.bucket import log as log_module
-from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.bucket.log import FANOUT, BucketLog, Manifest
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.operators.contract import Rows
@@ -68,7 +67,7 @@ def open_log(manifest: Manifest, shelf: Shelf, streams: int = 1) -> BucketLog:
 
 def test_a_manifest_survives_its_bytes():
     shelf = Shelf()
-    log = open_log(Manifest(complete_until=7, ended={1: "a run"}, clock=Clock.begun(2, 9)), shelf)
+    log = open_log(Manifest(complete_until=7, ended={1: "a run"}, clock={"watermark_us": 7}), shelf)
     log.append(0, rows_of(0, [1, 2]))
     again = Manifest.from_bytes(log.manifest.to_bytes())
     assert again == log.manifest

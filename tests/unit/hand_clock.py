@@ -13,18 +13,18 @@ class HandClock:
     """Whoever waits is woken when the clock is moved, and sees whether it has waited long enough."""
 
     def __init__(self, today: datetime = datetime(2026, 1, 1)) -> None:
-        self._now_s = 1_000.0
+        self._now_us = 1_000_000_000
         self._today_us = int((today - EPOCH).total_seconds() * 1_000_000)
         self._waiting: list[SimpleQueue[Any]] = []
 
-    def now_s(self) -> float:
-        return self._now_s
+    def now_us(self) -> int:
+        return self._now_us
 
     def today_us(self) -> int:
         return self._today_us
 
     def move(self, seconds: float) -> None:
-        self._now_s += seconds
+        self._now_us += int(seconds * 1_000_000)
         self._today_us += int(seconds * 1_000_000)
         for queue in list(self._waiting):
             queue.put(None)

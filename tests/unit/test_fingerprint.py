@@ -95,7 +95,9 @@ def test_what_differs_from_the_owner_of_a_checkpoint_is_told() -> None:
     assert Owner.of(plan(COUNTS), 4).differs_from(held) == f"belongs to another query:\n{JOIN}"
 
 
-@pytest.mark.parametrize(("state", "format"), [("cd0384fadb90e95871fab7f770c58b13", "3 or before"), ("99-ab", "99")])
+@pytest.mark.parametrize(
+    ("state", "format"), [("cd0384fadb90e95871fab7f770c58b13", "3 or before"), ("4-ab", "4"), ("99-ab", "99")]
+)
 def test_a_checkpoint_of_another_format_is_told_with_who_wrote_it(state: str, format: str) -> None:
     why, hint = refusal(state)
     assert why == f"holds state of format {format}, and this version of watersmeet reads format {STATE_FORMAT}"

@@ -131,7 +131,7 @@ def _read(relation: Relation, source: Source, max_rows: int, on_skipped: OnCount
 def _sorted(
     stream: Stream, source: ConnectedSource, max_rows: int, on_skipped: OnCounted | None
 ) -> Iterator[pa.RecordBatch]:
-    """What a connector has now: its lanes are in no order among each other, so all of it is sorted."""
+    """What a connector has now: its partitions are in no order among each other, so all of it is sorted."""
     before = 0
     with TimeSorter(sort_memory()) as sorter:
         for batch in source.batches(READ_ROWS):

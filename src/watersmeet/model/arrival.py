@@ -16,8 +16,8 @@ class Arrival:
     an event time end the run, or are skipped and counted. on_bad: the same for all records that cannot be read, which
     may also go to a sink; rows without an event time are among them unless `on_null` skips them. idle_us: after that
     much silence a stream no longer holds the watermark back. max_future_us: a row further ahead of the wall clock moves
-    no watermark. max_drift_us: it is not read further ahead of the stream that is furthest behind, nor one of its lanes
-    of another. says_lateness: whether the lateness was declared, be it 0.
+    no watermark. max_drift_us: it is not read further ahead of the stream that is furthest behind, nor one of its
+    partitions of another. says_lateness: whether the lateness was declared, be it 0.
     """
 
     read: str = "time"

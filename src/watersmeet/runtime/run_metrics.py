@@ -10,7 +10,7 @@ from watersmeet.runtime.metrics import Metrics, counted
 
 def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) -> None:
     count_rows(metrics, clock)
-    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s
+    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s(clock.wall.now_us())
     metrics.set(counted(operator.counters))
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)

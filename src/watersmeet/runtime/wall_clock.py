@@ -10,8 +10,8 @@ from typing import Any, Protocol
 class WallClock(Protocol):
     """Tests move one by hand."""
 
-    def now_s(self) -> float:
-        """Seconds since some moment; they never go back."""
+    def now_us(self) -> int:
+        """Microseconds since some moment; they never go back."""
         ...
 
     def today_us(self) -> int:
@@ -24,8 +24,8 @@ class WallClock(Protocol):
 
 
 class SystemClock:
-    def now_s(self) -> float:
-        return time.monotonic()
+    def now_us(self) -> int:
+        return time.monotonic_ns() // 1_000
 
     def today_us(self) -> int:
         return time.time_ns() // 1_000

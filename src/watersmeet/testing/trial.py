@@ -39,8 +39,8 @@ class HandClock:
     def __init__(self, today_us: int) -> None:
         self._passed_us, self._began_us = 0, today_us
 
-    def now_s(self) -> float:
-        return self._passed_us / SECOND_US
+    def now_us(self) -> int:
+        return self._passed_us
 
     def today_us(self) -> int:
         return self._began_us + self._passed_us

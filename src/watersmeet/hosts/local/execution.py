@@ -109,10 +109,10 @@ class Execution:
 
     # ---- rows and time ----------------------------------------------------------------------------------------------
 
-    def push(self, name: str, rows: Rows, lane: str = "") -> Blocks:
+    def push(self, name: str, rows: Rows, partition: str = "") -> Blocks:
         """Rows of a stream whose times were read."""
         clock = self.clock.clocks[name]
-        in_time = self.clock.let_in(name, rows, lane)
+        in_time = self.clock.let_in(name, rows, partition)
         if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows or clock.left_out):
             self._warn_of(clock)
         if len(in_time):

@@ -82,10 +82,10 @@ class Feeds:
 
     def mark_active(self) -> None:
         """Rows that wait to be read are no silence, however long whoever takes the results took."""
-        now_s = self._wall.now_s()
+        now_us = self._wall.now_us()
         for feed in self.running:
             if feed.is_ready:
-                feed.clock.mark_active(now_s)
+                feed.clock.mark_active(now_us)
 
     def _wait_a_moment(self, seconds: float) -> None:
         try:

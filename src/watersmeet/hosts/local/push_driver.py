@@ -148,9 +148,9 @@ class PushDriver(Driver):
         with self._lock:
             if self._ended is not None or self._stepping is not None:
                 return
-            now_s = self.execution.wall.now_s()
+            now_us = self.execution.wall.now_us()
             for name in self._blocked:
-                self.execution.clock.clocks[name].mark_active(now_s)
+                self.execution.clock.clocks[name].mark_active(now_us)
             self._do(self.execution.tick())
         self._deliver()
 

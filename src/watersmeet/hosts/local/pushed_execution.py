@@ -126,10 +126,10 @@ class PushedExecution(Execution):
         """The columns of rows that are pushed."""
         return self.clock.clocks[name].stream.given_schema
 
-    def push(self, name: str, rows: Rows, lane: str = "") -> Blocks:
+    def push(self, name: str, rows: Rows, partition: str = "") -> Blocks:
         clock = self.clock.clocks[name]
         self._pushed, self._pushed_from = clock.in_turn(rows), clock.rows_in
-        return super().push(name, self._pushed, lane)
+        return super().push(name, self._pushed, partition)
 
     def check_promise(self, name: str) -> None:
         """Refuse to be told how far a stream has come that goes by the clock on the wall."""

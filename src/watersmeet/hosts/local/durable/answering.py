@@ -93,7 +93,7 @@ class Answering:
 
     def _take_rows(self, stream: str, batch: SourceBatch, timed: TimedBatch) -> None:
         clock, rows = self.execution.clock.clocks[stream], timed.rows
-        clock.know_lanes(batch.waiting)
+        clock.know_partitions(batch.waiting, self.execution.wall.now_us())
         clock.hand_over(batch.left_out)
         self.execution.leave_out_of(stream, timed)
         # In pieces as large as the operator takes them; that follows from its state, so a repeat has the same.

@@ -39,8 +39,8 @@ class BatchClock:
         """What time it is by now."""
         return self._before + time.monotonic() - self._started
 
-    def now_s(self) -> float:
-        return self.now
+    def now_us(self) -> int:
+        return round(self.now * 1_000_000)
 
     def today_us(self) -> int:
         return self.today

@@ -16,12 +16,12 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.hosts.spark.bucket.clocks import Clock
 from watersmeet.hosts.spark.exchange.messages import Ended
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import End, Operator, Rows
+from watersmeet.operators.saving import Values
 
 # Segments are merged by eights, so a row is written again once per level, about log8 of the number of batches.
 FANOUT = 8
@@ -56,7 +56,7 @@ class Manifest:
     saved: Segment | None = None  # the state of an operator that is kept whole
     ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
     ends: list[End] = field(default_factory=list)  # where runs ended that others went on from
-    clock: Clock | None = None  # None before the first batch
+    clock: Values | None = None  # the state of it; None before the first batch
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -69,9 +69,8 @@ class Manifest:
         for by_stream in ("kept", "newest_us", "oldest_us", "ended"):
             read[by_stream] = {int(i): value for i, value in read.get(by_stream, {}).items()}
         read["ends"] = [End(**end) for end in read.get("ends", [])]
-        saved, clock = read["saved"], read["clock"]
+        saved = read["saved"]
         read["saved"] = None if saved is None else Segment(**saved)
-        read["clock"] = None if clock is None else Clock.from_json(clock)
         return Manifest(**read)
 
     def note_oldest(self, stream: int, rows: Rows) -> None:

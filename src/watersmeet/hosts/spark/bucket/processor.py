@@ -18,7 +18,7 @@ from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.archive import write_page
 from watersmeet.hosts.spark.bucket.clocks import (
-    Clock,
+    BucketClock,
     ahead_by_stream,
     newest_by_stream,
     rows_by_stream,
@@ -48,7 +48,7 @@ from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.saving import Saved
+from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.runtime.floods import looked_after
 from watersmeet.runtime.run_metrics import by_input
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
 OUTPUT_BYTES = 32 << 20
+MS_US = 1_000
 
 
 class BucketProcessor:
@@ -83,8 +84,8 @@ class BucketProcessor:
             report = bad.as_report(GUARD, packets.messages(LeftOut))
             yield self.output.report(counts, _watermark_us(timer_values), report)
             return
-        now_ms = int(timer_values.getCurrentProcessingTimeInMs())
-        yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_ms)
+        now_us = int(timer_values.getCurrentProcessingTimeInMs()) * MS_US
+        yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_us)
 
     def _guard(self) -> None:
         """Refuse a checkpoint of another query."""
@@ -96,8 +97,8 @@ class BucketProcessor:
             why, hint = refusal(bytes(held[2]).decode())
             raise DataError(f"{GUARDED} {why}", hint=hint)
 
-    def _turn(self, bucket: int, packets: Inbox, spark_us: int, now_ms: int) -> Iterator[pd.DataFrame]:
-        """One batch of one bucket: what came in, then what the watermark brings about. `now_ms` is the time of the
+    def _turn(self, bucket: int, packets: Inbox, spark_us: int, now_us: int) -> Iterator[pd.DataFrame]:
+        """One batch of one bucket: what came in, then what the watermark brings about. `now_us` is the time of the
         batch. Spark's watermark, `spark_us`, only says before which time no row may lie that goes on to Spark's own
         operators."""
         spent = Spent()
@@ -126,7 +127,7 @@ class BucketProcessor:
             late.add(self.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
             yield self.output.side(found.packet(manifest.complete_until))
         seen = packets.messages(Seen)
-        manifest.complete_until = self._complete_until(manifest, seen, packets.messages(Waiting), now_ms)
+        manifest.complete_until = self._complete_until(manifest, seen, packets.messages(Waiting), now_us)
         batch = dict(zip(self.job.aliases, arrived, strict=True))
         answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
         yield from self._frames(self._looked_after(answers, operator, manifest))
@@ -163,7 +164,7 @@ class BucketProcessor:
         more |= {"late": late.by_alias} if late.rows else {}
         more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
         more |= {"skipped_by_stream": skipped} if skipped else {}
-        more |= self._clock_told(manifest, seen, now_ms) if first else {}
+        more |= self._clock_told(manifest, seen, now_us) if first else {}
         trouble = warm_state.trouble()
         more |= {"cold_because": trouble} if trouble else {}
         yield self.output.report(counts, spark_us, account.told(operator, bucket, memory, **more))
@@ -208,29 +209,35 @@ class BucketProcessor:
         if not operator.goes_on:  # it will be rebuilt from the rows, which do not tell that they had ended here
             manifest.ends.append(end)
 
-    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], waiting: Sequence[Waiting], now_ms: int) -> int:
+    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], waiting: Sequence[Waiting], now_us: int) -> int:
         """Before which time no row will come any more: the watermark after this batch, the same in all buckets."""
         for one in seen:
             manifest.newest_us[one.stream] = max(one.last_us, manifest.newest_us.get(one.stream, one.last_us))
-        clock = manifest.clock or Clock.begun(len(self.job.streams), now_ms)
+        clock = self._clock(manifest, now_us)
         # What was answered at the end of a run may lie beyond what the streams tell.
-        clock = clock.risen_to(manifest.complete_until, now_ms)
-        manifest.clock = clock.after(self._relations, seen, now_ms, waiting)
-        return manifest.clock.watermark_us
+        clock.rise_to(manifest.complete_until, now_us)
+        clock.after(seen, waiting, now_us)
+        manifest.clock = state_of(clock).values
+        return clock.watermark_us
+
+    def _clock(self, manifest: Manifest, now_us: int) -> BucketClock:
+        clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
+        if manifest.clock is not None:
+            load_state(clock, Saved(manifest.clock))
+        return clock
 
     def _newest(self, manifest: Manifest) -> tuple[str, int]:
         stream, last_us = max(manifest.newest_us.items(), key=lambda one: one[1])
         return self._relations[stream].name, last_us
 
-    def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_ms: int) -> dict[str, Any]:
-        assert manifest.clock is not None
-        told = {
-            "clock": manifest.clock.told(self._relations, now_ms),
+    def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_us: int) -> dict[str, Any]:
+        found = {
+            "clock": self._clock(manifest, now_us).metrics(now_us),
             "future": ahead_by_stream(self._relations, seen),
             "rows_by_stream": rows_by_stream(self._relations, seen),
             "newest_by_stream": newest_by_stream(self._relations, seen),
         }
-        return {name: one for name, one in told.items() if one}
+        return {name: one for name, one in found.items() if one}
 
     @property
     def _relations(self) -> list[Stream]:
@@ -260,7 +267,7 @@ class BucketProcessor:
         return operator
 
     def _lateness(self, manifest: Manifest, stream: int, oldest_us: int) -> dict[str, int]:
-        newest_us = BEGINNING_US if manifest.clock is None else manifest.clock.streams[stream].newest_us
+        newest_us = list(self._clock(manifest, 0).clocks.values())[stream].newest_us
         return lateness(self._relations[stream], oldest_us, newest_us, manifest.complete_until)
 
     def _arrived(self, stream: int, packets: Inbox, manifest: Manifest, log: BucketLog, late: Late) -> Rows:
@@ -317,4 +324,4 @@ def _watermark_us(timer_values: TimerValues) -> int:
     """The first time that Spark does not take for late. It counts a row at its watermark as late, so this is a step
     further; pack.watermark_delay_ms sets Spark's back by the same step."""
     ms = int(timer_values.getCurrentWatermarkInMs())
-    return (ms + WATERMARK_STEP_MS) * 1000 if ms > 0 else BEGINNING_US
+    return (ms + WATERMARK_STEP_MS) * MS_US if ms > 0 else BEGINNING_US

@@ -46,9 +46,9 @@ def came(clock: QueryClock, partition: str, *seconds: int) -> list[int]:
     return [int(one) // SECOND_US for one in clock.admit("a", rows, partition).times]
 
 
-def test_the_slowest_lane_holds_the_watermark_and_is_named() -> None:
+def test_the_slowest_partition_holds_the_watermark_and_is_named() -> None:
     clock, _ = clock_of()
-    clock.clocks["a"].know_lanes(["0", "1"])
+    clock.clocks["a"].know_partitions(["0", "1"], 0)
     assert came(clock, "0", 100, 200, 300) == [100, 200, 300]
     assert clock.watermark_us == BEGINNING_US  # nothing has come of the other
     assert came(clock, "1", 5, 10) == [5, 10]
@@ -61,7 +61,7 @@ def test_the_slowest_lane_holds_the_watermark_and_is_named() -> None:
     assert came(clock, "0", 301) == [301]
 
 
-def test_rows_are_late_by_their_own_lane_row_by_row_whatever_the_pieces() -> None:
+def test_rows_are_late_by_their_own_partition_row_by_row_whatever_the_pieces() -> None:
     rng = random.Random(3)
     for _ in range(40):
         lateness = rng.choice([0, 3])
@@ -75,7 +75,7 @@ def test_rows_are_late_by_their_own_lane_row_by_row_whatever_the_pieces() -> Non
             if len(newest) == 2:
                 level = max(level, min(newest.values()))
         clock, _ = clock_of(lateness_s=lateness)
-        clock.clocks["a"].know_lanes(["0", "1"])
+        clock.clocks["a"].know_partitions(["0", "1"], 0)
         found: list[int] = []
         while rows:
             partition, many = rows[0][0], 0
@@ -87,9 +87,9 @@ def test_rows_are_late_by_their_own_lane_row_by_row_whatever_the_pieces() -> Non
         assert found == expected
 
 
-def test_a_silent_lane_no_longer_counts_until_its_next_row() -> None:
+def test_a_silent_partition_no_longer_counts_until_its_next_row() -> None:
     clock, wall = clock_of(idle_s=10)
-    clock.clocks["a"].know_lanes(["0", "1", "2"])
+    clock.clocks["a"].know_partitions(["0", "1", "2"], 0)
     came(clock, "0", 100)
     came(clock, "1", 50)
     wall.move(6 * SECOND_US)
@@ -103,9 +103,9 @@ def test_a_silent_lane_no_longer_counts_until_its_next_row() -> None:
     assert clock.watermark_us == 120 * SECOND_US
 
 
-def test_lanes_are_kept_in_the_state() -> None:
+def test_partitions_are_kept_in_the_state() -> None:
     clock, _ = clock_of()
-    clock.clocks["a"].know_lanes(["0", "1"])
+    clock.clocks["a"].know_partitions(["0", "1"], 0)
     came(clock, "0", 100)
     came(clock, "1", 50)
     saved = state_of(clock)
@@ -116,7 +116,7 @@ def test_lanes_are_kept_in_the_state() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_row_of_a_slow_lane_is_late_over_faults_and_restarts(
+def test_no_row_of_a_slow_partition_is_late_over_faults_and_restarts(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
