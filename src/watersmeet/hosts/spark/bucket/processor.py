@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved, load_state, state_of
+from watersmeet.plan.memory import Memory
 from watersmeet.runtime.floods import looked_after
 from watersmeet.runtime.run_metrics import by_input
 
@@ -101,73 +103,117 @@ class BucketProcessor:
         """One batch of one bucket: what came in, then what the watermark brings about. `now_us` is the time of the
         batch. Spark's watermark, `spark_us`, only says before which time no row may lie that goes on to Spark's own
         operators."""
+        turn = self._begin(bucket, packets, now_us)
+        yield from self._take_in(turn)
+        self._move_clock(turn)
+        yield from self._answer(turn, spark_us)
+        archived = self._keep(turn)
+        yield self._report(turn, archived, spark_us)
+
+    def _begin(self, bucket: int, packets: Inbox, now_us: int) -> Turn:
         spent = Spent()
         with spent.on("state_ns"):
             version, nonce, manifest = self._manifest()
             layouts = [self.job.layout(one) for one in self.job.streams]
             log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
             # Version 0: the bucket has no state yet, so that a fresh operator is neither a hit nor a miss.
-            operator = self._warm(bucket, version, nonce) if version else self.job.make_operator()
-            hit = operator is not None
-            operator = operator if operator is not None else self._rebuild(log)
+            warm = self._warm(bucket, version, nonce) if version else self.job.make_operator()
+            operator = warm if warm is not None else self._rebuild(log)
             came = [one.came for one in packets.messages(MemoryNeeds)]
             memory = self.job.share_memory(operator, bucket, came)
-        account = Account(operator)
-        late = Late()
-        arrived: list[Rows] = []
-        for stream in range(len(self.job.streams)):
-            with spent.on("unpack_ns"):
-                # Late is what lies below the watermark that earlier batches left; this batch moves it only afterwards.
-                rows = self._arrived(stream, packets, manifest, log, late)
-            manifest.note_oldest(stream, rows)
-            arrived.append(rows)
-        for found in late_among(self._relations, packets.messages(MaybeLate), manifest.complete_until):
-            stream = [one.name for one in self._relations].index(found.stream.name)
-            how_late = self._lateness(manifest, stream, found.oldest_us)
-            late.add(self.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
-            yield self.output.side(found.packet(manifest.complete_until))
+        clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
+        if manifest.clock is not None:
+            load_state(clock, Saved(manifest.clock))
         seen = packets.messages(Seen)
-        manifest.complete_until = self._complete_until(manifest, seen, packets.messages(Waiting), now_us)
-        batch = dict(zip(self.job.aliases, arrived, strict=True))
+        is_warm = warm is not None
+        return Turn(bucket, packets, seen, now_us, version, log, operator, is_warm, memory, clock, spent)
+
+    def _take_in(self, turn: Turn) -> Iterator[pd.DataFrame]:
+        """The rows that came, without late ones: below the watermark that earlier batches left, as this one moves it
+        only afterwards. Those that a sink takes go on beside the answers."""
+        manifest = turn.manifest
+        for stream in range(len(self.job.streams)):
+            with turn.spent.on("unpack_ns"):
+                rows = self._arrived(stream, turn)
+            manifest.note_oldest(stream, rows)
+            turn.arrived.append(rows)
+        for found in late_among(self._relations, turn.packets.messages(MaybeLate), manifest.complete_until):
+            stream = [one.name for one in self._relations].index(found.stream.name)
+            how_late = self._lateness(turn, stream, found.oldest_us)
+            turn.late.add(self.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
+            yield self.output.side(found.packet(manifest.complete_until))
+
+    def _move_clock(self, turn: Turn) -> None:
+        """To before which time no row will come any more: the watermark after this batch, the same in all buckets."""
+        manifest, clock = turn.manifest, turn.clock
+        for one in turn.seen:
+            manifest.newest_us[one.stream] = max(one.last_us, manifest.newest_us.get(one.stream, one.last_us))
+        # What was answered at the end of a run may lie beyond what the streams tell.
+        clock.rise_to(manifest.complete_until, turn.now_us)
+        clock.after(turn.seen, turn.packets.messages(Waiting), turn.now_us)
+        manifest.clock, manifest.complete_until = state_of(clock).values, clock.watermark_us
+
+    def _answer(self, turn: Turn, spark_us: int) -> Iterator[pd.DataFrame]:
+        operator, manifest = turn.operator, turn.manifest
+        batch = dict(zip(self.job.aliases, turn.arrived, strict=True))
         answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
         yield from self._frames(self._looked_after(answers, operator, manifest))
-        ended = manifest.note_ended(packets.messages(Ended), len(self.job.streams))
-        if ended is not None:
+        turn.ended = manifest.note_ended(turn.packets.messages(Ended), len(self.job.streams))
+        if turn.ended is not None:
             yield from self._frames(self._looked_after(self._close(operator, manifest), operator, manifest))
-        if ended is not None and self.output.marks_end:
-            yield self.output.ended(ended, spark_us)
+        if turn.ended is not None and self.output.marks_end:
+            yield self.output.ended(turn.ended, spark_us)
         if self.output.marks_end:
             yield self.output.reached(manifest.complete_until, spark_us)
-        with spent.on("state_ns"):
+
+    def _keep(self, turn: Turn) -> dict[str, int]:
+        """For the next batch and for a restart; what the archive counts."""
+        bucket, version, operator = turn.bucket, turn.version + 1, turn.operator
+        with turn.spent.on("state_ns"):
             # First: taking a page empties the recorder, which is part of the state that is remembered next.
-            archived = write_page(self.job, operator, bucket, version)
-            self._remember(log, operator, arrived)
+            archived = write_page(self.job, operator, bucket, turn.version)
+            self._remember(turn.log, operator, turn.arrived)
             # Each attempt draws its own: the copy of one that Spark did not commit never matches what the state holds.
             nonce = random.getrandbits(62)
-            self.meta.update((version + 1, nonce, manifest.to_bytes()))
-            if ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
-                warm_state.keep(query_id(), bucket, version + 1, nonce, operator)
-        first = bucket == self.job.bucket_ids[0]  # as all buckets know the same of the streams, one tells it
-        skipped = skipped_by_stream(self._relations, seen) if first else {}
-        counts = account.numbers(operator)
-        counts |= {
+            self.meta.update((version, nonce, turn.manifest.to_bytes()))
+            if turn.ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
+                warm_state.keep(query_id(), bucket, version, nonce, operator)
+        return archived
+
+    def _report(self, turn: Turn, archived: Mapping[str, int], spark_us: int) -> pd.DataFrame:
+        # As all buckets know the same of the streams, one tells it.
+        streams = self._stream_metrics(turn) if turn.bucket == self.job.bucket_ids[0] else {}
+        counts = turn.account.numbers(turn.operator) | {
             **archived,
-            "late_rows": late.rows,
-            "skipped_rows": sum(skipped.values()),
-            "cache_hits": int(hit and version > 0),
-            "cache_misses": int(not hit),
+            "late_rows": turn.late.rows,
+            "skipped_rows": sum(streams.get("skipped_by_stream", {}).values()),
+            "cache_hits": int(turn.is_warm and turn.version > 0),
+            "cache_misses": int(not turn.is_warm),
+            **turn.spent.nanoseconds,
         }
-        counts |= spent.nanoseconds
-        more: dict[str, Any] = {"window_rows": operator.window_rows, "state_bytes": manifest.bytes_held}
-        rows_held, bytes_held = by_input(operator)
-        more |= {"window_rows_by_input": rows_held, "window_bytes_by_input": bytes_held} if rows_held else {}
-        more |= {"late": late.by_alias} if late.rows else {}
-        more |= {"waiting": waiting_in(self.job, operator)} if self.job.waits else {}
-        more |= {"skipped_by_stream": skipped} if skipped else {}
-        more |= self._clock_told(manifest, seen, now_us) if first else {}
-        trouble = warm_state.trouble()
-        more |= {"cold_because": trouble} if trouble else {}
-        yield self.output.report(counts, spark_us, account.told(operator, bucket, memory, **more))
+        rows_held, bytes_held = by_input(turn.operator)
+        more = {
+            "window_rows_by_input": rows_held,
+            "window_bytes_by_input": bytes_held,
+            "late": turn.late.by_alias,
+            "cold_because": warm_state.trouble(),
+            **streams,
+        }
+        held: dict[str, Any] = {"window_rows": turn.operator.window_rows, "state_bytes": turn.manifest.bytes_held}
+        held |= {"waiting": waiting_in(self.job, turn.operator)} if self.job.waits else {}
+        held |= {name: one for name, one in more.items() if one}
+        report = turn.account.told(turn.operator, turn.bucket, turn.memory, **held)
+        return self.output.report(counts, spark_us, report)
+
+    def _stream_metrics(self, turn: Turn) -> dict[str, Any]:
+        streams, seen = self._relations, turn.seen
+        return {
+            "skipped_by_stream": skipped_by_stream(streams, seen),
+            "clock": turn.clock.metrics(turn.now_us),
+            "future": ahead_by_stream(streams, seen),
+            "rows_by_stream": rows_by_stream(streams, seen),
+            "newest_by_stream": newest_by_stream(streams, seen),
+        }
 
     def _remember(self, log: BucketLog, operator: Operator, arrived: list[Rows]) -> None:
         """Write down what a restart would miss, and strike out what it no longer would."""
@@ -209,35 +255,9 @@ class BucketProcessor:
         if not operator.goes_on:  # it will be rebuilt from the rows, which do not tell that they had ended here
             manifest.ends.append(end)
 
-    def _complete_until(self, manifest: Manifest, seen: Sequence[Seen], waiting: Sequence[Waiting], now_us: int) -> int:
-        """Before which time no row will come any more: the watermark after this batch, the same in all buckets."""
-        for one in seen:
-            manifest.newest_us[one.stream] = max(one.last_us, manifest.newest_us.get(one.stream, one.last_us))
-        clock = self._clock(manifest, now_us)
-        # What was answered at the end of a run may lie beyond what the streams tell.
-        clock.rise_to(manifest.complete_until, now_us)
-        clock.after(seen, waiting, now_us)
-        manifest.clock = state_of(clock).values
-        return clock.watermark_us
-
-    def _clock(self, manifest: Manifest, now_us: int) -> BucketClock:
-        clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
-        if manifest.clock is not None:
-            load_state(clock, Saved(manifest.clock))
-        return clock
-
     def _newest(self, manifest: Manifest) -> tuple[str, int]:
         stream, last_us = max(manifest.newest_us.items(), key=lambda one: one[1])
         return self._relations[stream].name, last_us
-
-    def _clock_told(self, manifest: Manifest, seen: Sequence[Seen], now_us: int) -> dict[str, Any]:
-        found = {
-            "clock": self._clock(manifest, now_us).metrics(now_us),
-            "future": ahead_by_stream(self._relations, seen),
-            "rows_by_stream": rows_by_stream(self._relations, seen),
-            "newest_by_stream": newest_by_stream(self._relations, seen),
-        }
-        return {name: one for name, one in found.items() if one}
 
     @property
     def _relations(self) -> list[Stream]:
@@ -266,19 +286,20 @@ class BucketProcessor:
         operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
         return operator
 
-    def _lateness(self, manifest: Manifest, stream: int, oldest_us: int) -> dict[str, int]:
-        newest_us = list(self._clock(manifest, 0).clocks.values())[stream].newest_us
-        return lateness(self._relations[stream], oldest_us, newest_us, manifest.complete_until)
+    def _lateness(self, turn: Turn, stream: int, oldest_us: int) -> dict[str, int]:
+        """By what the batches before this one left."""
+        newest_us = turn.clock.clocks[self.job.aliases[stream]].newest_us
+        return lateness(self._relations[stream], oldest_us, newest_us, turn.manifest.complete_until)
 
-    def _arrived(self, stream: int, packets: Inbox, manifest: Manifest, log: BucketLog, late: Late) -> Rows:
+    def _arrived(self, stream: int, turn: Turn) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        watermark_us = manifest.complete_until
+        watermark_us, layout = turn.manifest.complete_until, turn.log.layouts[stream]
         parts: list[Rows] = []
         dropped = counted = 0
         oldest_us = watermark_us
-        for packet in packets.rows_of(stream):
+        for packet in turn.packets.rows_of(stream):
             for data in from_packet(packet.payload):
-                rows = log.layouts[stream].rows(data)
+                rows = layout.rows(data)
                 in_time = np.flatnonzero(rows.times >= watermark_us)
                 if in_time.size < len(rows):
                     oldest_us = min(oldest_us, int(rows.times.min()))
@@ -287,8 +308,35 @@ class BucketProcessor:
                     rows = rows.take(in_time)
                 parts.append(rows)
         if dropped and self._relations[stream].late_to is None:  # else all of them are counted where they are kept
-            late.add(self.job.streams[stream], dropped, counted, self._lateness(manifest, stream, oldest_us))
-        return in_time_order(parts) if parts else log.layouts[stream].no_rows()
+            turn.late.add(self.job.streams[stream], dropped, counted, self._lateness(turn, stream, oldest_us))
+        return in_time_order(parts) if parts else layout.no_rows()
+
+
+@dataclass
+class Turn:
+    """One batch of one bucket, from what lay in its state to what is to lie there."""
+
+    bucket: int
+    packets: Inbox
+    seen: Sequence[Seen]
+    now_us: int
+    version: int
+    log: BucketLog
+    operator: Operator
+    is_warm: bool
+    memory: Memory | None
+    clock: BucketClock
+    spent: Spent
+    late: Late = field(default_factory=Late)
+    arrived: list[Rows] = field(default_factory=list)
+    ended: str | None = None  # the run in which all streams have
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.operator)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.log.manifest
 
 
 class Spent:
