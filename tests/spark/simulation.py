@@ -18,12 +18,11 @@ import pyarrow as pa
 from tests.runners import Bag, Source, bag_of, bound_plan
 from tests.spark.harness import NEVER_US, event_times
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import PREFIX, PackedOutput
+from watersmeet.hosts.spark.bucket.output import PREFIX, PackedOutput, unpacker
 from watersmeet.hosts.spark.bucket.processor import BucketProcessor
 from watersmeet.hosts.spark.bucket.stage import BucketStage, _unpickled
 from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
 from watersmeet.hosts.spark.exchange.placement import Placement
-from watersmeet.hosts.spark.exchange.unpack import unpacker
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.model.time import parse_interval

@@ -20,7 +20,7 @@ from tests.types.clauses import NESTED, PLAIN
 from tests.types.kinds import KINDS, OF_A, OF_B, Kind, stream
 from tests.types.test_clauses import declared, of_ranks
 from watersmeet.errors import CatalogError
-from watersmeet.hosts.spark.bucket.batch import stateless_answer
+from watersmeet.hosts.spark.bucket.stateless import stateless_answer
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import conform, entered
 from watersmeet.model.catalog import Table

@@ -19,9 +19,9 @@ from tests.runners import Source, bound_plan
 from tests.spark.simulation import Durable, Handle
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import processor
-from watersmeet.hosts.spark.bucket.batch import bucket_answer
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
+from watersmeet.hosts.spark.bucket.stateless import bucket_answer
 from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob

@@ -22,8 +22,8 @@ from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_processor import disordered, few
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.batch import stateless_answer
 from watersmeet.hosts.spark.bucket.output import PREFIX, TOLD
+from watersmeet.hosts.spark.bucket.stateless import stateless_answer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet

@@ -12,17 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.archive.folder import OpenRun
 from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.hosts.spark.bucket.archive import with_archive
-from watersmeet.hosts.spark.bucket.batch import bucket_answer, stateless_answer
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, PackedOutput, output_of
 from watersmeet.hosts.spark.bucket.stage import BucketStage
-from watersmeet.hosts.spark.bucket.stateless import packed_answer
+from watersmeet.hosts.spark.bucket.stateless import bucket_answer, packed_answer, stateless_answer
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, refuse_bad_frame
 from watersmeet.hosts.spark.exchange.messages import PACKED_SCHEMA
@@ -70,49 +69,22 @@ def dataframe(
         return _second_stage(spark, staged, buckets, observed, ending, start)
     job = make_job(plan, buckets, start)
     sources = _sources(plan)
-    streaming = [_flows(source) for source in sources.values()]
-    if any(streaming) and not all(streaming):
-        flowing = ", ".join(name for name, source in sources.items() if _flows(source))
-        still = ", ".join(name for name, source in sources.items() if not _flows(source))
-        raise CatalogError(
-            f"streaming and batch DataFrames are mixed: {flowing} streaming, {still} batch",
-            hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
-        )
+    is_streaming = _is_streaming(sources)
     for one in job.streams:
         source = sources[one.relation.name]
         if not isinstance(source, ConnectorStream | FileStream):
             refuse_bad_frame(stream_of(one), is_streaming=source.isStreaming)
-    out = spark_schema(job.plan.output_schema)
     if job.is_stateless:
         (source,) = sources.values()
-        leaves_out = isinstance(source, ConnectorStream) and source.has_history
-        if leaves_out or stream_of(job.streams[0]).arrival.keeps_going:
-            return _stateless_from_packets(spark, job, source, observed)
-        assert not isinstance(source, Following)
-        stream = stream_of(job.streams[0])
-        df = source.dataframe(spark, stream) if isinstance(source, FileStream | ConnectorStream) else source
-        df = with_arrival(df, stream)
-        df = df.select(*_columns(job, df))
-        if not (df.isStreaming and (stream.arrival.skips_nulls or start.skipped)):
-            return df.mapInArrow(stateless_answer(job), out)
-        answer = counting_skipped(df, stream, f"{observed}{FIRST}input").mapInArrow(stateless_answer(job), out)
-        return answer.observe(observed, F.count(F.lit(1)).alias("results"))
+        return _without_state(spark, job, source, observed)
     ends = job.waits or is_first
-    # Spark's offset log knows sources by their place in the plan: the order of these parts must stay as it is.
-    parts = [_packed(spark, job, name, source, ending if ends else None) for name, source in sources.items()]
-    silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
-    if silent and ends and any(streaming):
-        parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
-    if job.pulse_us is not None and any(streaming):
-        parts.append(pulse_source(spark, job.bucket_ids, job.pulse_us))
-    packed = reduce(DataFrame.union, parts)
-    grouped = packed.groupBy("bucket")
-    if not any(streaming):
-        return grouped.applyInArrow(bucket_answer(job, run), out)
+    packed = _packed_together(spark, job, sources, ending if ends else None, ends=ends)
+    if not is_streaming:
+        return packed.applyInArrow(bucket_answer(job, run), spark_schema(job.plan.output_schema))
     output = output_of(job, marks_end=is_first)
     if start.skipped and output.event_time:
         _refuse_skipping(sources)
-    joined = grouped.transformWithStateInPandas(
+    joined = packed.transformWithStateInPandas(
         BucketStage(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
     )
     answer = output.rows(joined, observed)
@@ -120,8 +92,48 @@ def dataframe(
     return answer
 
 
+def _is_streaming(sources: Mapping[str, Source]) -> bool:
+    """Whether the inputs are streaming: all of them, or none."""
+    flowing = [name for name, source in sources.items() if _flows(source)]
+    still = [name for name in sources if name not in flowing]
+    if flowing and still:
+        raise CatalogError(
+            f"streaming and batch DataFrames are mixed: {', '.join(flowing)} streaming, {', '.join(still)} batch",
+            hint="declare the batch ones as static tables with session.table(), or read all of them as streams",
+        )
+    return bool(flowing)
+
+
+def _packed_together(
+    spark: SparkSession, job: SparkJob, sources: Mapping[str, Source], ending: Ending | None, *, ends: bool
+) -> GroupedData:
+    """The packets of all sources, by bucket. `ends`: buckets are to hear of the end of a run."""
+    # Spark's offset log knows sources by their place in the plan: the order of these parts must stay as it is.
+    parts = [_packed(spark, job, name, source, ending) for name, source in sources.items()]
+    silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
+    if silent and ends:
+        parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
+    if job.pulse_us is not None and _is_streaming(sources):
+        parts.append(pulse_source(spark, job.bucket_ids, job.pulse_us))
+    return reduce(DataFrame.union, parts).groupBy("bucket")
+
+
+def _without_state(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
+    """Every row is answered by itself. Where records or rows are left out, packets tell of them, which rows cannot."""
+    stream, out = stream_of(job.streams[0]), spark_schema(job.plan.output_schema)
+    if stream.arrival.keeps_going or (isinstance(source, ConnectorStream) and source.has_history):
+        return _stateless_from_packets(spark, job, source, observed)
+    assert not isinstance(source, Following)
+    df = source.dataframe(spark, stream) if isinstance(source, FileStream | ConnectorStream) else source
+    df = with_arrival(df, stream)
+    df = df.select(*_columns(job, df))
+    if not (df.isStreaming and (stream.arrival.skips_nulls or job.start.skipped)):
+        return df.mapInArrow(stateless_answer(job), out)
+    answer = counting_skipped(df, stream, f"{observed}{FIRST}input").mapInArrow(stateless_answer(job), out)
+    return answer.observe(observed, F.count(F.lit(1)).alias("results"))
+
+
 def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
-    """Packets tell of the records and rows that are left out, which rows could not."""
     output = PackedOutput(job.plan.output_schema, has_side_outputs(job.plan))
     (one,) = job.streams
     packets = _packed(spark, job, one.relation.name, source, None)

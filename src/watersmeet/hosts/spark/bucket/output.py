@@ -6,7 +6,7 @@ which Spark knows as the event time: then windows and joins of Spark's own can f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pandas as pd
@@ -18,9 +18,8 @@ from pyspark.sql import types as spark
 from watersmeet.hosts.spark.bucket.account import NUMBERS
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED
-from watersmeet.hosts.spark.exchange.unpack import unpacker
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
 from watersmeet.io.conform import conform
 
@@ -122,6 +121,20 @@ class PackedOutput:
             return _observe(frames, observed).select("payload", SIDE)
         out = spark_schema(self.results)
         return _observe(frames, observed).select("payload").mapInArrow(unpacker(self.results), out)
+
+
+def unpacker(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow that gives rows of `schema`, in the types Spark has for them."""
+    layout = spark_layout(schema)
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for payload in batch.column("payload"):
+                if payload.is_valid:
+                    for part in from_packet(payload.as_buffer()):
+                        yield conform(part, layout)
+
+    return unpack
 
 
 class TypedOutput:

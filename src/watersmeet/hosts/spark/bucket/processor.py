@@ -25,7 +25,6 @@ from watersmeet.hosts.spark.bucket.clocks import (
     rows_by_stream,
     skipped_by_stream,
 )
-from watersmeet.hosts.spark.bucket.inbox import Inbox
 from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output
@@ -35,6 +34,7 @@ from watersmeet.hosts.spark.exchange.messages import (
     GUARD,
     BadRecords,
     Ended,
+    Inbox,
     LeftOut,
     MaybeLate,
     MemoryNeeds,

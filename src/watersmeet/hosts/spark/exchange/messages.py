@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.memory_bound import Came
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GUARD = -1  # a key of the state that is no bucket: ids of buckets are never negative
 # The same columns as reading/splits.py, which says them in Spark's words because it must not import Arrow.
@@ -88,6 +91,30 @@ def as_batch(packets: Sequence[Packet]) -> pa.RecordBatch:
         [pa.array(column, field.type) for column, field in zip(columns, PACKED_SCHEMA, strict=True)],
         schema=PACKED_SCHEMA,
     )
+
+
+class Inbox:
+    """The packets that one bucket gets in one batch, by what they hold."""
+
+    def __init__(self, frames: Iterable[pd.DataFrame]) -> None:
+        # Looked through once: asking pandas for each kind of packet takes longer than most small batches.
+        self._packets: dict[int, list[Packet]] = {}
+        for frame in frames:
+            for packet in map(Packet, *(frame[name].tolist() for name in PACKED_SCHEMA.names)):
+                self._packets.setdefault(packet.input, []).append(packet)
+
+    def messages(self, kind: type[M]) -> list[M]:
+        return [decode(kind, packet.payload) for packet in self._packets.get(kind.kind, ())]
+
+    def rows_of(self, stream: int) -> list[Packet]:
+        """Spark delivers packets in any order, and buckets that count rows must all see the same."""
+        return sorted(self._packets.get(stream, ()), key=lambda packet: packet.part)
+
+    @property
+    def rows_in(self) -> int:
+        """What was read, as the GUARD is told."""
+        read, bad = self.messages(RowsRead), self.messages(BadRecords)
+        return sum(one.rows for one in read) + sum(one.rows for one in bad)
 
 
 # ---- to all buckets -------------------------------------------------------------------------------------------------
