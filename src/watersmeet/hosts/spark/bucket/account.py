@@ -36,16 +36,18 @@ class Account:
                 numbers |= in_columns(one, done[one.name])
         return numbers
 
-    def told(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
+    def report(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
         """What only this bucket can tell, as JSON; None if there is nothing. `memory` is what the bucket may keep, if
         that is bounded; `more` is what the host knows."""
-        done, told = self._done(operator), dict[str, Any](more)
+        done, found = self._done(operator), dict[str, Any](more)
         # What is empty is left out: texts of all buckets travel to the driver with every batch.
-        told |= {one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()}
+        found |= {
+            one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()
+        }
         if memory is not None:
-            told |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
-            told |= {name: done[name] for name in BUCKET_METRICS if name in done}
-        return json.dumps({"bucket": bucket, **told}) if told else None
+            found |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
+            found |= {name: done[name] for name in BUCKET_METRICS if name in done}
+        return json.dumps({"bucket": bucket, **found}) if found else None
 
 
 def in_columns(one: Metric, value: Any) -> dict[str, int]:

@@ -115,10 +115,10 @@ def follow(plan: Plan, query: str, checkpoint: str, *, ended: bool) -> None:
     if shedding is None or shedding.archive is None or has_scheme(checkpoint):
         return
     commits = Path(checkpoint) / "commits"
-    told: dict[str, str | int] = {"commits": str(commits)}
+    commits_known: dict[str, str | int] = {"commits": str(commits)}
     if ended and commits.is_dir():
-        told["until"] = max((int(one.name) for one in commits.iterdir() if one.name.isdigit()), default=-1)
-    RunFolder.of(Path(shedding.archive), query).follow(**told)
+        commits_known["until"] = max((int(one.name) for one in commits.iterdir() if one.name.isdigit()), default=-1)
+    RunFolder.of(Path(shedding.archive), query).follow(**commits_known)
 
 
 # ---- completing -----------------------------------------------------------------------------------------------------

@@ -39,9 +39,10 @@ class BucketClock(QueryTime[StreamTime]):
             if brought:
                 self.wake()
                 clock.see(brought, now_us)
-        for told in (one for one in seen if not one.rows):
-            # By a first stage, of how far it has come, which is no sign of life of the stream.
-            streams[told.stream].newest_us = max(streams[told.stream].newest_us, told.newest_us)
+        for reached in (one for one in seen if not one.rows):
+            # A first stage says how far it has come, which is no sign of life of the stream.
+            clock = streams[reached.stream]
+            clock.newest_us = max(clock.newest_us, reached.newest_us)
         # Of streams whose rows have the moments of their arrival nothing comes before the time of the batch any more:
         # what later batches bring arrives after it, and what this one brings is pushed before the clock moves.
         self.go_on(now_us, today_us=now_us)

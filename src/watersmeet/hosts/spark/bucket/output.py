@@ -49,7 +49,7 @@ class Output(Protocol):
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame: ...
 
-    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame: ...
+    def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame: ...
 
     def side(self, records: bytes) -> pd.DataFrame:
         """A packet of what goes to a sink beside the answers; only where something does."""
@@ -112,9 +112,9 @@ class PackedOutput:
     def _no_records(self) -> dict[str, Any]:
         return {SIDE: [None]} if self.keeps else {}
 
-    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
+    def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
-        return pd.DataFrame({"payload": [None], **self._no_records(), **counts, PREFIX + TOLD: [told]})
+        return pd.DataFrame({"payload": [None], **self._no_records(), **counts, PREFIX + TOLD: [text]})
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         if self.keeps:
@@ -163,17 +163,17 @@ class TypedOutput:
     def side(self, records: bytes) -> pd.DataFrame:
         raise AssertionError("typed results have nothing beside them")
 
-    def report(self, numbers: dict[str, int], watermark_us: int, told: str | None = None) -> pd.DataFrame:
+    def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: numbers.get(name, 0) for name in NUMBERS}
-        return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + TOLD: told})
+        return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + TOLD: text})
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
-        return self._telling(watermark_us, end=run)
+        return self._marker(watermark_us, end=run)
 
     def reached(self, until_us: int, watermark_us: int) -> pd.DataFrame:
-        return self._telling(watermark_us, until_us=until_us)
+        return self._marker(watermark_us, until_us=until_us)
 
-    def _telling(self, watermark_us: int, *, end: str | None = None, until_us: int | None = None) -> pd.DataFrame:
+    def _marker(self, watermark_us: int, *, end: str | None = None, until_us: int | None = None) -> pd.DataFrame:
         marked = self._marked(self._empty_row(watermark_us), report=False, end=end, until_us=until_us)
         return marked.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None})
 

@@ -202,7 +202,7 @@ class BucketProcessor:
         held: dict[str, Any] = {"window_rows": turn.operator.window_rows, "state_bytes": turn.manifest.bytes_held}
         held |= {"waiting": waiting_in(self.job, turn.operator)} if self.job.waits else {}
         held |= {name: one for name, one in more.items() if one}
-        report = turn.account.told(turn.operator, turn.bucket, turn.memory, **held)
+        report = turn.account.report(turn.operator, turn.bucket, turn.memory, **held)
         return self.output.report(counts, spark_us, report)
 
     def _stream_metrics(self, turn: Turn) -> dict[str, Any]:

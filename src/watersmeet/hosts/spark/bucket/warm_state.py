@@ -104,8 +104,8 @@ def _let_go(query: str, version: int) -> None:
 def trouble() -> str | None:
     """Why something could not be kept warm, or was not taken, since this was last asked."""
     global _trouble
-    told, _trouble = _trouble, None
-    return told
+    found, _trouble = _trouble, None
+    return found
 
 
 def discard(query: str) -> None:

@@ -54,7 +54,7 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
         first = partition_number() << 32
         marks = Marks()
         bad: list[pa.RecordBatch] = []
-        rows = _readable(marks.taken_from(batches), stream_of(inputs[0]), bad.append)
+        rows = _readable(marks.rows_of(batches), stream_of(inputs[0]), bad.append)
         # The marks are complete only when all rows have been drawn through, so what they say is told after them.
         for number, group in enumerate(gathered(rows)):
             yield packets(job, inputs, placings, group, first + number, staged=marks.staged)
@@ -101,7 +101,7 @@ class Marks:
     reached_us: int | None = None
     staged: bool = False
 
-    def taken_from(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of a source; of a first stage without those that tell something."""
         for batch in batches:
             if END not in batch.schema.names:
@@ -191,8 +191,8 @@ def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: in
 
 def waiting_packets(job: SparkJob, source: str, partitions: Sequence[str]) -> pa.RecordBatch:
     """What tells every bucket which partitions of a source have rows that a batch does not read; also that none has."""
-    told = [Waiting(number, tuple(partitions)) for number in _numbers(job, {source})]
-    return _as_guarded_batch([packet for one in told for packet in to_buckets(job.bucket_ids, one)])
+    messages = [Waiting(number, tuple(partitions)) for number in _numbers(job, {source})]
+    return _as_guarded_batch([packet for one in messages for packet in to_buckets(job.bucket_ids, one)])
 
 
 def pulse_packets(bucket_ids: Sequence[int]) -> pa.RecordBatch:

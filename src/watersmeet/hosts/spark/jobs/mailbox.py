@@ -27,7 +27,7 @@ class Mailbox:
 
     def tell(self, sentence: str) -> None:
         """Never fails: the answers matter more."""
-        said = {"key": self.key, "told": sentence, "query": query_id(), "batch": batch_number()}
+        said = {"key": self.key, "sentence": sentence, "query": query_id(), "batch": batch_number()}
         try:
             with socket.create_connection((self.host, self.port), PATIENCE_S) as out:
                 out.sendall(json.dumps(said).encode())

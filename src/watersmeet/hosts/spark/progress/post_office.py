@@ -46,7 +46,7 @@ class PostOffice:
     def __init__(self, bound: str, host: str) -> None:
         self._host = host
         self._open: dict[str, OnFlood] = {}
-        self._told: set[tuple[str, int | None]] = set()  # every bucket tells of the same
+        self._heard: set[tuple[str, int | None]] = set()  # every bucket tells of the same
         self._listening = socket.create_server((bound, 0))
         threading.Thread(target=self._listen, name="floods", daemon=True).start()
 
@@ -65,10 +65,10 @@ class PostOffice:
 
     def _take(self, said: dict[str, Any]) -> None:
         key = next((one for one in list(self._open) if hmac.compare_digest(one, str(said["key"]))), None)
-        if key is None or (key, said["batch"]) in self._told:
+        if key is None or (key, said["batch"]) in self._heard:
             return
-        self._told.add((key, said["batch"]))
-        self._open[key](Flood(str(said["told"]), str(said["query"]), said["batch"]))
+        self._heard.add((key, said["batch"]))
+        self._open[key](Flood(str(said["sentence"]), str(said["query"]), said["batch"]))
 
 
 def _received(come: socket.socket) -> bytes:
