@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.hosts.spark.bucket import processor  # noqa: F401  # what workers import by themselves
-from watersmeet.hosts.spark.exchange import unpack  # what workers import by themselves
+from watersmeet.hosts.spark.bucket.output import unpacker
 from watersmeet.hosts.spark.exchange.pack import in_time_order, packer
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import job_of
@@ -48,7 +48,7 @@ def _join(streams: str, key: str) -> Plan:
 def _run(job: SparkJob) -> None:
     operator = job.make_operator()
     schema = job.plan.output_schema
-    answer = unpack.unpacker(schema)
+    answer = unpacker(schema)
     for batch in range(BATCHES):
         arrived = {one.alias: _arrived(job, one, batch) for one in job.streams}
         until = dict.fromkeys(job.aliases, BEGINNING_US + batch)
