@@ -226,6 +226,34 @@ def test_what_is_bad_behind_all_rows_of_a_file_comes_once_however_far_ahead_the_
         assert told(rest) == told(pieces[place + 1 :])
 
 
+def test_batches_that_are_repeated_over_empty_files_are_followed_by_what_came_since(tmp_path: Path) -> None:
+    def write(name: str, at_s: int, *ids: int) -> None:
+        lines = [f"{one},2026-01-01 00:00:00" for one in ids]
+        (tmp_path / name).write_text("\n".join(["id,ts", *lines]) + "\n")
+        os.utime(tmp_path / name, (at_s, at_s))
+
+    for at_s, (name, ids) in enumerate([("a", [1]), ("b", []), ("c", []), ("d", [2])], 100):
+        write(f"{name}.csv", at_s, *ids)
+    session = wm.Session()
+    session.stream("a", str(tmp_path), time="ts", schema={"id": "BIGINT", "ts": "TIMESTAMP"})
+    stream = session.catalog["a"]
+    assert isinstance(stream, Stream)
+    reader, ranges = reader_of(stream), []
+    first = reader.first_position()
+    while (piece := reader.poll(10)) is not None:
+        ranges.append(piece.range)
+    write("old.csv", 50, 3)
+    later = reader_of(stream)
+    later.resume(first)
+    assert [told([later.again(one)])[0] for one in ranges] == [[1], [2]]
+    piece = later.poll(10)
+    assert piece is not None
+    assert told([piece])[0] == [3]
+    assert later.poll(10) is None
+    names = [one[1] for one in later.position_after(piece.range)["files"]]
+    assert {"a.csv", "d.csv", "old.csv"} <= set(names)
+
+
 def test_what_an_older_version_has_noted_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "a", "1", 1)
     session = wm.Session()

@@ -198,8 +198,7 @@ class FolderSource(PartitionedSource):
             )
         life = self._life
         life.known = {one.path: one.changed_ns for one in behind} | life.known
-        if not life.log:
-            life.before, life.log = mark.many - len(behind), behind
+        life.before, life.log = mark.many - len(behind), behind
 
     def _is_written_anew(self, one: Found, mark: Mark) -> bool:
         """Whether a file that is known is read again: an object that is newer than all that was read looks like any new
@@ -240,10 +239,11 @@ class FolderSource(PartitionedSource):
     def _note_read(self, split: Split, found: Found) -> bool:
         """A file that is read in this process, as it is now; whether it was found in another life."""
         life, place = self._life, int(split.after[0]) - self._life.before
-        is_replay = place == len(life.log)
+        is_replay = place >= len(life.log)
         if is_replay:
+            life.before += place - len(life.log)  # files without any rows are passed over where batches are repeated
             life.log.append(found)
-        elif 0 <= place < len(life.log) and life.log[place].path == found.path:
+        elif place >= 0 and life.log[place].path == found.path:
             life.log[place] = found
         life.known[found.path] = found.changed_ns
         return is_replay
