@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,10 @@ import pytest
 import watersmeet as wm
 from tests.connectors.shelf import put, written
 from tests.connectors.test_driving import _shelf, created  # noqa: F401
-from watersmeet.hosts.local.durable.input_queue import InputQueue
+from watersmeet.hosts.local.turns import PATIENCE_S, in_turn, worth_waiting_until_s
 from watersmeet.io.connectors.contract import Connector, PartitionedSource, SourceBatch, Split
 from watersmeet.io.connectors.readers import reader_of
+from watersmeet.runtime.clock import StreamClock
 
 MINUTE = 60_000_000
 COLUMNS = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us"))])
@@ -91,27 +93,42 @@ def test_a_lane_that_has_ended_holds_nobody() -> None:
     assert len(order) == 502
 
 
-def input_queue(
-    has_more: Mapping[str, bool], drifts_us: Mapping[str, int], idle: frozenset[str] = frozenset()
-) -> InputQueue:
-    made = InputQueue(dict.fromkeys(has_more), drifts_us=drifts_us, is_idle=idle.__contains__)  # type: ignore[arg-type]
-    for name, more in has_more.items():
-        made._lines[name].has_more = more
-    return made
+@dataclass
+class Read:
+    """A stream being read, as whoever chooses the next one sees it."""
+
+    clock: StreamClock
+    is_ready: bool
+    has_more: bool = True
+    empty_since_s: float = 0.0
+
+
+def read_stream(newest_us: int, *, is_ready: bool, has_more: bool = True, idle: bool = False) -> Read:
+    arrival = SimpleNamespace(max_drift_us=10 * MINUTE)
+    clock = SimpleNamespace(stream=SimpleNamespace(arrival=arrival), newest_us=newest_us, idle=idle)
+    return Read(cast(StreamClock, clock), is_ready, has_more)
 
 
 @pytest.mark.parametrize(
-    ("b_has_more", "idle", "held"),
-    [(True, (), {"a"}), (True, ("b",), set()), (False, (), set())],
+    ("b_has_more", "b_idle", "held"),
+    [(True, False, True), (True, True, False), (False, False, False)],
     ids=["waits", "idle", "exhausted"],
 )
-def test_a_stream_waits_for_one_that_is_behind_and_has_rows(
-    b_has_more: bool, idle: tuple[str, ...], held: set[str]
-) -> None:
-    one = input_queue({"a": True, "b": b_has_more}, {"a": 10 * MINUTE}, frozenset(idle))
-    newest = {"a": 30 * MINUTE, "b": 5 * MINUTE}
-    assert one._too_far(newest.__getitem__) == held
-    assert one._too_far({"a": 15 * MINUTE, "b": 5 * MINUTE}.__getitem__) == set()
+def test_a_stream_waits_for_one_that_is_behind_and_has_rows(b_has_more: bool, b_idle: bool, held: bool) -> None:
+    behind = read_stream(5 * MINUTE, is_ready=False, has_more=b_has_more, idle=b_idle)
+    ahead, near = read_stream(30 * MINUTE, is_ready=True), read_stream(15 * MINUTE, is_ready=True)
+    assert in_turn([ahead, behind]) == ([] if held else [ahead])
+    assert in_turn([near, behind]) == [near]
+
+
+def test_the_stream_furthest_behind_comes_first_and_is_waited_for_a_moment() -> None:
+    first, second = read_stream(5 * MINUTE, is_ready=True), read_stream(9 * MINUTE, is_ready=True)
+    assert in_turn([second, first]) == [first, second]
+    assert worth_waiting_until_s([second, first]) == 0.0
+    first.is_ready, first.empty_since_s = False, 100.0
+    assert worth_waiting_until_s([second, first]) == 100.0 + PATIENCE_S
+    first.has_more = False
+    assert worth_waiting_until_s([second, first]) == 0.0
 
 
 def test_streams_that_catch_up_answer_as_they_should(tmp_path: Path) -> None:

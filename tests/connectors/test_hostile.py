@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -24,6 +24,7 @@ from watersmeet.io.connectors.contract import (
     Split,
 )
 from watersmeet.model.stream_options import options_of
+from watersmeet.runtime.clock import StreamClock
 
 COLUMNS = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
 ROWS = pa.record_batch({"k": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}, schema=COLUMNS)
@@ -219,7 +220,7 @@ def test_a_reader_that_cannot_close_has_lost_nothing_and_says_nothing(monkeypatc
     monkeypatch.setattr("threading.excepthook", unheard.append)
     reader = Waiting(poll=None)
     monkeypatch.setattr(reader, "close", lambda: 1 / 0)
-    intake = InputQueue({"s": reader})
+    intake = InputQueue({"s": reader}, {"s": cast(StreamClock, None)})
     intake.start()
     intake.close(RuntimeError("the run has ended"))
     assert unheard == []

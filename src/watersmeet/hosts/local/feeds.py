@@ -1,26 +1,100 @@
-"""The streams of a run side by side: whose rows are taken next."""
+"""The streams of a run that reads them: at once if they are at hand, through a thread if they come when they come. So a
+run never waits for one that is silent while another has rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from queue import Empty
+from collections import deque
+from collections.abc import Iterator, Sequence
+from queue import Empty, SimpleQueue
+from threading import Semaphore
 from time import monotonic
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.inlets import Events, Inlet
+from watersmeet.hosts.local.turns import in_turn, read_ahead, worth_waiting_until_s
 from watersmeet.runtime.clock import StreamClock
 from watersmeet.runtime.wall_clock import WallClock
 
-# An input that has had nothing for so long is silent, and others that are ahead of it are read meanwhile. Those that
-# read as fast as they can are mostly ready sooner, and stay side by side.
-PATIENCE_S = 0.05
+READ_AHEAD = 2  # so many batches wait at most to be taken
+
+Events = SimpleQueue[None]
+
+
+class AtHand:
+    """Reads where it is asked to."""
+
+    is_ready = True
+    empty_since_s = 0.0
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    def take(self) -> pa.RecordBatch | None:
+        """The next batch, or None at the end."""
+        return next(self._batches, None)
+
+    def close(self) -> None:
+        """Nothing more will be taken."""
+        _close(self._batches)
+
+
+class Flowing:
+    """Reads in a thread of its own, which puts something into `events` whenever there is something to take."""
+
+    def __init__(self, name: str, batches: Iterator[pa.RecordBatch], events: Events) -> None:
+        self._batches = batches
+        self._events = events
+        self._read: deque[pa.RecordBatch | BaseException | None] = deque()
+        self._room = Semaphore(READ_AHEAD)
+        self._closed = False
+        self.empty_since_s = monotonic()
+        read_ahead(name, self._read_next, self._give, lambda: _close(batches))
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._read)
+
+    def take(self) -> pa.RecordBatch | None:
+        """The next batch, or None at the end; raises what the input raised."""
+        item = self._read.popleft()
+        self._room.release()
+        if not self._read:
+            self.empty_since_s = monotonic()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def close(self) -> None:
+        self._closed = True
+        # Wakes a thread that waits for room, so that it sees this and ends.
+        self._room.release()
+
+    def _read_next(self) -> bool:
+        """Until the end, or until nothing is wanted any more."""
+        self._room.acquire()
+        if self._closed:
+            return False
+        batch = next(self._batches, None)
+        self._give(batch)
+        return batch is not None
+
+    def _give(self, item: pa.RecordBatch | BaseException | None) -> None:
+        # Before the event: whoever that wakes must find it.
+        self._read.append(item)
+        if self._events.empty():  # one is enough to wake whoever waits
+            self._events.put(None)
+
+
+def _close(batches: Iterator[pa.RecordBatch]) -> None:
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
 
 
 class Feed:
     """One stream being read."""
 
-    def __init__(self, clock: StreamClock, inlet: Inlet) -> None:
+    def __init__(self, clock: StreamClock, inlet: AtHand | Flowing) -> None:
         self.clock, self.inlet = clock, inlet
         self._rest: pa.RecordBatch | None = None
 
@@ -32,6 +106,14 @@ class Feed:
     def is_ready(self) -> bool:
         return self._rest is not None or self.inlet.is_ready
 
+    @property
+    def has_more(self) -> bool:
+        return not self.clock.ended
+
+    @property
+    def empty_since_s(self) -> float:
+        return self.inlet.empty_since_s
+
     def take(self, most_rows: int | None) -> pa.RecordBatch | None:
         """The next batch, or so many rows of it; None at the end."""
         batch = self.inlet.take() if self._rest is None else self._rest
@@ -40,15 +122,6 @@ class Feed:
             return batch
         self._rest = batch.slice(most_rows)
         return batch.slice(0, most_rows)
-
-
-def _is_too_far(feed: Feed, behind: Sequence[Feed]) -> bool:
-    """Whether a stream is further ahead than it says it may be: of the one that is furthest behind and counts."""
-    drift_us = feed.clock.stream.arrival.max_drift_us
-    if drift_us is None:
-        return False
-    others = (one.clock.newest_us for one in behind if one is not feed and (one.clock.counts or one.is_ready))
-    return any(feed.clock.newest_us > other_us + drift_us for other_us in others)
 
 
 class Feeds:
@@ -67,18 +140,13 @@ class Feeds:
 
     def next(self) -> Feed | None:
         """The stream to read, or None if none has anything."""
-        behind = sorted(self.running, key=lambda feed: feed.clock.newest_us)
-        while True:
-            for feed in behind:
-                if feed.is_ready and not _is_too_far(feed, behind):
-                    self.passed_over = feed is not behind[0]
-                    return feed
-                patience_s = feed.inlet.empty_since_s + PATIENCE_S - monotonic()
-                if patience_s > 0 and any(other.is_ready for other in behind):
-                    self._wait_a_moment(patience_s)
-                    break
-            else:
-                return None
+        running = self.running
+        while (patience_s := worth_waiting_until_s(running) - monotonic()) > 0:
+            self._wait_a_moment(patience_s)
+        for first in in_turn(running):
+            self.passed_over = any(one.clock.newest_us < first.clock.newest_us for one in running)
+            return first
+        return None
 
     def mark_active(self) -> None:
         """Rows that wait to be read are no silence, however long whoever takes the results took."""

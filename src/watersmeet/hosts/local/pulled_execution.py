@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
-from watersmeet.hosts.local.feeds import Feed, Feeds
-from watersmeet.hosts.local.inlets import AtHand, Events, Flowing
+from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.io.files import FileSource
 from watersmeet.io.time_ordered import batches_of

@@ -49,7 +49,7 @@ class BatchLoop:
         """The query has failed: what is pushed is written down, and sources are read no more."""
         self._intake.stop_reading()
         while not self.stop.is_set():
-            arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, None, self._newest_us)
+            arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, None)
             if arrived:
                 self._batch(arrived)
 
@@ -71,9 +71,7 @@ class BatchLoop:
     def _answer_until_stopped(self) -> None:
         self._saver.begin()
         while not self.stop.is_set() and self._progress.error is None:
-            arrived = self._intake.take(
-                self._settings.batch_rows, self._settings.gather_s, self._patience_s(), self._newest_us
-            )
+            arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, self._patience_s())
             if arrived or self._is_due():
                 self._batch(arrived)
             if self._settings.available_now and not arrived and self._intake.is_exhausted:
@@ -92,9 +90,6 @@ class BatchLoop:
     def _is_due(self) -> bool:
         due_s = self._execution.due_in_s()
         return due_s is not None and self._wall.now + due_s <= self._wall.real_s
-
-    def _newest_us(self, stream: str) -> int:
-        return self._execution.clock.clocks[stream].newest_us
 
     def _batch(self, arrived: Sequence[Arrived]) -> None:
         """Write down what came, answer it, and hand the answers on."""

@@ -62,20 +62,11 @@ class DurableExecution:
         self.folder, self.name = place.folder, self._parts.checkpoint.run
         self.outputs, self.notes, self._answering = self._parts.outputs, self._parts.notes, self._parts.answering
         self._saver = Saver(self._parts)
-        self._intake = self._make_intake()
+        piece_rows = min(PIECE_ROWS, self.settings.batch_rows)
+        self._intake = InputQueue(self._parts.readers.of, self.execution.clock.clocks, piece_rows=piece_rows)
         self._loop = BatchLoop(self._parts, self._intake, self._saver)
         self._ended = Event()
         self._thread = Thread(target=self._work, name="watersmeet runs", daemon=True)
-
-    def _make_intake(self) -> InputQueue:
-        clocks = {name: clock for name, clock in self.execution.clock.clocks.items() if name in self._parts.readers.of}
-        drifts_us = {name: clock.stream.arrival.max_drift_us for name, clock in clocks.items()}
-        return InputQueue(
-            self._parts.readers.of,
-            piece_rows=min(PIECE_ROWS, self.settings.batch_rows),
-            drifts_us={name: drift_us for name, drift_us in drifts_us.items() if drift_us is not None},
-            is_idle=lambda name: clocks[name].idle,
-        )
 
     # ---- life -------------------------------------------------------------------------------------------------------
 

@@ -1,28 +1,26 @@
-"""What has come and is not in a batch yet: a line for every reader, which reads in a thread of its own, and one for
-what is pushed.
-
-Readers run a little ahead and then wait. Of several that have rows, the one whose event time is furthest behind comes
-next, so that streams stay side by side while they catch up.
-"""
+"""What has come and is not in a batch yet: a line for every reader, which runs a little ahead and then waits, and one
+for what is pushed."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Condition, Thread
 from time import monotonic
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Step
+from watersmeet.hosts.local.turns import in_turn, read_ahead, worth_waiting_until_s
 from watersmeet.io.connectors.contract import Reader
+from watersmeet.runtime.clock import StreamClock
 
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
 FEW_ROWS = 1 << 10  # a batch with fewer takes more pieces
-PATIENCE_S = 0.05  # how long a line that is being filled is waited for while others have rows
 
 
 @dataclass
@@ -38,29 +36,41 @@ class Arrived:
 class _Line:
     """The rows of one stream that were read."""
 
+    clock: StreamClock
     waiting: deque[Arrived] = field(default_factory=deque)
     rows: int = 0
     has_more: bool = True  # the reader is busy; if not, it has found nothing
-    since_s: float = field(default_factory=monotonic)  # when the line became empty
+    empty_since_s: float = field(default_factory=monotonic)
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.waiting)
+
+    def add(self, arrived: Arrived) -> None:
+        self.waiting.append(arrived)
+        self.rows += arrived.rows
+
+    def take(self) -> Arrived:
+        arrived = self.waiting.popleft()
+        self.rows -= arrived.rows
+        if not self.waiting:
+            self.empty_since_s = monotonic()
+        return arrived
 
 
 class InputQueue:
     def __init__(
         self,
         readers: Mapping[str, Reader],
+        clocks: Mapping[str, StreamClock],
         *,
         piece_rows: int = PIECE_ROWS,
         most_pushed_rows: int = 1 << 20,
-        drifts_us: Mapping[str, int] | None = None,
-        is_idle: Callable[[str], bool] = lambda name: False,
     ) -> None:
-        """piece_rows: so many are read at a time, at most, and go into one batch together. drifts_us: how far ahead of
-        the stream that is furthest behind some may be. is_idle: whether nobody waits for a stream."""
-        self._drifts_us = dict(drifts_us or {})
-        self._is_idle = is_idle
+        """piece_rows: so many are read at a time, at most, and go into one batch together."""
         self._piece_rows = piece_rows
         self._readers = dict(readers)
-        self._lines = {name: _Line() for name in readers}
+        self._lines = {name: _Line(clocks[name]) for name in readers}
         self._pushed: deque[Arrived] = deque()
         self._pushed_rows = 0
         self._most_pushed_rows = most_pushed_rows
@@ -72,10 +82,9 @@ class InputQueue:
         self._threads: list[Thread] = []
 
     def start(self) -> None:
-        for name in self._readers:
-            thread = Thread(target=self._read, args=(name,), name=f"watersmeet reads {name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        for name, reader in self._readers.items():
+            read = partial(self._read, name, reader, self._lines[name])
+            self._threads.append(read_ahead(name, read, self._fail, partial(_close, reader)))
 
     # ---- in -----------------------------------------------------------------------------------------------------
 
@@ -108,29 +117,24 @@ class InputQueue:
         if self._closed is not None:
             raise self._closed
 
-    def _read(self, name: str) -> None:
-        reader, line = self._readers[name], self._lines[name]
-        try:
-            while self._has_room(line):
-                batch = reader.poll(self._piece_rows)
-                with self._changed:
-                    line.has_more = reader.has_more(batch)
-                    if batch is not None:
-                        step = Step("read", name, batch)
-                        # Bad records alone are something to be taken, too.
-                        rows = max(batch.rows.num_rows, 1)
-                        line.waiting.append(Arrived(step, rows))
-                        line.rows += rows
-                    self._changed.notify_all()
-                    if batch is None and self._closed is None:
-                        self._wait_for(reader.pause_s)
-        except BaseException as error:
-            with self._changed:
-                self._error = self._error or error
-                self._changed.notify_all()
-        finally:
-            with suppress(Exception):  # all that was read is where it should be
-                reader.close()
+    def _read(self, name: str, reader: Reader, line: _Line) -> bool:
+        if not self._has_room(line):
+            return False
+        batch = reader.poll(self._piece_rows)
+        with self._changed:
+            line.has_more = reader.has_more(batch)
+            if batch is not None:
+                # Bad records alone are something to be taken, too.
+                line.add(Arrived(Step("read", name, batch), max(batch.rows.num_rows, 1)))
+            self._changed.notify_all()
+            if batch is None and self._closed is None:
+                self._wait_for(reader.pause_s)
+        return True
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
 
     def _has_room(self, line: _Line) -> bool:
         with self._changed:
@@ -146,9 +150,7 @@ class InputQueue:
 
     # ---- out ----------------------------------------------------------------------------------------------------
 
-    def take(
-        self, most_rows: int, gather_s: float, patience_s: float | None, newest_us: Callable[[str], int]
-    ) -> list[Arrived]:
+    def take(self, most_rows: int, gather_s: float, patience_s: float | None) -> list[Arrived]:
         """What a batch is made of: what is there, so many rows at most. Waits for the first row, and from then on for
         so long whether more come; returns nothing when patience ends or `wake` is called."""
         until_s = None if patience_s is None else monotonic() + patience_s
@@ -156,15 +158,14 @@ class InputQueue:
         with self._changed:
             while True:
                 self._raise_error()
-                ahead = self._too_far(newest_us)
-                waiting = self._pushed_rows + sum(line.rows for name, line in self._lines.items() if name not in ahead)
+                waiting = self._pushed_rows + sum(line.rows for line in in_turn(self._lines.values()))
                 controls = any(arrived.rows == 0 for arrived in self._pushed)
                 now_s = monotonic()
                 if waiting >= most_rows or (self._woken and (waiting or controls or until_s is None)):
                     break
                 if waiting or controls:
                     gathered_s = now_s + gather_s if gathered_s is None else gathered_s
-                    wanted_s = max(gathered_s, self._needed_until_s(newest_us))
+                    wanted_s = max(gathered_s, worth_waiting_until_s(self._lines.values()))
                     if now_s >= wanted_s:
                         break
                     self._changed.wait(wanted_s - now_s)
@@ -173,7 +174,7 @@ class InputQueue:
                     break
                 self._changed.wait(None if until_s is None else until_s - now_s)
             self._woken = False
-            taken = self._taken(most_rows, newest_us)
+            taken = self._taken(most_rows)
             if taken:
                 self._changed.notify_all()
             return taken
@@ -182,32 +183,7 @@ class InputQueue:
         if self._error is not None:
             raise self._error
 
-    def _needed_until_s(self, newest_us: Callable[[str], int]) -> float:
-        """Until when to wait for a stream that is behind all that have rows, while its reader is busy."""
-        full = [newest_us(name) for name, line in self._lines.items() if line.waiting]
-        if not full:
-            return 0.0
-        behind = [
-            line.since_s + PATIENCE_S
-            for name, line in self._lines.items()
-            if not line.waiting and line.has_more and newest_us(name) < min(full)
-        ]
-        return max(behind, default=0.0)
-
-    def _too_far(self, newest_us: Callable[[str], int]) -> set[str]:
-        """The streams that wait, as they are further ahead than they say they may be. Nobody waits for one that has
-        nothing more, or has been silent for long."""
-        if not self._drifts_us:
-            return set()
-        slowest = [
-            newest_us(name)
-            for name, line in self._lines.items()
-            if line.waiting or (line.has_more and not self._is_idle(name))
-        ]
-        behind_us = min(slowest, default=0)
-        return {name for name, drift_us in self._drifts_us.items() if newest_us(name) > behind_us + drift_us}
-
-    def _taken(self, most_rows: int, newest_us: Callable[[str], int]) -> list[Arrived]:
+    def _taken(self, most_rows: int) -> list[Arrived]:
         found: list[Arrived] = []
         rows = 0
         while self._pushed and rows < most_rows:
@@ -218,23 +194,15 @@ class InputQueue:
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
         # Where pieces are small, as they are while rows just come, a batch takes several, of all streams in turn.
         while rows < most_rows and (not found or rows < FEW_ROWS):
-            ahead = self._too_far(newest_us)
-            ready = [name for name, line in self._lines.items() if line.waiting and name not in ahead]
+            ready = in_turn(self._lines.values())
             if not ready:
                 break
-            for name in sorted(ready, key=newest_us):
-                found.append(self._next_of(self._lines[name]))
+            for line in ready:
+                found.append(line.take())
                 rows += found[-1].rows
                 if rows >= min(most_rows, FEW_ROWS):
                     break
         return found
-
-    def _next_of(self, line: _Line) -> Arrived:
-        arrived = line.waiting.popleft()
-        line.rows -= arrived.rows
-        if not line.waiting:
-            line.since_s = monotonic()
-        return arrived
 
     @property
     def is_exhausted(self) -> bool:
@@ -267,3 +235,8 @@ class InputQueue:
         for thread in self._threads:
             thread.join(timeout=5)
         return left
+
+
+def _close(reader: Reader) -> None:
+    with suppress(Exception):  # all that was read is where it should be
+        reader.close()
