@@ -2,9 +2,13 @@
 
 A partition of the state is a folder of snapshots, `7.zip` with the files of a RocksDB, and of change logs,
 `8.changelog`, each with what a batch wrote. The state after a batch is the latest snapshot before it and the logs that
-follow. Snapshots are opened by RocksDB itself, which comes with pyspark, in a JVM of its own; logs are
-records, packed by LZ4. Where a checkpoint is written in another way, or lies elsewhere, `NotReadableError` says so, and
-Spark must read it.
+follow. Snapshots are opened by RocksDB itself, which comes with pyspark, in a JVM of its own; logs are records, packed
+by LZ4. Where a checkpoint is written in another way, or lies elsewhere, `NotReadableError` says so, and Spark must read
+it.
+
+That is what `watersmeet state` waits for; a query that goes on reads none of it here. Of a small state with two
+partitions the JVM takes 0.4 s of processor time this way. Spark's source "statestore" takes 29 s (18 of them to start a
+session; 2 s in one that has read it before), and Spark's own class RocksDB, in a JVM without a session, 3.3 s.
 """
 
 from __future__ import annotations
