@@ -20,7 +20,7 @@ import watersmeet as wm
 from tests.forked import Running, watersmeet
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable import batch_loop
-from watersmeet.hosts.local.durable.parts import cut
+from watersmeet.hosts.local.durable.answering import cut
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.continuous import parts
 from watersmeet.warning import DataWarning

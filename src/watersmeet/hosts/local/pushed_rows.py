@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError, SourceError
-from watersmeet.hosts.local.nested_parts import pairs_of_dicts, with_fitted_parts
 from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.read_times import Place, read_batch, read_times
@@ -23,6 +22,7 @@ from watersmeet.model.types import is_instant, is_text, sql_type
 
 KINDS = "a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts, or a dict of columns"
 _PUSHED = "what was pushed"
+_Fit = Callable[[str, pa.DataType, pa.Array], pa.Array]  # a part by its name, as the type that is declared for it
 _ZONED = r"[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"  # a text with a zone behind its time
 
 
@@ -172,7 +172,7 @@ class PushedRows:
     def _guessed(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
         """By what they are, not by what they are to be: Arrow would cut 1.5 to 1 and take 5 for a time."""
         if pa.types.is_map(kind):  # which looks like a list, or like a struct
-            return self._as_declared(name, kind, pairs_of_dicts(values))
+            return self._as_declared(name, kind, _pairs_of_dicts(values))
         try:
             return pa.array(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -191,7 +191,7 @@ class PushedRows:
 
     def _fitted(self, name: str, kind: pa.DataType, found: pa.Array) -> pa.Array:
         """Python has one kind of integer and one of float, and JSON writes times as text."""
-        if (nested := with_fitted_parts(name, kind, found, self._fitted)) is not None:
+        if (nested := _with_fitted_parts(name, kind, found, self._fitted)) is not None:
             return nested
         if is_text(found.type) and is_instant(kind):
             found = self._read_times(name, kind, found)
@@ -280,3 +280,48 @@ def _cast_or_none(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
         return pc.cast(texts, kind)
     except pa.ArrowInvalid:
         return None
+
+
+# ---- lists and structs: their parts are fitted as columns are, each by what it is ------------------------------------
+
+
+def _with_fitted_parts(name: str, kind: pa.DataType, found: pa.Array, fit: _Fit) -> pa.Array | None:
+    """The values with parts of the declared types; None if they are of another shape."""
+    if pa.types.is_list(kind) and pa.types.is_list(found.type):
+        whole = pa.concat_arrays([found])  # without what a slice leaves out
+        parts = _fitted_part(f"{name}[]", kind.value_type, whole.values, fit)
+        return pa.ListArray.from_arrays(whole.offsets, parts, type=kind, mask=whole.is_null())
+    if pa.types.is_struct(kind) and pa.types.is_struct(found.type):
+        _check_fields(name, kind, found.type)
+        fields = [_fitted_field(name, field, found, fit) for field in kind]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=found.is_null())
+    return None
+
+
+def _pairs_of_dicts(values: Iterable[Any]) -> list[Any]:
+    """What a map is made of, where Python has it as a dict."""
+    return [list(value.items()) if isinstance(value, Mapping) else value for value in values]
+
+
+def _fitted_field(name: str, field: pa.Field, found: pa.StructArray, fit: _Fit) -> pa.Array:
+    """A field of all structs; one that none of them has is NULL."""
+    index = found.type.get_field_index(field.name)
+    if index < 0:
+        return pa.nulls(len(found), field.type)
+    return _fitted_part(f"{name}.{field.name}", field.type, found.field(index), fit)
+
+
+def _fitted_part(name: str, kind: pa.DataType, found: pa.Array, fit: _Fit) -> pa.Array:
+    return found if found.type == kind else fit(name, kind, found)
+
+
+def _check_fields(name: str, kind: pa.StructType, found: pa.StructType) -> None:
+    """A misspelt name must not become a NULL."""
+    known = [field.name for field in kind]
+    for field in found:
+        if field.name not in known:
+            meant = nearest(field.name, known)
+            raise SourceError(
+                f"column {name!r} has no field {field.name!r}, which was pushed",
+                hint=f"did you mean {meant!r}?" if meant else columns_hint(known),
+            )

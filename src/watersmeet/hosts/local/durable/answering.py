@@ -8,20 +8,29 @@ from math import inf
 from threading import Event, Lock
 from time import monotonic
 
+import numpy as np
+
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.journal import Journal
-from watersmeet.hosts.local.durable.parts import LeftInTheMiddle, cut
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
-from watersmeet.operators.answers import Answer
+from watersmeet.operators.answers import Answer, as_batches
+from watersmeet.plan.nodes import AT
 from watersmeet.runtime.skipped_batches import way_past
 
 Give = Callable[[list[Answer]], None]
+# A batch of which more answers come is given in parts, each under a number of its own. Where a part ends follows from
+# the answers alone, however they came, so a batch that is repeated has the same parts.
+PART_ROWS = 1 << 20
+
+
+class LeftInTheMiddle(BaseException):
+    """A stop was asked for, and the batch in hand is not finished: a later start repeats it."""
 
 
 class Answering:
@@ -136,3 +145,22 @@ class Answering:
             self._journal.append(number, record.parts(), soon=self.may_wait(()))
         self._progress.written = number
         return True
+
+
+def cut(answers: Sequence[Answer], rows: int) -> tuple[list[Answer], list[Answer]] | None:
+    """The first answers, about so many rows, and the others; None if there are fewer. What changes at one instant is
+    not divided."""
+    before: list[Answer] = []
+    held = 0
+    for place, one in enumerate(answers):
+        if held + one.num_rows > rows:
+            (batch,) = as_batches([one])
+            at = rows - held
+            if AT in batch.schema.names:
+                instants = batch.column(AT).to_numpy(zero_copy_only=False)
+                first = int(np.searchsorted(instants, instants[at]))
+                at = first if held + first else int(np.searchsorted(instants, instants[at], side="right"))
+            return [*before, batch.slice(0, at)], [batch.slice(at), *answers[place + 1 :]]
+        before.append(one)
+        held += one.num_rows
+    return None

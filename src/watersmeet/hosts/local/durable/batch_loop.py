@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic
 
-from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes
-from watersmeet.hosts.local.durable.input_queue import Arrived, InputQueue
-from watersmeet.hosts.local.durable.parts import PART_ROWS, LeftInTheMiddle
+from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
+from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, note_pushes
+from watersmeet.hosts.local.durable.input_queue import InputQueue
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.warning import DataWarning

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.push_notes import Note, Notes
+from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
+from watersmeet.runtime.bad_records import refusal
+from watersmeet.runtime.clock import QueryClock
 
 _SIZE = struct.Struct("<I")
 Noted = tuple[Note, int]  # of how many rows
@@ -42,6 +47,15 @@ class Ready:
 
     step: Step
     timed: TimedBatch | None = None
+
+
+@dataclass
+class Arrived:
+    """A step that waits for a batch. `logged` is told when it is written down, for whoever pushed it."""
+
+    step: Step
+    rows: int
+    logged: Future[int] | None = None
 
 
 def note_pushes(notes: Notes, steps: Sequence[Step], number: int) -> None:
@@ -78,6 +92,58 @@ def as_one(steps: Sequence[Step]) -> Step:
         return steps[0]
     batch = SourceBatch.of_all([step.batch for step in steps if step.batch is not None])
     return Step("pushed", steps[0].stream, batch, notes=[note for step in steps for note in step.notes])
+
+
+class Admission:
+    """Makes steps of what has come: their rows are looked at, and what does not fit is refused."""
+
+    def __init__(self, clock: QueryClock) -> None:
+        self._clock = clock
+
+    def accepted(self, arrived: Sequence[Arrived]) -> list[Ready]:
+        """The steps of a batch with their rows: what was pushed into one stream is one step. Whoever pushed what does
+        not fit is told so, and it is in no step."""
+        found: list[Ready] = []
+        for places in mergeable([one.step for one in arrived]):
+            some = [arrived[i] for i in places]
+            try:
+                step = as_one([one.step for one in some])
+                found.append(self._checked(step))
+            except Exception:
+                fitting = [one.step for one in some if self._fits(one)]
+                if fitting:
+                    found.append(self._checked(as_one(fitting)))
+        return found
+
+    def ready(self, step: Step) -> Ready:
+        """A step with its rows and their times, checked, apart from what could not be read."""
+        if step.batch is None:
+            return Ready(step)
+        clock = self._clock.clocks[step.stream]
+        if clock.ended:
+            raise RunError(f"stream {step.stream!r} has ended, so no more rows of it can come")
+        return Ready(
+            step, clock.timed_batch(step.batch.rows, step.batch.bad, place=PUSHED if step.kind == "pushed" else None)
+        )
+
+    def _checked(self, step: Step) -> Ready:
+        """Raises what ends the run before the step is written down: bad records, where the stream does not go on."""
+        ready = self.ready(step)
+        if ready.timed is not None and ready.timed.bad is not None:
+            stream = self._clock.clocks[step.stream].stream
+            if not stream.arrival.keeps_going:
+                raise refusal(stream, ready.timed.bad)
+        return ready
+
+    def _fits(self, one: Arrived) -> bool:
+        try:
+            self._checked(one.step)
+        except Exception as error:
+            if one.logged is None:
+                raise
+            one.logged.set_exception(error)  # only what was pushed can be refused
+            return False
+        return True
 
 
 @dataclass(frozen=True)

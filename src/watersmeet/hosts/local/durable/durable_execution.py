@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
-from watersmeet.hosts.local.durable.batches import Step
-from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, Arrived, InputQueue
-from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
+from watersmeet.hosts.local.durable.batches import Arrived, Step
+from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.durable.recovery import Recovery

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +12,7 @@ from threading import Condition, Thread
 from time import monotonic
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.batches import Step
+from watersmeet.hosts.local.durable.batches import Arrived, Step
 from watersmeet.hosts.local.turns import in_turn, read_ahead, worth_waiting_until_s
 from watersmeet.io.connectors.contract import Reader
 from watersmeet.runtime.clock import StreamClock
@@ -21,15 +20,6 @@ from watersmeet.runtime.clock import StreamClock
 READ_AHEAD_ROWS = 1 << 17
 PIECE_ROWS = 1 << 16
 FEW_ROWS = 1 << 10  # a batch with fewer takes more pieces
-
-
-@dataclass
-class Arrived:
-    """A step that waits for a batch. `logged` is told when it is written down, for whoever pushed it."""
-
-    step: Step
-    rows: int
-    logged: Future[int] | None = None
 
 
 @dataclass

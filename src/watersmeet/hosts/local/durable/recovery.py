@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes, together
-from watersmeet.hosts.local.durable.parts import LeftInTheMiddle
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from watersmeet.hosts.local.durable.admission import Admission
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
-from watersmeet.hosts.local.durable.batches import BatchRecord
+from watersmeet.hosts.local.durable.batches import Admission, BatchRecord
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.place import Place
