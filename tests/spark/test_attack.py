@@ -19,7 +19,7 @@ from tests.spark.simulation import Simulation, another_worker
 from tests.spark.test_processor import QUERIES, expected, six_batches
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
+from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, REPORTS
 from watersmeet.hosts.spark.launching.java import shim
 from watersmeet.hosts.spark.progress.listener import MetricsListener
 from watersmeet.hosts.spark.progress.tally import Tally
@@ -144,14 +144,14 @@ def test_a_query_goes_on_without_what_is_refused_and_is_right() -> None:
     assert run.run(pieces) == expected("a common key", sources, pieces)
     assert run.counted("cache_hits") == 0
     assert run.counted("cache_misses") > 0
-    told = [json.loads(text) for frame in run.frames for text in frame[PREFIX + TOLD] if text is not None]
+    told = [json.loads(text) for frame in run.frames for text in frame[PREFIX + REPORTS] if text is not None]
     assert {one["bucket"] for one in told} == set(run.job.bucket_ids)
     assert all(f"others may write to the folder {warm_state.base_folder()}" in one["cold_because"] for one in told)
 
 
 def test_the_user_hears_of_it_with_the_batch() -> None:
     told = [json.dumps({"bucket": bucket, "cold_because": "others may write to x"}) for bucket in (0, 1)]
-    row = SimpleNamespace(asDict=lambda: {TOLD: told, "cache_misses": 2, "rows_in": 5})
+    row = SimpleNamespace(asDict=lambda: {REPORTS: told, "cache_misses": 2, "rows_in": 5})
     progress = SimpleNamespace(
         id="q",
         runId="r",

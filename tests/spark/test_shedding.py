@@ -21,7 +21,7 @@ from tests.spark.harness import batch_session, cut, run_streaming, streaming_ses
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError, OptionError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, TOLD
+from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, REPORTS
 from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.host import partitioning_text
@@ -144,7 +144,7 @@ def told_by_batch(run: Simulation, pieces: Pieces) -> list[dict[int, dict[str, A
     for i in range(max(map(len, pieces.values()))):
         before = len(run.frames)
         run.batch({name: parts[i] for name, parts in pieces.items()})
-        texts = [text for frame in run.frames[before:] for text in frame[PREFIX + TOLD] if text is not None]
+        texts = [text for frame in run.frames[before:] for text in frame[PREFIX + REPORTS] if text is not None]
         reports = [json.loads(text) for text in texts]
         for one in reports:
             one.pop("state_bytes", None)
@@ -331,7 +331,7 @@ def test_streams_and_buckets_tell_their_losses():
     run = Simulation(skewed_query(), sources, 4)
     tally = Tally()
     for number, batch in enumerate(told_by_batch(run, pieces)):
-        row = Row(**{TOLD: [json.dumps(one) for one in batch.values()]}, cache_hits=4)
+        row = Row(**{REPORTS: [json.dumps(one) for one in batch.values()]}, cache_hits=4)
         tally.add(
             Row(
                 batchId=number,

@@ -147,7 +147,7 @@ def test_the_state_is_as_if_the_rows_of_a_batch_had_never_come(
 def test_queries_of_ones_own_dataframes_tell_of_it_with_their_metrics() -> None:
     listener, metrics = MetricsListener(), Metrics()
     listener.follow("watersmeet_1", metrics, [], skipped=frozenset({1}))
-    told = progress(1, 0, {"watersmeet_1": Row(rows_in=7, told=[])})
+    told = progress(1, 0, {"watersmeet_1": Row(rows_in=7, reports=[])})
     told.runId = told.id = told.name = "q"
     with pytest.warns(
         DataWarning, match="skipped_batch: .*q: 7 rows came in batches that were left out, as skip_batches says"

@@ -30,7 +30,7 @@ def over_connect(**values: object) -> Row:
 @pytest.mark.parametrize("row", [Row, over_connect], ids=["classic", "connect"])
 def test_observed_rows_are_read_however_they_come(row) -> None:
     told = ['{"bucket": 1, "results": 4}']
-    observed = {"watersmeet": row(rows_in=20, late_rows=2, results=None, told=told), ANSWER: row(results=7)}
+    observed = {"watersmeet": row(rows_in=20, late_rows=2, results=None, reports=told), ANSWER: row(results=7)}
     batch = Tally().add(progress(**observed))
     assert batch is not None
     assert (batch.number, batch.seconds) == (3, 1.5)
@@ -41,8 +41,8 @@ def test_observed_rows_are_read_however_they_come(row) -> None:
 def test_the_clock_that_a_bucket_tells_is_shown_with_the_stream_that_holds_it_back() -> None:
     """Of two stages the first knows the streams by name; a bounded bucket tells its memory beside the clock."""
     clock = '{"watermark_us": 7000000, "held_back_by": "%s", "still_for_s": 12.0, "idle": []}'
-    second = Row(told=['{"bucket": 0, "clock": %s}' % (clock % "join_1")])
-    first = Row(told=['{"bucket": 0, "results": 1, "future": {"a": 2}, "clock": %s}' % (clock % "b")])
+    second = Row(reports=['{"bucket": 0, "clock": %s}' % (clock % "join_1")])
+    first = Row(reports=['{"bucket": 0, "results": 1, "future": {"a": 2}, "clock": %s}' % (clock % "b")])
     tally = Tally()
     tally.add(progress(watersmeet=second, watersmeet_first_join_1=first))
     total = tally.total
@@ -55,9 +55,9 @@ def told(bucket: int, **values: object) -> str:
 
 
 def test_rows_come_in_at_the_first_stages_and_the_answer_out_of_the_last() -> None:
-    first = Row(rows_in=20, results=9, stored_rows=20, kernel_ns=500_000_000, told=[told(0, window_rows=5)])
-    other = Row(rows_in=7, results=2, stored_rows=7, kernel_ns=0, told=[told(0, window_rows=1)])
-    last = Row(rows_in=11, results=4, stored_rows=11, kernel_ns=250_000_000, told=[told(0, window_rows=3)])
+    first = Row(rows_in=20, results=9, stored_rows=20, kernel_ns=500_000_000, reports=[told(0, window_rows=5)])
+    other = Row(rows_in=7, results=2, stored_rows=7, kernel_ns=0, reports=[told(0, window_rows=1)])
+    last = Row(rows_in=11, results=4, stored_rows=11, kernel_ns=250_000_000, reports=[told(0, window_rows=3)])
     observed = {f"{OBSERVED}{FIRST}_a": first, f"{OBSERVED}{FIRST}_b": other, OBSERVED: last}
     batch = Tally().add(progress(**observed))
     assert batch is not None
@@ -81,7 +81,7 @@ def test_a_bucket_that_takes_no_part_keeps_what_it_keeps() -> None:
     ]
     stands = []
     for number, texts in enumerate(batches):
-        one = progress(**{OBSERVED: Row(results=1 if texts else None, told=texts)})
+        one = progress(**{OBSERVED: Row(results=1 if texts else None, reports=texts)})
         one.batchId = number
         batch = tally.add(one)
         assert batch is not None
@@ -96,12 +96,12 @@ def test_what_waits_in_a_bucket_waits_until_it_tells_otherwise() -> None:
     tally = Tally()
     waits = {"x": {"stream": "a", "rows": 4, "until_us": 9, "copies": 2}}
     for number, texts in enumerate([[told(0, waiting=waits), told(1, waiting=waits)], [told(1, waiting={})], []]):
-        one = progress(**{OBSERVED: Row(told=texts)})
+        one = progress(**{OBSERVED: Row(reports=texts)})
         one.batchId = number
         tally.add(one)
         assert tally.total.waiting_by_stream == {"a": 4 if number == 0 else 2}
         assert tally.total.waiting_until_us == 9
-    last = progress(**{OBSERVED: Row(told=[told(0, waiting={})])})
+    last = progress(**{OBSERVED: Row(reports=[told(0, waiting={})])})
     last.batchId = 3
     tally.add(last)
     assert (tally.total.waiting_by_stream, tally.total.waiting_until_us) == ({}, None)
@@ -110,7 +110,7 @@ def test_what_waits_in_a_bucket_waits_until_it_tells_otherwise() -> None:
 
 def test_a_batch_is_counted_once_however_often_it_is_told() -> None:
     tally = Tally()
-    row = progress(**{OBSERVED: Row(rows_in=3, told=[])})
+    row = progress(**{OBSERVED: Row(rows_in=3, reports=[])})
     assert tally.add(row) is not None
     assert tally.add(row) is None
     assert (tally.total.rows_in, tally.batches) == (3, 1)
@@ -118,7 +118,7 @@ def test_a_batch_is_counted_once_however_often_it_is_told() -> None:
 
 def test_rows_of_a_batch_that_is_left_out_are_counted_apart() -> None:
     tally = Tally(skipped=frozenset({3}))
-    batch = tally.add(progress(watersmeet=Row(rows_in=20, told=[])))
+    batch = tally.add(progress(watersmeet=Row(rows_in=20, reports=[])))
     assert batch is not None
     assert "(20 left out as asked for)" in batch.line()
     assert (tally.total.rows_in, tally.total.skipped_batch_rows) == (0, 20)
@@ -128,7 +128,7 @@ def test_files_that_have_changed_are_counted_with_the_batch_whose_offset_tells_s
     changed = json.dumps({"files": "", "changed": {"stream": "a", "files": "2", "told": "one\ntwo"}})
     tally = Tally()
     for number, start in ((1, "{}"), (2, changed), (3, "{}")):
-        told = progress(watersmeet=Row(rows_in=1, told=[]))
+        told = progress(watersmeet=Row(rows_in=1, reports=[]))
         told.batchId, told.sources = number, [SimpleNamespace(startOffset=start, endOffset=changed)]
         batch = tally.add(told)
         assert batch is not None

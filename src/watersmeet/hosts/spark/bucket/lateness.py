@@ -15,7 +15,7 @@ from watersmeet.operators.contract import Operator
 from watersmeet.plan.nodes import Input
 from watersmeet.runtime.left_out import late_error
 
-Told = dict[str, dict[str, Any]]  # by alias
+ByAlias = dict[str, dict[str, Any]]
 LATENESS = ("late_behind_us", "late_newest_us", "late_after_silence_us")
 
 
@@ -24,7 +24,7 @@ class Late:
     """The late rows of one batch of a bucket."""
 
     rows: int = 0
-    by_alias: Told = field(default_factory=dict)
+    by_alias: ByAlias = field(default_factory=dict)
 
     def add(self, one: Input, rows: int, counted: int, lateness: Mapping[str, int]) -> None:
         """Rows of an input, of which so many are counted in this bucket, not in another that has them too. lateness:
@@ -35,9 +35,9 @@ class Late:
         if counted:
             self.rows += counted
             before = self.by_alias.get(one.alias, {"rows": 0})
-            told = {"stream": stream.name, "rows": before["rows"] + counted}
+            counts = {"stream": stream.name, "rows": before["rows"] + counted}
             known = {name: before[name] for name in LATENESS if name in before}
-            self.by_alias[one.alias] = told | most_by_name(known, lateness)
+            self.by_alias[one.alias] = counts | most_by_name(known, lateness)
 
 
 def lateness(stream: Stream, oldest_us: int, newest_us: int, watermark_us: int) -> dict[str, int]:
@@ -48,7 +48,7 @@ def lateness(stream: Stream, oldest_us: int, newest_us: int, watermark_us: int) 
     return {"late_after_silence_us": watermark_us - oldest_us}
 
 
-def waiting_in(job: SparkJob, operator: Operator) -> Told:
+def waiting_in(job: SparkJob, operator: Operator) -> ByAlias:
     """The rows of a bucket that wait for the watermark, and up to which time."""
     waiting = operator.waiting_rows()
     return {
@@ -63,10 +63,10 @@ def waiting_in(job: SparkJob, operator: Operator) -> Told:
     }
 
 
-def rows_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, int]:
+def rows_by_stream(buckets: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, int]:
     """The rows that several buckets told of. A row that is there under two aliases is one."""
     by_alias: dict[tuple[str, str], float] = defaultdict(float)
-    for one in told:
+    for one in buckets:
         for alias, rows in one.items():
             # Every copy of a row waits in some bucket and is told there; late rows are counted in one bucket already.
             by_alias[rows["stream"], alias] += rows["rows"] / rows.get("copies", 1)
@@ -76,9 +76,9 @@ def rows_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str,
     return found
 
 
-def most_by_stream(told: Iterable[Mapping[str, Mapping[str, Any]]], what: str) -> dict[str, int]:
+def most_by_stream(buckets: Iterable[Mapping[str, Mapping[str, Any]]], what: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in told:
+    for one in buckets:
         for rows in one.values():
             found = most_by_name(found, {rows["stream"]: rows[what]} if what in rows else {})
     return found

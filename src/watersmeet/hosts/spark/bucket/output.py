@@ -25,7 +25,7 @@ from watersmeet.io.conform import conform
 
 OBSERVED = "watersmeet"  # the name under which the numbers of a query are observed
 FIRST = "_first_"  # in that of a first stage
-TOLD = "told"  # what buckets tell that does not add up, a text of each; all of them are listed
+REPORTS = "reports"  # of buckets, of what does not add up: a text of each, and all of them are listed
 SIDE = "side"  # packets of what goes to sinks beside the answers
 PREFIX = "__"  # of the columns that carry the numbers beside typed results
 
@@ -69,16 +69,16 @@ def output_of(job: SparkJob, *, marks_end: bool = False) -> Output:
 
 def _number_fields() -> list[spark.StructField]:
     numbers = [spark.StructField(PREFIX + name, spark.LongType()) for name in NUMBERS]
-    return [*numbers, spark.StructField(PREFIX + TOLD, spark.StringType())]
+    return [*numbers, spark.StructField(PREFIX + REPORTS, spark.StringType())]
 
 
 def _zeros(rows: int) -> dict[str, Any]:
-    return {**{PREFIX + name: [0] * rows for name in NUMBERS}, PREFIX + TOLD: [None] * rows}
+    return {**{PREFIX + name: [0] * rows for name in NUMBERS}, PREFIX + REPORTS: [None] * rows}
 
 
 def _observe(frames: DataFrame, observed: str) -> DataFrame:
     sums = [F.sum(PREFIX + name).alias(name) for name in NUMBERS]
-    return frames.observe(observed, *sums, F.collect_list(PREFIX + TOLD).alias(TOLD))
+    return frames.observe(observed, *sums, F.collect_list(PREFIX + REPORTS).alias(REPORTS))
 
 
 class PackedOutput:
@@ -114,7 +114,7 @@ class PackedOutput:
 
     def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
-        return pd.DataFrame({"payload": [None], **self._no_records(), **counts, PREFIX + TOLD: [text]})
+        return pd.DataFrame({"payload": [None], **self._no_records(), **counts, PREFIX + REPORTS: [text]})
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         if self.keeps:
@@ -157,7 +157,7 @@ class TypedOutput:
         table = pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
         frame: pd.DataFrame = table.to_pandas(types_mapper=_keeping_nulls, maps_as_pydicts="strict")
         return self._marked(frame, report=False).assign(
-            **{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None}
+            **{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + REPORTS: None}
         )
 
     def side(self, records: bytes) -> pd.DataFrame:
@@ -165,7 +165,7 @@ class TypedOutput:
 
     def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame:
         counts = {PREFIX + name: numbers.get(name, 0) for name in NUMBERS}
-        return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + TOLD: text})
+        return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + REPORTS: text})
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
         return self._marker(watermark_us, end=run)
@@ -175,7 +175,7 @@ class TypedOutput:
 
     def _marker(self, watermark_us: int, *, end: str | None = None, until_us: int | None = None) -> pd.DataFrame:
         marked = self._marked(self._empty_row(watermark_us), report=False, end=end, until_us=until_us)
-        return marked.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + TOLD: None})
+        return marked.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + REPORTS: None})
 
     def _marked(
         self, frame: pd.DataFrame, *, report: bool, end: str | None = None, until_us: int | None = None

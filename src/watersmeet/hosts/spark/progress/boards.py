@@ -30,13 +30,13 @@ class Boards:
     def before(self, tell: Callable[[RunningQuery, Batch], None]) -> Callable[[RunningQuery, Batch], None]:
         """The same, after the board of the query."""
 
-        def told(running: RunningQuery, batch: Batch) -> None:
-            self._told(running, batch)
+        def after_board(running: RunningQuery, batch: Batch) -> None:
+            self._write(running, batch)
             tell(running, batch)
 
-        return told
+        return after_board
 
-    def _told(self, running: RunningQuery, batch: Batch) -> None:
+    def _write(self, running: RunningQuery, batch: Batch) -> None:
         name = running.job.name
         if name not in self._boards:
             return

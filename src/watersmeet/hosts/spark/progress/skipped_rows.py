@@ -7,7 +7,7 @@ import json
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet.hosts.spark.bucket.output import TOLD
+from watersmeet.hosts.spark.bucket.output import REPORTS
 from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.nodes import Plan, streams_below
@@ -30,7 +30,7 @@ def counting_skipped(df: DataFrame, stream: Stream, observed: str) -> DataFrame:
     """The rows of a streaming query without state, of which Spark tells how many came and how many will be skipped."""
     skipped = F.count_if(F.col(f"`{stream.time}`").isNull())
     name = json.dumps(stream.name)
-    told = F.concat(F.lit(f'{{"bucket": 0, "skipped_by_stream": {{{name}: '), skipped.cast("string"), F.lit("}}"))
+    report = F.concat(F.lit(f'{{"bucket": 0, "skipped_by_stream": {{{name}: '), skipped.cast("string"), F.lit("}}"))
     return df.observe(
-        observed, F.count(F.lit(1)).alias("rows_in"), skipped.alias("skipped_rows"), F.array(told).alias(TOLD)
+        observed, F.count(F.lit(1)).alias("rows_in"), skipped.alias("skipped_rows"), F.array(report).alias(REPORTS)
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.bucket.lateness import LATENESS, most_by_stream, rows_by_stream
-from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, TOLD
+from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, REPORTS
 from watersmeet.hosts.spark.reading.changed_files import ChangedFiles, changed_in
 from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
@@ -201,12 +201,12 @@ def _bucket(report: Report) -> BucketMetrics:
 
 def _reports(stage: str, row: Any) -> list[dict[str, Any]]:
     """What the buckets of a stage told."""
-    return [{**json.loads(text), "stage": stage} for text in _by_name(row).get(TOLD) or ()]
+    return [{**json.loads(text), "stage": stage} for text in _by_name(row).get(REPORTS) or ()]
 
 
 def _counts(row: Any) -> dict[str, int]:
     """The values of an observed row; a batch without rows has no sums."""
-    return {name: int(value or 0) for name, value in _by_name(row).items() if name != TOLD}
+    return {name: int(value or 0) for name, value in _by_name(row).items() if name != REPORTS}
 
 
 def _by_name(row: Any) -> dict[str, Any]:
