@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_docs import ROOT, blocks
+from tests.docs.test_shown import ROOT, blocks
 from watersmeet.io.connectors import registry
 from watersmeet.io.connectors.readers import reader_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_shown import ROOT, blocks
 from tests.forked import Ended, watersmeet
-from tests.unit.test_docs import ROOT, blocks
 
 SCRIPT = """
 CREATE STREAM log WITH (source = 'logs', folder = 'logs', time = 'ts', time_format = 'iso', lateness = '1 minute');

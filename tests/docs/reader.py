@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.test_cli import call
-from tests.unit.test_docs import blocks
+from tests.docs.test_shown import blocks
+from tests.unit.cli.test_commands import call
 
 NAMED = re.compile(r"\A(?:--|#) ([\w/]+\.\w+)\n")
 # Those that need no shell are called in this process, which is quicker than to start one.

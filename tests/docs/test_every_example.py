@@ -13,7 +13,7 @@ import pytest
 from tests.docs.reader import OF_OTHERS, Reader
 from tests.docs.test_map import pages
 from tests.docs.test_pages import ON_SPARK, PAGES
-from tests.unit.test_docs import COMING_FROM, LAB, LANGUAGE, README, ROOT, WITH_PYTHON, blocks
+from tests.docs.test_shown import COMING_FROM, LAB, LANGUAGE, README, ROOT, WITH_PYTHON, blocks
 from watersmeet.testing import queries_of
 
 DOCS = ROOT / "docs"
@@ -39,8 +39,8 @@ CREATE STREAM b (id BIGINT, k BIGINT, x INT, ts TIMESTAMP) WITH (path = 'b.csv',
 RUN = {
     **{(page, language): "tests/docs/test_pages.py" for page in PAGES for language in ("sql", "python", "sh")},
     **{(ON_SPARK, language): "tests/spark/test_docs.py" for language in ("sql", "python", "sh")},
-    **{(page, "python"): "tests/unit/test_docs.py" for page in WITH_PYTHON},
-    **{(page, "sql"): "tests/unit/test_docs.py" for page in (LANGUAGE, COMING_FROM, LAB)},
+    **{(page, "python"): "tests/docs/test_shown.py" for page in WITH_PYTHON},
+    **{(page, "sql"): "tests/docs/test_shown.py" for page in (LANGUAGE, COMING_FROM, LAB)},
     **{(page, "sql"): "tests/docs/test_every_example.py" for page in WITH_SQL},
     (DOCS / "command_line.md", "sh"): "tests/docs/test_every_example.py",
     (README, "py"): "tests/first_hour.py",

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.test_docs import ROOT
+from tests.docs.test_shown import ROOT
 
 sys.path.append(str(ROOT / "docs" / "site"))
 api, navigation = importlib.import_module("api"), importlib.import_module("navigation")

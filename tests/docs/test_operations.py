@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from tests.docs.test_map import pages
+from tests.docs.test_shown import ROOT
 from tests.serve.serving import row, serving
-from tests.unit.test_docs import ROOT
 from watersmeet.cli.commands import app
 from watersmeet.io.connectors.databases.table_sink import BATCHES, STARTS  # tables of databases, and no metrics
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.reader import Reader
-from tests.unit.test_docs import ROOT
+from tests.docs.test_shown import ROOT
 
 DOCS = ROOT / "docs"
 ON_SPARK = DOCS / "howto" / "spark.md"  # tests/spark/test_docs.py reads it

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_map import api, pages
-from tests.unit.test_docs import ROOT
+from tests.docs.test_shown import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the site is tested through Playwright")
 SITE = ROOT / "build" / "docs"

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pytest
 
 import watersmeet as wm
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 from watersmeet.errors import CatalogError
 from watersmeet.lab import registry
 from watersmeet.lab.coverage import table

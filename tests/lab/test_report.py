@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 from watersmeet.lab import registry, store
 from watersmeet.lab.cards import CARDS
 from watersmeet.lab.circumstances import circumstances, origin, title

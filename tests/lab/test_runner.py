@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 from watersmeet.errors import DataError, SetupError
 from watersmeet.lab import provenance, registry, runner, store
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 import pytest
 
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 from watersmeet.errors import DataError, SetupError, SourceError
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.workloads import WORKLOADS, Workload, cameras, flights, nexmark, packets, pizzas, weather, zipf

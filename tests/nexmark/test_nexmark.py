@@ -22,8 +22,8 @@ from tests.nexmark.running import (
     tables,
     used_by,
 )
+from tests.unit.cli.test_commands import call
 from tests.unit.hand_clock import HandClock
-from tests.unit.test_cli import call
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.runtime.final import final_answer
 from watersmeet.testing import Trial

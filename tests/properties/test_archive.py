@@ -22,7 +22,15 @@ from tests.properties.test_adaptive import restless
 from tests.properties.test_shedding import POLICIES, bounds, losses_are_known, refuse_contradictions, streams_in
 from tests.properties.test_shedding import with_options as extended
 from tests.runners import Bag, answered, bag_of, by_reference, local_query
-from tests.unit.test_shedding_join import FORMS, MEMORY, exactly, operator_of, random_tables, selected, steps
+from tests.unit.operators.keeping.test_shedding_join import (
+    FORMS,
+    MEMORY,
+    exactly,
+    operator_of,
+    random_tables,
+    selected,
+    steps,
+)
 from watersmeet.archive import completion as completing
 from watersmeet.archive.complete import Completing, CompletionReport
 from watersmeet.archive.completion import Completion, CompletionProgress

@@ -17,7 +17,7 @@ from tests.properties.test_joins import refuse_contradictions
 from tests.properties.test_outer_joins import planned
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, bound_plan
-from tests.unit.test_shedding_join import FORMS, MEMORY, random_tables, selected
+from tests.unit.operators.keeping.test_shedding_join import FORMS, MEMORY, random_tables, selected
 from watersmeet.errors import UnsupportedError
 from watersmeet.operators.join import window_join
 from watersmeet.optimizer.stages import optimize

@@ -45,7 +45,7 @@ from tests.flights import (
     summed,
     tables,
 )
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 
 PIECES = 5
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.docs.test_shown import ROOT
 from tests.serve.serving import Client, Life, row, serving
 from tests.serve.test_failures import SCRIPT as FAILING
 from tests.serve.test_failures import fails
-from tests.unit.test_docs import ROOT
 
 api = pytest.importorskip(
     "playwright.sync_api", reason="Playwright is not installed: pip install 'watersmeet[browser]'"

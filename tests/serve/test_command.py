@@ -10,7 +10,7 @@ import pytest
 
 from tests.forked import watersmeet
 from tests.serve.serving import QUICK, Client, Events, Life, free_port, row
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 from watersmeet.errors import RunError, SetupError, WatersmeetError
 from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on

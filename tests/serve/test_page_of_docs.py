@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_shown import ROOT, blocks
 from tests.serve.serving import serving
-from tests.unit.test_docs import ROOT, blocks
 from watersmeet.serve.app import PATHS
 
 PAGE = ROOT / "docs" / "serve.md"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.forked import Running, watersmeet
 from tests.serve.serving import NDJSON, Client, row
-from tests.unit.test_cli import call
+from tests.unit.cli.test_commands import call
 
 SCRIPT = """
 CREATE STREAM a (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (source = 'json', path = '{folder}/a', time = 'ts');

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.docs.reader import Reader
 from tests.docs.test_pages import ON_SPARK
-from tests.unit.test_docs import ROOT, blocks
+from tests.docs.test_shown import ROOT, blocks
 
 
 def test_the_python_of_the_page_prints_what_it_says(

@@ -162,8 +162,8 @@ UNIFORM_CHECKS = (
           why="the claim as printed fails: OPT finds 1.2 (M = 1.5 w) to 2.9 times (M = 0.1 w) what RAND finds. A "
               "window of 400 holds each of 50 keys eight times, and which rows meet a partner soon is worth knowing. "
               "The optimum equals an exhaustive search wherever that is possible "
-              "(tests/unit/test_shedding_optimum.py). The paper gives no number; in domains of up to 10 keys it is "
-              "right (the second panel)"),
+              "(tests/unit/papers/shedding/test_optimum.py). The paper gives no number; in domains of up to 10 keys "
+              "it is right (the second panel)"),
     Check("in domains of up to 10 keys it is no major improvement: OPT at most 10 % of EXACT above RAND", everywhere(
         lambda r: gains_in(r, 2, 10) <= 0.1 + 0.02), essential=False,
         why="at M = w and 10 keys it is just about 10 %"),
