@@ -18,13 +18,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.effort import thinned
 from tests.runners import Source, bag_of, by_reference
 from tests.spark.harness import streaming_frame
+from tests.spark.planning import planner
 from tests.spark.simulation import LOSSES, Simulation
 from tests.spark.test_run import add
 from watersmeet import Session
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.reading.file_source import PackedReader
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
-from watersmeet.hosts.spark.reading.splits import FileSplit
+from watersmeet.hosts.spark.reading.splits import SourceSplit
 from watersmeet.model.arriving import Arrivals
 from watersmeet.model.catalog import Stream, Table
 
@@ -95,13 +95,14 @@ def test_windows_come_out_while_nothing_comes() -> None:
 
 def test_the_moment_of_files_stands_in_their_offsets(tmp_path: Path) -> None:
     add(tmp_path / "a", 0, pa.table({"k": [1]}))
-    reader = PackedReader({"path": str(tmp_path / "a"), "source": "a", "job": "", "arrival": "true"})
+    reader = planner(tmp_path / "a", arrival="true")
     before_us = time.time_ns() // 1000
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     (first,) = reader.partitions(start, end)
-    assert isinstance(first, FileSplit)
-    assert before_us <= first.arrival_us <= time.time_ns() // 1000
+    assert isinstance(first, SourceSplit)
+    assert first.moments.arrival_us is not None
+    assert before_us <= first.moments.arrival_us <= time.time_ns() // 1000
     time.sleep(0.01)
     assert reader.partitions(start, end) == [first]  # a repeat is planned from the log
     add(tmp_path / "a", 1, pa.table({"k": [1]}))

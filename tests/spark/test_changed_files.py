@@ -11,21 +11,23 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.spark.planning import planner
 from watersmeet.hosts.spark.reading.changed_files import changed_in
-from watersmeet.hosts.spark.reading.file_source import PackedReader
+from watersmeet.hosts.spark.reading.connector_source import ConnectorReader
 from watersmeet.hosts.spark.reading.stream_reader import Offset
 from watersmeet.hosts.spark.run import SparkRun
+from watersmeet.io.connectors import local_files
 from watersmeet.runtime.run_settings import RunSettings
 
 ROWS = "k,ts\n1,2026-01-01 00:00:01\n"
 MORE = "2,2026-01-01 00:00:02\n"
 
 
-def reader(folder: Path) -> PackedReader:
-    return PackedReader({"path": str(folder), "source": "s", "job": ""})
+def reader(folder: Path) -> ConnectorReader:
+    return planner(folder, source="s")
 
 
-def latest(of: PackedReader, start: Offset) -> Offset:
+def latest(of: ConnectorReader, start: Offset) -> Offset:
     """As Spark gives it back: by way of JSON."""
     return dict(json.loads(json.dumps(of.latestOffset(start, ReadAllAvailable()))))
 
@@ -54,12 +56,15 @@ def test_an_offset_tells_of_a_change_once_in_all_lives(tmp_path: Path) -> None:
     assert changed_in([SimpleNamespace(startOffset=json.dumps(told), endOffset=json.dumps(told))]) == []
 
 
-def test_a_file_that_grows_and_grows_costs_one_batch(tmp_path: Path) -> None:
+def test_a_file_that_grows_and_grows_costs_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.csv").write_text(ROWS)
-    one = reader(tmp_path)
-    read = latest(one, one.initialOffset())
+    first = reader(tmp_path)
+    read = latest(first, first.initialOffset())
     (tmp_path / "a.csv").write_text(ROWS + MORE)
+    one = reader(tmp_path)
     told = latest(one, read)
+    assert told != read
+    monkeypatch.setattr(local_files, "WATCH_S", 0.0)
     (tmp_path / "a.csv").write_text(ROWS + MORE + MORE)
     assert latest(one, told) == told
 
@@ -83,4 +88,4 @@ def test_a_run_warns_of_a_change_between_two_starts_and_counts_it(
         (second,) = SparkRun(spark, SCRIPT, choices).run()
     assert second.metrics.changed_files == {"s": 1}
     assert second.metrics.rows_in == 0
-    assert "out: a.csv, which stream 's' has read, has become longer since" in caplog.text
+    assert f"out: {tmp_path / 'in' / 'a.csv'}, which stream 's' has read, has become longer since" in caplog.text

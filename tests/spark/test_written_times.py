@@ -15,11 +15,11 @@ from tests.spark.following import followed
 from tests.spark.harness import batch_frame, run_streaming, streaming_frame, write_arrivals
 from tests.spark.simulation import Simulation
 from watersmeet.errors import WatersmeetError
-from watersmeet.hosts.spark.reading.file_packets import read_file
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.sources import OnSpark
 from watersmeet.io.formats import Csv
 from watersmeet.model.arrival import Arrival
+from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading, in_schema
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import read_script
@@ -86,8 +86,9 @@ def test_packed_files_are_read_with_what_the_stream_says(tmp_path):
     schema = files.columns("s", None, said)
     assert schema.field("TS").type == pa.timestamp("us")
     reading, shown = in_schema(said, "s", schema)
-    (batch,) = read_file(str(tmp_path / "a.csv"), shown, "s", files.format, reading=reading)
-    assert [str(at) for at in batch["TS"].to_pylist()] == ["2024-07-01 10:00:00", "None"]
+    read = files.read_as(Stream("s", shown, "TS", reading=reading)).narrowed(["k", "TS"])
+    (batch,) = read.of_file(tmp_path / "a.csv", 10)
+    assert [str(at) for at in batch.rows["TS"].to_pylist()] == ["2024-07-01 10:00:00", "None"]
     with pytest.raises(WatersmeetError, match=r"stream 's': .* in row 1 of .*a.csv, which is not written as '%Y-%j'"):
         files.columns("s", None, TimeReading("ts", format="%Y-%j"))
 

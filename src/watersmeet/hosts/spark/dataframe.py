@@ -72,7 +72,7 @@ def dataframe(
     is_streaming = _is_streaming(sources)
     for one in job.streams:
         source = sources[one.relation.name]
-        if not isinstance(source, ConnectorStream | FileStream):
+        if not isinstance(source, ConnectorStream):
             refuse_bad_frame(stream_of(one), is_streaming=source.isStreaming)
     if job.is_stateless:
         (source,) = sources.values()
@@ -124,7 +124,7 @@ def _without_state(spark: SparkSession, job: SparkJob, source: Source, observed:
     if stream.arrival.keeps_going or (isinstance(source, ConnectorStream) and source.has_history):
         return _stateless_from_packets(spark, job, source, observed)
     assert not isinstance(source, Following)
-    df = source.dataframe(spark, stream) if isinstance(source, FileStream | ConnectorStream) else source
+    df = source.dataframe(spark, stream) if isinstance(source, ConnectorStream) else source
     df = with_arrival(df, stream)
     df = df.select(*_columns(job, df))
     if not (df.isStreaming and (stream.arrival.skips_nulls or job.start.skipped)):
@@ -190,7 +190,7 @@ class Following:
         return self.df.isStreaming
 
 
-Source = DataFrame | FileStream | ConnectorStream | Following
+Source = DataFrame | ConnectorStream | Following
 
 
 def make_job(plan: Plan, buckets: int, start: AtStart = NO_WISHES) -> SparkJob:
@@ -211,12 +211,12 @@ def _packet_of(table: Table) -> bytes:
 
 
 def _flows(source: Source) -> bool:
-    return isinstance(source, FileStream | ConnectorStream) or source.isStreaming
+    return isinstance(source, ConnectorStream) or source.isStreaming
 
 
 def _cannot_tell_its_end(source: Source) -> bool:
     """Whether nobody but the caller knows which of a stream's batches is the last."""
-    return not isinstance(source, FileStream | ConnectorStream | Following) and source.isStreaming
+    return not isinstance(source, ConnectorStream | Following) and source.isStreaming
 
 
 def streams_without_end(plan: Plan, buckets: int) -> list[str]:
@@ -226,12 +226,17 @@ def streams_without_end(plan: Plan, buckets: int) -> list[str]:
 
 
 def _sources(plan: Plan) -> dict[str, Source]:
-    return {one.name: one.source for one in streams_below(plan.root)}
+    return {one.name: _source(one) for one in streams_below(plan.root)}
+
+
+def _source(stream: Stream) -> Source:
+    source: FileStream | Source = stream.source
+    return source.connected(stream) if isinstance(source, FileStream) else source
 
 
 def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, ending: Ending | None) -> DataFrame:
     one = next(one for one in job.streams if one.relation.name == name)
-    if isinstance(source, FileStream | ConnectorStream):
+    if isinstance(source, ConnectorStream):
         return _packed_at_the_source(spark, job, one, source, ending)
     assert one.time is not None
     df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
@@ -242,7 +247,7 @@ def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, endin
 
 
 def _packed_at_the_source(
-    spark: SparkSession, job: SparkJob, one: Input, source: FileStream | ConnectorStream, ending: Ending | None
+    spark: SparkSession, job: SparkJob, one: Input, source: ConnectorStream, ending: Ending | None
 ) -> DataFrame:
     """The packets of a source that hands them to Spark, with the watermark its rows drive; it knows when it ends."""
     # Whoever packs rows joins nothing, so the static tables need not travel.

@@ -32,8 +32,9 @@ def preload(module: str = WORKERS) -> None:
             from watersmeet.hosts.spark.launching.rehearsal import rehearse
 
             rehearse()
-        else:  # they plan what sources read, and ours is one
-            import_module("watersmeet.hosts.spark.reading.file_source")
+        else:  # they plan what sources read, and files are read mostly
+            import_module("watersmeet.hosts.spark.reading.connector_source")
+            import_module("watersmeet.io.connectors.local_files")
     except Exception as error:
         print(f"watersmeet: workers start without what they need ({type(error).__name__}: {error})", file=sys.stderr)
     gc.collect()

@@ -15,7 +15,7 @@ from watersmeet.hosts.spark.exchange.pack import in_time_order, packer
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import from_packet, to_packet
-from watersmeet.hosts.spark.reading import file_packets  # noqa: F401  # what workers import by themselves
+from watersmeet.hosts.spark.reading import connector_packets  # noqa: F401  # what workers import by themselves
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.model.windows import single_window

@@ -30,7 +30,7 @@ from watersmeet.runtime.bad_records import refusal
 def packets_of_split(
     encoded_job: str, lanes: ConnectedSource, source: str, split: SourceSplit
 ) -> Iterator[pa.RecordBatch]:
-    job, _ = shipped(encoded_job)
+    job = shipped(encoded_job)
     stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
     bad: list[pa.RecordBatch] = []
     left_out: list[int] = []
@@ -49,7 +49,7 @@ def packets_of_split(
 
 def rows_of_split(encoded_stream: str, lanes: ConnectedSource, split: SourceSplit) -> Iterator[pa.RecordBatch]:
     """The rows themselves, as Spark has them."""
-    stream, _ = shipped_stream(encoded_stream)
+    stream = shipped_stream(encoded_stream)
     schema = stream.given_schema
     layout = spark_layout(schema)
     for batch in batches_of_split(lanes, split, schema, stream, _nobody_takes, _nobody_counts):
@@ -68,11 +68,11 @@ def batches_of_split(
     the stream says what becomes of them; of rows on the other side of a handover is told how many they are."""
     keeps_going = stream.arrival.keeps_going
     # Of records that cannot be read all columns are told.
-    taken = source if keeps_going else replace(source, held=_some(source.held, wanted))
+    taken = source if keeps_going else _narrowed(source, wanted)
     taken = taken.telling(stream, on_bad)
     before = 0
-    with closing(source.partitioned):
-        for batch in source.partitioned.read(Split(split.partition, split.after, split.upto)):
+    with closing(taken.partitioned):
+        for batch in taken.partitioned.read(Split(split.partition, split.after, split.upto)):
             rows, unfit = taken.readable(batch.rows, before if keeps_going else None)
             before += batch.rows.num_rows
             on_left_out(batch.left_out)
@@ -84,8 +84,9 @@ def batches_of_split(
             yield rows.select(wanted.names) if keeps_going else rows
 
 
-def _some(held: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    return pa.schema([held.field(name) for name in wanted.names])
+def _narrowed(source: ConnectedSource, wanted: pa.Schema) -> ConnectedSource:
+    held = pa.schema([source.held.field(name) for name in wanted.names])
+    return replace(source, partitioned=source.partitioned.only(wanted.names), held=held)
 
 
 def _nobody_counts(rows: int) -> None:

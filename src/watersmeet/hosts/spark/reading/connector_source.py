@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, ReadMaxRows
 
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_told
@@ -29,9 +29,9 @@ from watersmeet.hosts.spark.reading.stream_reader import StreamReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from watersmeet.io.connectors.changed_files import Changed
     from watersmeet.io.connectors.connected_source import ConnectedSource
-    from watersmeet.io.connectors.contract import Offsets
-    from watersmeet.io.connectors.guarded import GuardedSource
+    from watersmeet.io.connectors.contract import Offsets, PartitionedSource
 
 FORMAT = "watersmeet_lanes"
 ROWS_FORMAT = "watersmeet_lane_rows"
@@ -56,21 +56,27 @@ class ConnectorReader(StreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self.encoded_connector = self.given["lanes"]
-        limit = self.given.get("maxrows")
-        self.max_rows = int(limit) if limit else None
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
         self.is_known = False  # that what is read is what was read before
         self.remembers = False  # the files that were read in lives before
+        self.asked: Offset = {}  # what was the start last time
+        self.changed: list[Changed] = []  # files, of which the offset behind that tells
         self.noted = ""  # at the other end, how far rows were answered
 
     @cached_property
-    def lanes(self) -> GuardedSource:
+    def lanes(self) -> PartitionedSource:
         # Opened when it is first used: before that Spark waits for this process, and not for long.
+        if "folder" in self.given:  # to list files takes less than to read them
+            folder: PartitionedSource = pickle.loads(base64.b64decode(self.given["folder"]))
+            return folder
         return connector_from(self.encoded_connector).partitioned
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self.max_rows is None else ReadMaxRows(self.max_rows)
+        files, rows = self.given.get("maxfilespertrigger"), self.given.get("maxrows")
+        if files is not None:
+            return ReadMaxFiles(int(files))
+        return ReadAllAvailable() if rows is None else ReadMaxRows(int(rows))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self.stops_at_what_is_there = True
@@ -91,40 +97,54 @@ class ConnectorReader(StreamReader):
         """As far as the limit allows; `start` itself if nothing has come, unless it remains to be told that nothing
         will."""
         if "upto" not in start:
-            raise SourceError(
-                f"stream {self.source!r}: this checkpoint was written when something else read it",
-                hint="go on with the script as it was, or start a new checkpoint",
-            )
+            raise self._of_another_reader(start)
         self._check(start)
         self._remember_files(start)
         if "after" in start:  # a batch ended here, and Spark asks for the next only once it is done
             self._note(start["upto"])
         after = json.loads(start["upto"])
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        upto, is_last = self._upto(after, most)
+        upto, is_last = self._upto(after, limit)
         place = {"after": start["upto"], "upto": to_text(upto)} | {
             name: start[name] for name in ("of",) if name in start
         }
-        place |= self._files_noted(upto)
+        place |= self._changed_files(start)
         moved = place["after"] != place["upto"] or CHANGED in place
-        if moved and most is not None:
+        if moved and not isinstance(limit, ReadAllAvailable):
             place["waiting"] = json.dumps(self._waiting(upto))
         ends = is_last and self.ending is not None
+        if (moved or ends) and (files := self.lanes.watched()) is not None:
+            place["files"] = json.dumps(files.noted(upto), separators=(",", ":"))
         return self.reached(start, place, moved=moved, ends=ends)
+
+    def _of_another_reader(self, start: Offset) -> SourceError:
+        if "folder" in self.given and "logOffset" in start:
+            return SourceError(
+                f"stream {self.source!r}: this checkpoint was written when Spark's own reader read its files",
+                hint="go on with it by packed = 'false' in the WITH of the stream, or start a new checkpoint",
+            )
+        return SourceError(
+            f"stream {self.source!r}: this checkpoint was written when something else read it, or by another version "
+            "of watersmeet",
+            hint="go on with the script as it was, or start a new checkpoint",
+        )
 
     def _remember_files(self, start: Offset) -> None:
         if not self.remembers and (files := self.lanes.watched()) is not None:
             files.remember(json.loads(start.get("files", "[]")), json.loads(start["upto"]))
         self.remembers = True
 
-    def _files_noted(self, upto: Offsets) -> Offset:
-        """The last files that were read, of a source of files; and those that have changed since."""
+    def _changed_files(self, start: Offset) -> Offset:
+        """What tells of files that have changed since they were read. Where the same start is asked about again, no
+        batch has come of what was told."""
         files = self.lanes.watched()
         if files is None:
             return {}
-        changed = files.changed_files()
-        told = {CHANGED: changed_told(self.source, changed)} if changed else {}
-        return {"files": json.dumps(files.noted(upto)), **told}
+        if (gone := files.gone()) is not None:
+            raise SourceError(f"stream {self.source!r}: {gone} does not exist", hint="create the folder first")
+        if start != self.asked:
+            self.asked, self.changed = start, []
+        self.changed += files.changed_files()
+        return {CHANGED: changed_told(self.source, self.changed)} if self.changed else {}
 
     def _waiting(self, upto: Offsets) -> list[str]:
         """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a
@@ -134,24 +154,31 @@ class ConnectorReader(StreamReader):
         newest = self.lanes.newest(upto) if self.last is None else self.last
         return sorted({one.partition for one in self.lanes.splits(upto, newest)}) if upto != newest else []
 
-    def _upto(self, after: Offsets, most_rows: int | None) -> tuple[Offsets, bool]:
+    def _upto(self, after: Offsets, limit: ReadLimit) -> tuple[Offsets, bool]:
         """How far to read now, and whether nothing follows in this run."""
         if not self.stops_at_what_is_there:
-            return self.lanes.newest(after, most_rows), False
+            return self._newest(after, limit), False
         if self.last is None:
             self.last = self.lanes.newest(after)
-        if most_rows is None:
+        if isinstance(limit, ReadAllAvailable):
             return self.last, True
-        upto = self._step(after, most_rows, self.last)
+        upto = self._step(after, limit, self.last)
         return upto, not self._lies_between(upto, self.last)
 
-    def _step(self, after: Offsets, most_rows: int, last: Offsets) -> Offsets:
-        """About so many rows further. What came since the run began may be all that a limit lets through: then more."""
-        for _ in range(MOST_WIDENINGS):
-            upto = self._held_back(self.lanes.newest(after, most_rows), last)
+    def _newest(self, after: Offsets, limit: ReadLimit, times: int = 1) -> Offsets:
+        """As far as so many times a limit allows."""
+        if isinstance(limit, ReadMaxFiles):
+            files = self.lanes.watched()
+            assert files is not None
+            return files.newest_files(after, limit.max_files * times)
+        return self.lanes.newest(after, limit.max_rows * times if isinstance(limit, ReadMaxRows) else None)
+
+    def _step(self, after: Offsets, limit: ReadLimit, last: Offsets) -> Offsets:
+        """About as far as a limit allows. What came since the run began may be all that it lets through: then more."""
+        for widening in range(MOST_WIDENINGS):
+            upto = self._held_back(self._newest(after, limit, WIDENING**widening), last)
             if self._lies_between(after, upto):
                 return upto
-            most_rows *= WIDENING
         return last
 
     def _held_back(self, reached: Offsets, last: Offsets) -> Offsets:
@@ -168,6 +195,7 @@ class ConnectorReader(StreamReader):
         if start == end or "after" not in end:
             return []
         self._check(end)
+        self._remember_files(end)
         after, upto = json.loads(end["after"]), json.loads(end["upto"])
         parts = self.lanes.splits(after, upto) if after != upto else []
         moments = Moments.of(end)
@@ -176,7 +204,7 @@ class ConnectorReader(StreamReader):
             SourceSplit(one.partition, one.after, one.upto, number, moments, is_alone)
             for number, one in enumerate(parts)
         ]
-        if rows:
+        if rows and rows[0].partition:  # one without a name has no time of its own, which others could wait for
             rows[0].waiting = tuple(json.loads(end.get("waiting", "[]")))
         return [*rows, *self.end_told(start, end)]
 

@@ -5,7 +5,8 @@ made timestamps before Spark sees them as such, by the same code as in-process, 
 
 The moment of arrival is the same whenever a batch is repeated: Spark logs the time of a batch before the batch runs,
 and `current_timestamp()` is that time. (Where our own source reads files it logs the moment with the offsets, see
-file_source.py, a little before the time of the batch.) Bounded rows arrive all at once, when they are first asked for.
+stream_reader.py, a little before the time of the batch.) Bounded rows arrive all at once, when they are first asked
+for.
 """
 
 from __future__ import annotations

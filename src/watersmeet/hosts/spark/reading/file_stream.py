@@ -1,29 +1,28 @@
-"""Files as an unbounded stream on Spark: what the driver knows of them (see file_source.py for what is read when)."""
+"""Files as an unbounded stream on Spark: what a session is given, and what the driver knows of them."""
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from watersmeet.errors import CatalogError, SourceError
-from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.hosts.spark.reading.file_packets import check_file, held, read_file
-from watersmeet.hosts.spark.reading.file_source import FORMAT, ROWS_FORMAT, PackedFiles, RowsFiles, listing
+from watersmeet.errors import CatalogError, DataError, SourceError
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files
-from watersmeet.hosts.spark.reading.source_packets import encoded
 from watersmeet.hosts.spark.types import spark_schema
-from watersmeet.io.files import first_schema, readable, undeclared
-from watersmeet.io.formats import Csv, Format, Parquet
-from watersmeet.io.read_times import doubt_unit
+from watersmeet.io.connectors.connected_source import ConnectedSource
+from watersmeet.io.connectors.guarded import GuardedSource
+from watersmeet.io.connectors.local_files import LocalFiles
+from watersmeet.io.connectors.local_folder import LocalFolder
+from watersmeet.io.files import FileSource, first_schema, readable, undeclared, with_event_times
+from watersmeet.io.formats import Format, Parquet
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
-
-FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,6 @@ class FileStream:
     max_files_per_trigger: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     format: Format = field(default_factory=Parquet)
-
-    def arrow_schema(self, name: str) -> pa.Schema:
-        files = listing(self.path, name)
-        if not files:
-            raise CatalogError(
-                f"stream {name!r}: no {self._kind} file in {self.path} to take the columns from",
-                hint="put a file there first, or declare the columns",
-            )
-        try:
-            return first_schema(name, [Path(file) for file in files], self.format)
-        except SourceError as error:
-            raise SourceError(f"stream {name!r}: {error.message}", hint=error.hint) from None
 
     def columns(
         self,
@@ -62,80 +49,60 @@ class FileStream:
         tolerant = tolerant and not self.format.has_footer
         if tolerant and declared is None:
             raise undeclared(name)
-        schema = self.arrow_schema(name) if declared is None else declared
-        if reading is not None:
-            unlooked = not self.format.has_footer or (declared is not None and reading.says_how)
-            reading = reading.declared_in(declared).of(name, schema, is_text_file=unlooked)
+        source = self._source(name, declared)
+        try:
+            source = source if reading is None else with_event_times(source, reading, look=not tolerant)
+        except DataError as error:
+            raise DataError(f"stream {error.message}", hint=error.hint) from None
         if declared is not None and not tolerant:
-            self._check(declared, name, reading)
-        if reading is None:
-            return schema
-        shown = reading.shown(schema)
-        if not tolerant:
-            self._look_at_times(shown, name, reading)
-        return shown
+            self._check(source)
+        return source.schema
 
-    def _check(self, declared: pa.Schema, name: str, reading: TimeReading | None) -> None:
-        for path in listing(self.path, name)[:1]:
-            with readable(Path(path)):
-                found = self.format.schema(Path(path), declared)
-            if found is None:
-                continue
-            if reading is not None and pa.types.is_timestamp(declared.field(reading.column).type):
-                declared = held(declared, found, reading, self.format)
-            check_file(self.format, found, declared, name, path)
+    def _source(self, name: str, declared: pa.Schema | None) -> FileSource:
+        """How files are read, and the first of them."""
+        files = self.files(name)
+        if declared is None and not files:
+            kind = {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}[self.format.kind]
+            raise CatalogError(
+                f"stream {name!r}: no {kind} file in {self.path} to take the columns from",
+                hint="put a file there first, or declare the columns",
+            )
+        try:
+            schema = first_schema(name, files, self.format) if declared is None else declared
+        except SourceError as error:
+            raise SourceError(f"stream {name!r}: {error.message}", hint=error.hint) from None
+        return FileSource(name, tuple(files[:1]), self.format, schema, self.path, declared is not None, where=self.path)
 
-    def _look_at_times(self, schema: pa.Schema, name: str, reading: TimeReading) -> None:
-        """Read the first event times, so that a wrong unit or format is told before anything runs."""
-        times = self._first_times(schema, name, reading)
-        if times is not None:
-            doubt_unit(times, reading, name)
+    def files(self, name: str) -> list[Path]:
+        """Those that are there, in the order in which they are read."""
+        folder = LocalFolder(self.path, None)
+        if folder.is_gone():
+            raise SourceError(f"stream {name!r}: {self.path} does not exist", hint="create the folder first")
+        return [folder.file(one.path) for one in sorted(folder.listed(lambda _: False)[1])]
+
+    def _check(self, source: FileSource) -> None:
+        for path in source.paths:
+            with readable(path):
+                found = self.format.schema(path, source.schema)
+            if found is not None:
+                source.check(found, path)
 
     def first_value(self, column: str) -> object:
         """The first value of a column that is not NULL, for a hint."""
-        schema = self.arrow_schema(column)
-        found = self._first_times(pa.schema([schema.field(column)]), column, None)
-        known = pa.nulls(0) if found is None else found.drop_null()
-        return known[0].as_py() if len(known) else None
+        return self._source(column, None).first_value(column)
 
-    def _first_times(self, schema: pa.Schema, name: str, reading: TimeReading | None) -> pa.Array | None:
-        column = schema.names[0] if reading is None else reading.column
-        by_position = isinstance(self.format, Csv) and not self.format.header
-        wanted = schema if by_position else pa.schema([schema.field(column)])
-        for path in listing(self.path, name)[:1]:
-            batches = read_file(path, wanted, name, self.format, reading=reading, max_rows=FIRST_ROWS)
-            first = next(iter(batches), None)
-            return None if first is None else first.column(column)
-        return None
+    def read_as(self, stream: Stream) -> FileSource:
+        """The files as a query reads them: of the columns only those must be there that it needs."""
+        return FileSource(
+            stream.name, (), self.format, stream.given_schema, self.path, declared=True, where=self.path,
+            rounding=stream.rounding, reading=stream.reading,
+        ).tolerant(replace(stream, source=None))  # fmt: skip
 
-    @property
-    def _kind(self) -> str:
-        return {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}[self.format.kind]
-
-    def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
-        """The same stream as ordinary Spark rows, for queries that keep no state."""
-        reader = spark.readStream.schema(spark_schema(stream.given_schema)).options(**self.options)
-        if self.max_files_per_trigger is not None:
-            reader = reader.option("maxFilesPerTrigger", self.max_files_per_trigger)
-        if self._is_for_spark and stream.reading is None:
-            return reader.parquet(self.path)
-        spark.dataSource.register(RowsFiles)
-        # The source itself stays on the driver.
-        job = encoded(replace(stream, source=None), self.format)
-        return reader.format(ROWS_FORMAT).option("source", stream.name).option("job", job).load(self.path)
-
-    def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
-        """Of its packets, for a job."""
-        spark.dataSource.register(PackedFiles)
-        reader = spark.readStream.format(FORMAT).option("path", self.path)
-        reader = reader.option("job", encoded(job, self.format))
-        limit = self.max_files_per_trigger
-        return reader if limit is None else reader.option("maxFilesPerTrigger", str(limit))
-
-    @property
-    def _is_for_spark(self) -> bool:
-        """Whether Spark's own reader reads the same rows, which is faster where rows are what is wanted."""
-        return self.format.has_footer and Path(self.path).is_dir() and not nanosecond_files(self.path)
+    def connected(self, stream: Stream) -> FolderStream:
+        """The same as what a connector reads, for a stream."""
+        files = self.read_as(stream)
+        source = LocalFiles(stream.name, self.path, None, files)
+        return FolderStream(ConnectedSource(stream.name, GuardedSource("files", source), files.schema), folder=self)
 
 
 class ParquetStream(FileStream):
@@ -144,3 +111,28 @@ class ParquetStream(FileStream):
     Give it to `Session(spark).stream(…)` as data. Files must appear whole (write elsewhere, then move), as for
     Spark's own file source.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderStream(ConnectorStream):
+    """Files of this machine, which the driver lists and tasks read."""
+
+    folder: FileStream
+
+    def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
+        if not self._is_for_spark(stream):
+            return super().dataframe(spark, stream)
+        reader = spark.readStream.schema(spark_schema(stream.given_schema)).options(**self.folder.options)
+        limit = self.folder.max_files_per_trigger
+        return (reader if limit is None else reader.option("maxFilesPerTrigger", limit)).parquet(self.folder.path)
+
+    def _is_for_spark(self, stream: Stream) -> bool:
+        """Whether Spark's own reader reads the same rows, which is faster where rows are what is wanted."""
+        path, is_parquet = self.folder.path, self.folder.format.has_footer
+        return is_parquet and stream.reading is None and Path(path).is_dir() and not nanosecond_files(path)
+
+    def encoded_options(self) -> dict[str, str]:
+        listed = LocalFiles(self.source.name, self.folder.path, None, None, forgets_gone=True)
+        options = super().encoded_options() | {"folder": base64.b64encode(pickle.dumps(listed)).decode()}
+        limit = self.folder.max_files_per_trigger
+        return options | ({} if limit is None else {"maxFilesPerTrigger": str(limit)})

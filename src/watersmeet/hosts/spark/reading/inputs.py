@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:
 
 
 def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame:
-    named = _kind(path)
+    named = told_kind(path) or "parquet"  # as a folder of folders mostly is
     kind = ALIASES.get(named, named)
     files = nanosecond_files(path) if kind == "parquet" else []
     if files:
@@ -125,20 +126,25 @@ def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame
     return frame
 
 
-def _kind(path: str) -> str:
-    """The format of a path: of a folder on this machine what its files are named after, else its own name. Where
-    neither tells, it is Parquet, as a folder of folders mostly is."""
+def told_kind(path: str) -> str | None:
+    """The format of a path: of a folder on this machine what its files are named after, else its own name; None where
+    neither tells."""
     folder = Path(path).expanduser()
     if folder.is_dir():
-        names = [one for one in folder.iterdir() if not is_hidden(one.name)]
-        kinds = sorted({kind for one in names if one.is_file() and (kind := named_kind(one.name)) is not None})
+        names = [one.name for one in os.scandir(folder) if not is_hidden(one.name) and one.is_file()]
+        kinds = sorted({kind for name in names if (kind := _named(name)) is not None})
         if len(kinds) > 1:
             raise SourceError(
                 f"{path} holds files of several formats: {', '.join(kinds)}", hint="give the files of one: folder/*.csv"
             )
         if kinds:
             return kinds[0]
-    return named_kind(path) or "parquet"
+    return _named(path)
+
+
+def _named(name: str) -> str | None:
+    """Spark unpacks what Arrow does not."""
+    return named_kind(name.removesuffix(".snappy"))
 
 
 def _csv(reader: DataFrameReader, path: str) -> DataFrame:

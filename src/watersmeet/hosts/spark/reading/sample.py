@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from watersmeet.errors import UnsupportedError
-from watersmeet.hosts.spark.reading.file_packets import read_file
-from watersmeet.hosts.spark.reading.file_source import listing
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.io.conform import entered
 from watersmeet.io.formats import Parquet
@@ -31,17 +28,14 @@ def sampled(plan: Plan, rows: int) -> Plan:
     return replace(plan, root=with_relations(plan.root, local))
 
 
-def _read(stream: FileStream, path: str, relation: Stream | Table) -> Iterator[pa.RecordBatch]:
-    reading = relation.reading if isinstance(relation, Stream) else None
-    return read_file(path, relation.given_schema, relation.name, stream.format, relation.rounding, reading)
-
-
 def _data(relation: Stream | Table, rows: int) -> object:
     match relation.source:
         case FileStream(format=Parquet(), path=path):
             return path
         case FileStream() as stream:
-            batches = [b for p in listing(stream.path, relation.name) for b in _read(stream, p, relation)]
+            assert isinstance(relation, Stream)
+            files = replace(stream.read_as(relation), paths=tuple(stream.files(relation.name)))
+            batches = list(files.batches(rows))
             return pa.Table.from_batches(entered(batches, relation), relation.given_schema)
         case DataFrame() as df if not df.isStreaming:
             if isinstance(relation, Stream) and relation.by_arrival:

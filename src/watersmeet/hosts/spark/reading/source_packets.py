@@ -1,4 +1,4 @@
-"""What our own sources read, as packets: what those of files and of connectors have in common, in Spark's tasks."""
+"""What our own sources read, as packets, in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.reading.splits import NEWEST, Moments
 from watersmeet.hosts.spark.task import batch_number
 from watersmeet.io.event_times import timed_rows, without_nulls
-from watersmeet.io.formats import Format
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import Times
@@ -25,19 +24,19 @@ from watersmeet.plan.nodes import Input
 Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
 
 
-def encoded(job: SparkJob | Stream, format_: Format | None = None) -> str:
-    """What travels with a data source, whose options are texts: a job or a stream, and the format of its files."""
-    return base64.b64encode(pickle.dumps((job, format_))).decode()
+def encoded(job: SparkJob | Stream) -> str:
+    """What travels with a data source, whose options are texts."""
+    return base64.b64encode(pickle.dumps(job)).decode()
 
 
-def shipped(encoded_job: str) -> tuple[SparkJob, Format]:
-    job, format_ = pickle.loads(base64.b64decode(encoded_job))
-    return job, format_
+def shipped(encoded_job: str) -> SparkJob:
+    job: SparkJob = pickle.loads(base64.b64decode(encoded_job))
+    return job
 
 
-def shipped_stream(encoded_stream: str) -> tuple[Stream, Format]:
-    stream, format_ = pickle.loads(base64.b64decode(encoded_stream))
-    return stream, format_
+def shipped_stream(encoded_stream: str) -> Stream:
+    stream: Stream = pickle.loads(base64.b64decode(encoded_stream))
+    return stream
 
 
 def packed_rows(
@@ -47,17 +46,16 @@ def packed_rows(
     number: int,
     moments: Moments,
     *,
-    whole: bool = False,
     partition: str = "",
     is_alone: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The packets of a part of a source, the part's number in its batch being this. `whole`: all columns are read, not
-    only those that the query needs. `partition`: that of the rows, if they have one; `is_alone`: there is no other."""
+    """The packets of a part of a source, the part's number in its batch being this. `partition`: that of the rows, if
+    they have one; `is_alone`: there is no other."""
     inputs = [one for one in job.streams if one.relation.name == source]
     placings = [Placement(job, one) for one in inputs]
     needed = {name for one in inputs for name in job.columns_needed(one)}
     stream = stream_of(inputs[0])
-    whole = whole or stream.late_to is not None
+    whole = stream.late_to is not None  # late rows go to a sink whole
     wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
     if stream.by_arrival:
         wanted = _without_moments(wanted, stream)
@@ -96,7 +94,7 @@ def packets_of_bad(job: SparkJob, source: str, records: Sequence[pa.RecordBatch]
 
 def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
     """What tells every bucket that a stream has ended in a run."""
-    job, _ = shipped(encoded_job)
+    job = shipped(encoded_job)
     # A time of 1970 moves no watermark.
     return with_newest(end_packets(job, {source}, run), 0)
 

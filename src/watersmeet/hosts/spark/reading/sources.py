@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.reading.inputs import (
     as_dataframe,
     check_types_told,
     declared_frame,
+    told_kind,
     with_declared_times,
 )
 from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
@@ -36,7 +37,7 @@ from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.files import subfolder_hint
 from watersmeet.io.formats import format_named, null_values
-from watersmeet.io.path_formats import ALIASES, SUFFIXES
+from watersmeet.io.path_formats import ALIASES
 from watersmeet.io.providers import is_provided
 from watersmeet.io.source_options import OF_FORMATS, SPARK, TO_SPARK
 from watersmeet.model.arriving import named_time
@@ -332,12 +333,9 @@ def kind_of(name: str, path: str | None) -> str:
             f"{name!r} says neither what it reads nor where",
             hint="add source = '…' (parquet, csv, json, rate, socket or any format of Spark) and path = '…'",
         )
-    folder = Path(path).expanduser()
-    files = sorted(p for p in folder.iterdir() if p.name[0] not in "._") if folder.is_dir() else []
-    for candidate in (folder, *files[:1]):
-        suffixes = [s.lower() for s in candidate.suffixes if s.lower() not in (".gz", ".bz2", ".zst", ".snappy")]
-        if suffixes and suffixes[-1] in SUFFIXES:
-            return "tsv" if suffixes[-1] == ".tsv" else SUFFIXES[suffixes[-1]]
+    kind = told_kind(path)
+    if kind is not None:
+        return kind
     raise SourceError(
         f"the format of {path} is not clear from its name",
         hint=subfolder_hint(path, None) or "add source = 'parquet', 'csv' or 'json'",

@@ -40,20 +40,6 @@ class EndSplit(InputPartition):
 
 
 @dataclass
-class FileSplit(InputPartition):
-    """One file, its place among the files of the batch, and when that was planned."""
-
-    path: str
-    number: int
-    limit_us: int | None = None
-    arrival_us: int | None = None
-
-    @property
-    def moments(self) -> Moments:
-        return Moments(self.limit_us, self.arrival_us)
-
-
-@dataclass
 class SourceSplit(InputPartition):
     """What lies in one partition between two offsets, and its place among the splits of the batch. `is_alone`: there is
     no other partition. `waiting`: those with rows that the batch leaves for later, which one split says for all."""
