@@ -128,13 +128,13 @@ def test_a_pickle_is_no_state() -> None:
 
 
 def test_nothing_that_is_kept_is_a_pickle() -> None:
-    """Only what goes from Spark's driver to its workers is, of which a kit for tests looks whether it can go there, and
-    machine code, which a changed Numba compiles anew."""
+    """Only what goes from Spark's driver to its workers is, of which a kit for tests looks whether it can go there,
+    what these tell each other within a batch, and machine code, which a changed Numba compiles anew."""
     sources = Path(saving.__file__).parents[1]
     importing = [
         path for path in sources.rglob("*.py") if re.search(r"^\s*(import|from) pickle", path.read_text(), re.M)
     ]
-    on_spark = ["connector_source.py", "source_packets.py", "stage.py"]
+    on_spark = ["connector_source.py", "file_stream.py", "messages.py", "source_packets.py", "stage.py"]
     assert sorted(path.name for path in importing) == sorted(["kept.py", "source_checks.py", *on_spark])
 
 
