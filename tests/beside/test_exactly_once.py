@@ -14,7 +14,7 @@ from tests.beside.rack import RACK, line, put
 from watersmeet.errors import DataError, WatersmeetError
 from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.io.connectors import registry
-from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.connectors.files.sink import FilesSink
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
@@ -92,10 +92,10 @@ def test_each_is_there_once_over_faults_of_the_sinks(
 ) -> None:
     rng = random.Random(seed)
     good, late, bad = lay(tmp_path, rng, 150)
-    commit = FolderSink.commit
+    commit = FilesSink.commit
     left = [rng.randint(0, 6)]
 
-    def failing(self: FolderSink, number: int, rows: object) -> None:
+    def failing(self: FilesSink, number: int, rows: object) -> None:
         if left[0] == 0:
             raise DiskFullError("the disk is full")
         left[0] -= 1
@@ -103,7 +103,7 @@ def test_each_is_there_once_over_faults_of_the_sinks(
         if left[0] == 0 and rng.random() < 0.5:
             raise DiskFullError("the disk is full")
 
-    monkeypatch.setattr(FolderSink, "commit", failing)
+    monkeypatch.setattr(FilesSink, "commit", failing)
     for _ in range(40):
         try:
             runs = life(script(tmp_path), tmp_path)

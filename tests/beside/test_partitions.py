@@ -13,7 +13,7 @@ import pytest
 from tests.beside.rack import COLUMNS, RACK, line, put
 from tests.beside.test_exactly_once import DiskFullError, life
 from watersmeet.io.connectors import registry
-from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.connectors.files.sink import FilesSink
 from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
@@ -129,15 +129,15 @@ def test_no_row_of_a_slow_partition_is_late_over_faults_and_restarts(
             expected[us // MINUTE_US] += 1
             lines.append(line(1000 * partition + number, number, us))
         put(tmp_path / "a", str(partition), lines)
-    commit, left = FolderSink.commit, [rng.randint(0, 5)]
+    commit, left = FilesSink.commit, [rng.randint(0, 5)]
 
-    def failing(self: FolderSink, number: int, rows: object) -> None:
+    def failing(self: FilesSink, number: int, rows: object) -> None:
         if left[0] == 0:
             raise DiskFullError("the disk is full")
         left[0] -= 1
         commit(self, number, rows)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FolderSink, "commit", failing)
+    monkeypatch.setattr(FilesSink, "commit", failing)
     text = f"""
         CREATE STREAM a (id BIGINT, k BIGINT, ts TIMESTAMP)
         WITH (source = 'rack', folder = '{tmp_path}/a', time = 'ts', on_late = 'error');

@@ -18,10 +18,10 @@ import pytest
 import watersmeet as wm
 from tests.databases.places import Place
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors import folder_claim
 from watersmeet.io.connectors.claims import Claim, known_after, new_start, owner_in
 from watersmeet.io.connectors.contract import Connector, NumberedSink, SinkOpening, Start
-from watersmeet.io.connectors.folder_claim import FolderClaim
+from watersmeet.io.connectors.files import local_folder
+from watersmeet.io.connectors.files.local_folder import FolderClaim
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import forget
 
@@ -164,10 +164,10 @@ def test_a_copy_that_has_written_nothing_is_in_nobodys_way(kind: str, tmp_path: 
 
 # Where a batch is on its way to the sink, after the first look at who owns it.
 AMID = {
-    "parquet": "watersmeet.io.connectors.folder_sink.write_draft",
-    "files in folders": "watersmeet.io.connectors.partitioned_folder_sink.write_draft",
-    "a store": "watersmeet.io.connectors.files.sink.write_draft",
-    "a store in folders": "watersmeet.io.connectors.files.sink.write_draft",
+    "parquet": "watersmeet.io.connectors.files.sink.Drafts",
+    "files in folders": "watersmeet.io.connectors.files.sink.Drafts",
+    "a store": "watersmeet.io.connectors.files.store_folder.put",
+    "a store in folders": "watersmeet.io.connectors.files.store_folder.put",
     "delta": "watersmeet.io.connectors.delta.sink.write_deltalake",
     "iceberg": "pyiceberg.table.Transaction.append",
 }
@@ -361,7 +361,7 @@ def test_a_claim_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> N
 def test_a_lock_that_somebody_holds_is_not_waited_for_without_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_claim, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(local_folder, "PATIENCE_S", 0.05)
     opened = opener("parquet", tmp_path)
     start = new_start([])
     opened(start)

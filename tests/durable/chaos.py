@@ -219,8 +219,7 @@ def _read(path: Path, kind: str, schema: pa.Schema) -> pa.Table:
 def points_of(one: Round) -> list[str]:
     """The named points that this round can come to, in an order by which consecutive seeds come to all of them."""
     partitioned = ["partition_by" in words for words in one.drawn["sinks"].values()]
-    plain = [point for point in POINTS if not point.startswith("FolderSink") or not all(partitioned)]
-    found = [*plain, *(POINTS_OF_PARTITIONS if any(partitioned) else ())]
+    found = [*POINTS, *(POINTS_OF_PARTITIONS if any(partitioned) else ())]
     start = one.seed * 3 % len(found)
     return [*found[start:], *found[:start]]
 

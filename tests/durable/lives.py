@@ -27,8 +27,8 @@ POINTS = (
     "Journal.append torn",
     "Journal.append after",
     "Answering.answer after",
-    "FolderSink.commit before",
-    "FolderSink.commit after",
+    "FilesSink.commit before",
+    "FilesSink.commit after",
     "Snapshots.write before",
     "Snapshots.write after",
     "Snapshots.publish after",
@@ -36,8 +36,8 @@ POINTS = (
 )
 # Where a commit of several files may be torn.
 POINTS_OF_PARTITIONS = (
-    "PartitionedFolderSink._write_list before",
-    "PartitionedFolderSink._finish before",
+    "LocalFolder._write_list before",
+    "LocalFolder._finish before",
     "Path.replace after",
     "Path.replace before",
 )
@@ -162,12 +162,12 @@ def die_at(point: str, after: int) -> None:
     from watersmeet.hosts.local.durable.answering import Answering
     from watersmeet.hosts.local.durable.journal import Journal
     from watersmeet.hosts.local.durable.snapshots import Snapshots
-    from watersmeet.io.connectors.folder_sink import FolderSink
-    from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
+    from watersmeet.io.connectors.files.local_folder import LocalFolder
+    from watersmeet.io.connectors.files.sink import FilesSink
 
     where, when = point.split()
     owner, name = where.split(".")
-    kinds = (Journal, Answering, Snapshots, FolderSink, PartitionedFolderSink, Path)
+    kinds = (Journal, Answering, Snapshots, FilesSink, LocalFolder, Path)
     kind: Any = {one.__name__: one for one in kinds}[owner]
     method: Callable[..., Any] = getattr(kind, name)
     left = [after]

@@ -99,7 +99,7 @@ def test_a_run_goes_on_with_files_that_come_later(tmp_path: Path) -> None:
 
 def test_batches_are_not_repeated_with_another_lateness(tmp_path: Path) -> None:
     case = begun(case_of(tmp_path / "case", "groups", pushed=False))
-    assert not lived(case, COUNT, "FolderSink.commit after", 0)
+    assert not lived(case, COUNT, "FilesSink.commit after", 0)
     with pytest.raises(RunError, match="lateness of stream 'a' was '1 s' and is now '20 s'"):
         made_run(replace(case, lateness="20 seconds")).start()
     assert lived(case, COUNT)

@@ -9,6 +9,7 @@ import pytest
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.io.connectors.files.local_folder import LocalFolder
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.sinks import sink_from_options
 
@@ -70,8 +71,10 @@ def test_a_commit_that_was_cut_short_is_completed(tmp_path: Path, monkeypatch: p
 
 def test_a_list_of_a_commit_that_was_damaged_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = sink(tmp_path)
-    monkeypatch.setattr(broken, "_finish", lambda: -1)  # killed when the list is there, and no file is in its place
+    # Killed when the list is there, and no file is in its place.
+    monkeypatch.setattr(LocalFolder, "_finish", lambda folder: -1)
     broken.commit(7, [ROWS])
+    monkeypatch.undo()
     (note,) = tmp_path.glob(".commit-*")
     whole = note.read_bytes()
     damaged = [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(len(whole))]

@@ -92,7 +92,7 @@ def s3_case(store: Store, checkpoint: str, partition_by: str | None) -> Case:
     )
     options = {"sink": "parquet", "path": store.address("out"), **store.ways}
     options |= {} if partition_by is None else {"partition_by": partition_by}
-    return Case(streams, options, "watersmeet.io.connectors.files.sink:StoreSink", checkpoint)
+    return Case(streams, options, "watersmeet.io.connectors.files.sink:FilesSink", checkpoint)
 
 
 def written(store: Store, partition_by: str | None) -> pa.Table:

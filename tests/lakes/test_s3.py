@@ -127,7 +127,7 @@ def test_a_store_that_does_not_answer_is_told(store: Store) -> None:
 def test_a_bucket_that_may_only_be_read_is_told_and_a_restart_goes_on(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import watersmeet.io.connectors.files.sink as sinks
+    import watersmeet.io.connectors.files.store_folder as sinks
 
     for number in range(3):
         path = tmp_path / "in" / f"{number}.csv"

@@ -87,7 +87,7 @@ def test_s3(store: Store, tmp_path: Path) -> None:
         CREATE STREAM b {COLUMNS} WITH (source = {files}, path = '{store.address("b")}', {TIMES});
         CREATE TABLE names WITH (source = {files}, path = '{store.address("names")}');
         CREATE SINK out WITH (sink = {files}, path = '{store.address("out")}') AS {JOIN};"""
-    died = killed_again_and_again(tmp_path, script, "watersmeet.io.connectors.files.sink:StoreSink", KILLS, grow)
+    died = killed_again_and_again(tmp_path, script, "watersmeet.io.connectors.files.sink:FilesSink", KILLS, grow)
     assert died > KILLS // 2
     found = pa_dataset.dataset(f"{store.bucket}/out", filesystem=store.files, format="parquet").to_table()
     assert rows_in(found) == expected(KILLS) != []

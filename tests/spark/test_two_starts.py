@@ -19,7 +19,7 @@ from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start
-from watersmeet.io.connectors.folder_claim import FolderClaim
+from watersmeet.io.connectors.files.local_folder import FolderClaim
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.run_settings import RunSettings

@@ -64,7 +64,7 @@ class FolderTarget:
         with writable(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         target = self.folder / f"{name}{SUFFIXES[self._kind]}"
-        return file_sink(target, self._kind, self._schema, self._options, start=None)
+        return file_sink(target, self._kind, self._schema, self._options)
 
 
 class _OnlyIfRows:

@@ -3,7 +3,11 @@ another is noticed when it is read."""
 
 from __future__ import annotations
 
+import json
 from hashlib import blake2b
+from typing import Any
+
+from watersmeet.errors import SinkError
 
 _MARK = b"\nsum "
 _DIGITS = 32
@@ -34,6 +38,17 @@ def unsealed(name: str, data: bytes) -> memoryview:
     if _sum_of(name, held) != data[-_DIGITS - 1 : -1]:
         raise BrokenSealError("it does not hold what was written under its name")
     return held
+
+
+def sealed_note(name: str, data: bytes, where: str) -> dict[str, Any]:
+    """What a sink has noted of its last commit."""
+    try:
+        return dict(json.loads(bytes(unsealed(name, data))))
+    except BrokenSealError as error:
+        raise SinkError(
+            f"{where} is damaged: {error}",
+            hint="restore the folder with its checkpoint from a copy, or start anew with another path and checkpoint",
+        ) from None
 
 
 def has_seal(data: bytes) -> bool:

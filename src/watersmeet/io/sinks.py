@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.opening import open_sink
 from watersmeet.io.connectors.registry import connector_of, known_sinks
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.partitioned import PartitionedSink, partition_columns
-from watersmeet.io.writers import WRITERS, Writer, writable
+from watersmeet.io.drafts import Drafts
+from watersmeet.io.modes import check_replaceable, in_the_way, is_file_not_folder, mode_of, visible_files
+from watersmeet.io.partitioned import partition_columns
+from watersmeet.io.writers import WRITERS, writable
 
-MODES = ("error", "overwrite", "append")
 ALIASES = {"jsonl": "json", "ndjson": "json"}
 SUFFIXES = {"parquet": ".parquet", "csv": ".csv", "json": ".json"}
 
@@ -33,28 +36,28 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
 
-class FileSink:
-    """Writes beside the target under a temporary name and renames on close."""
+class FilesOnce:
+    """Files of a run that nobody goes on with: under hidden names until it ends."""
 
-    def __init__(self, target: Path, temporary: Path, writer: Writer) -> None:
-        self._target = target
-        self._temporary = temporary
-        self._writer = writer
+    def __init__(
+        self, target: Path, drafts: Drafts, put: Callable[[Mapping[str, str]], None], scratch: Path | None = None
+    ) -> None:
+        """put: puts drafts where they belong. scratch: a folder that holds nothing but them."""
+        self._target, self._drafts, self._put, self._scratch = target, drafts, put, scratch
 
     def write(self, batch: pa.RecordBatch) -> None:
         with writable(self._target):
-            self._writer.write(batch)
+            self._drafts.write(batch)
 
     def close(self) -> None:
         with writable(self._target):
-            self._writer.close()
-            # In one folder a rename is atomic: readers see the old file or the whole new one.
-            self._temporary.replace(self._target)
+            self._put(self._drafts.finish())
 
     def abort(self) -> None:
         with writable(self._target):
-            self._writer.discard()
-            self._temporary.unlink(missing_ok=True)
+            self._drafts.discard()
+            if self._scratch is not None:
+                shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def sink_from_options(
@@ -106,13 +109,6 @@ def _kind_of(name: str, path: str | None) -> str:
     return kind
 
 
-def mode_of(name: str, options: Mapping[str, str]) -> str:
-    mode = options.get("mode", "error").lower()
-    if mode not in MODES:
-        raise SinkError(f"sink {name!r} has mode = {mode!r}; it may be 'error', 'overwrite' or 'append'")
-    return mode
-
-
 def limit_of(name: str, options: Mapping[str, str]) -> int | None:
     written = options.get("limit")
     if written is None:
@@ -129,18 +125,23 @@ def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             return _open_in_folder(path, kind, mode, schema, options)
-        start = _start(path, kind) if mode == "append" and path.exists() else None
+        start = path if mode == "append" and path.exists() else None
+        if start is not None and kind == "parquet":
+            raise SinkError(
+                f"{path} is a parquet file, and such files cannot grow",
+                hint="give a folder as path; append then adds a file to it",
+            )
         return file_sink(path, kind, schema, options, start)
 
 
-def file_sink(target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> FileSink:
-    temporary = _temporary_name(target)
-    try:
-        return FileSink(target, temporary, WRITERS[kind](temporary, schema, options, start))
-    # Also if the user interrupts: nothing half-written is left behind.
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def file_sink(
+    target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None = None
+) -> FilesOnce:
+    """One file. start: a file whose content comes first."""
+    folder, hidden = target.parent, _hidden(target)
+    drafts = Drafts(folder, kind, schema, options, (), lambda inside, count: (hidden.name, target.name), start)
+    # In one folder a rename is atomic: readers see the old file or the whole new one.
+    return FilesOnce(target, drafts, lambda files: _moved(folder, files, folder))
 
 
 def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
@@ -149,27 +150,51 @@ def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options
             f"{path} is a folder, and overwrite replaces only files",
             hint="remove the folder first, or say mode = 'append' to add a file to it",
         )
-    # The random part keeps two writers apart that counted at the same time.
-    part = path / f"part-{_next_part(path):05d}-{uuid4().hex[:8]}{SUFFIXES[kind]}"
-    return file_sink(part, kind, schema, options, start=None)
+    return file_sink(path / _part(_next_part(path), kind), kind, schema, options)
 
 
 def _open_partitioned(
     path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], columns: Sequence[str]
 ) -> Sink:
+    """Its files are in a hidden folder beside the target, and take its place or are added to it."""
     if path.is_file():
-        raise SinkError(f"{path} is a file, but rows by {columns[0]} go into a folder", hint="choose another path")
+        raise is_file_not_folder(path)
     with writable(path):
         if mode == "error" and path.exists() and any(path.iterdir()):
             raise _exists(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return PartitionedSink(
-            path, columns, schema, SUFFIXES[kind], mode, lambda file, rest: WRITERS[kind](file, rest, options, None)
-        )
+        if mode == "overwrite":
+            check_replaceable(path, visible_files(LocalFileSystem(), str(path)), columns)
+        hidden = _hidden(path)
+        hidden.mkdir(parents=True)
+
+    def names(inside: str, count: int) -> tuple[str, str]:
+        return (place := f"{inside}/{_part(count, kind)}"), place
+
+    def put(files: Mapping[str, str]) -> None:
+        if mode == "append" and path.exists():
+            _moved(hidden, files, path)
+            shutil.rmtree(hidden)
+            return
+        if path.exists():
+            shutil.rmtree(path)
+        hidden.replace(path)
+
+    return FilesOnce(path, Drafts(hidden, kind, schema, options, columns, names), put, hidden)
+
+
+def _moved(folder: Path, files: Mapping[str, str], into: Path) -> None:
+    for name, place in files.items():
+        (into / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).replace(into / place)
 
 
 def _exists(path: Path) -> SinkError:
-    return SinkError(f"{path} already exists", hint="say mode = 'overwrite' or mode = 'append', or choose another path")
+    return in_the_way(f"{path} already exists", has_checkpoint=False)
+
+
+def _part(number: int, kind: str) -> str:
+    # The random part keeps two writers apart that counted at the same time.
+    return f"part-{number:05d}-{uuid4().hex[:8]}{SUFFIXES[kind]}"
 
 
 def _next_part(folder: Path) -> int:
@@ -178,18 +203,9 @@ def _next_part(folder: Path) -> int:
     return 1 + max((int(number) for number in numbers if number.isdigit()), default=-1)
 
 
-def _temporary_name(target: Path) -> Path:
-    """A hidden name in the same folder, which sources do not read."""
+def _hidden(target: Path) -> Path:
+    """A name in the same folder, which sources do not read."""
     return target.with_name(f".{target.name}.{uuid4().hex[:8]}.tmp")
-
-
-def _start(path: Path, kind: str) -> Path:
-    if kind == "parquet":
-        raise SinkError(
-            f"{path} is a parquet file, and such files cannot grow",
-            hint="give a folder as path; append then adds a file to it",
-        )
-    return path
 
 
 COMMIT_ROWS = 1 << 18

@@ -25,15 +25,15 @@ ROW_GROUP_BYTES = 64 << 20
 
 
 @contextmanager
-def writable(path: Path) -> Iterator[None]:
+def writable(path: Path, hint: str | None = None) -> Iterator[None]:
     """Whatever goes wrong while a file is written becomes one sentence that names it."""
     try:
         yield
     except PermissionError:
-        raise SinkError(f"{path} may not be written: permission denied") from None
+        raise SinkError(f"{path} may not be written: permission denied", hint=hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
-        raise SinkError(f"{path} cannot be written: {detail}") from None
+        raise SinkError(f"{path} cannot be written: {detail}", hint=hint) from None
 
 
 class Writer(Protocol):

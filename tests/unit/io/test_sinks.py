@@ -255,7 +255,9 @@ def test_a_partitioned_folder_is_added_to_or_replaced_as_said(tmp_path: Path) ->
     assert sum(map(len, numbers_by_folder(target).values())) == LOG.num_rows
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(SinkError, match="not a folder that is partitioned by day, and overwrite would remove it"):
+    with pytest.raises(
+        SinkError, match="not a folder that is partitioned by day and hm, and overwrite would remove it"
+    ):
         partitioned(tmp_path / "mine", mode="overwrite")
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.errors import SinkError
-from watersmeet.io.connectors.contract import NumberedSink, Start
-from watersmeet.io.connectors.folder_sink import FolderSink
+from watersmeet.io.connectors.contract import NumberedSink, SinkOpening, Start
+from watersmeet.io.connectors.files.sink import folder_sink
 from watersmeet.io.connectors.gone import OPTION, check_committed
 from watersmeet.io.connectors.opening import open_sink
-from watersmeet.io.connectors.partitioned_folder_sink import PartitionedFolderSink
 from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.partitioned import partition_columns
-from watersmeet.io.sinks import kind_and_path, limit_of, mode_of
+from watersmeet.io.sinks import kind_and_path, limit_of
 from watersmeet.warning import warn
 
 
@@ -74,7 +70,7 @@ def numbered_sink(
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))
-    sink = _folder_sink(name, path, kind, schema, given, run, start)
+    sink = folder_sink(SinkOpening(name, given, schema, run, start=start), path, kind)
     check_committed(name, sink, committed, None, tell)
     return sink
 
@@ -83,14 +79,3 @@ def adds_to_files(options: Mapping[str, str]) -> bool:
     """Whether a sink writes files, of this machine or a store; names of options are in lower case."""
     connector = connector_of("sink", options)
     return options.get("sink", "").lower() != "console" if connector is None else connector.name == "files"
-
-
-def _folder_sink(
-    name: str, path: Path, kind: str, schema: pa.Schema, given: Mapping[str, str], run: str, start: Start | None
-) -> FolderSink | PartitionedFolderSink:
-    if not schema.names:
-        raise SinkError(f"sink {name!r} would have no columns")
-    columns = partition_columns(name, given.get("partition_by"), schema)
-    if columns:
-        return PartitionedFolderSink(name, path, columns, kind, mode_of(name, given), schema, given, run, start)
-    return FolderSink(name, path, kind, mode_of(name, given), schema, given, run, start)

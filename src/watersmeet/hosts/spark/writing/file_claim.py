@@ -12,10 +12,10 @@ from pathlib import Path
 
 from watersmeet.errors import SinkError
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
-from watersmeet.io.connectors.folder_claim import FolderClaim
+from watersmeet.io.connectors.files.local_folder import FolderClaim
+from watersmeet.io.modes import SPARK_LOG
 from watersmeet.io.writers import writable
 
-METADATA = "_spark_metadata"  # Spark's log of the files of every batch, in the folder itself
 RACE = "Race while writing batch"  # what Spark says of a batch that its log has by the time it is done
 
 
@@ -58,6 +58,6 @@ class FileClaim:
 
 def _newest(folder: Path) -> int:
     """The last batch that Spark's writer has put there; -1 if none is."""
-    log = folder / METADATA
+    log = folder / SPARK_LOG
     names = [one.name.removesuffix(".compact") for one in log.iterdir()] if log.is_dir() else []
     return max((int(name) for name in names if name.isdecimal()), default=-1)

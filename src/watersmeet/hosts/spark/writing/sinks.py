@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -23,19 +24,20 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.writing.file_claim import METADATA, FileClaim
+from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter, side_run
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import Start
-from watersmeet.io.connectors.folder_claim import PREFIX
+from watersmeet.io.connectors.files.local_folder import PREFIX
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.connectors.replaced import appending
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.partitioned import is_partitioned, partition_columns
+from watersmeet.io.modes import SPARK_LOG, check_replaceable, in_the_way, mode_of, visible_files
+from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import ALIASES, SUFFIXES
-from watersmeet.io.sinks import MODES
+from watersmeet.io.sinks import limit_of
 from watersmeet.io.source_options import TO_SPARK
 from watersmeet.io.writers import WRITERS
 from watersmeet.plan.answer_keys import answer_keys, change_column
@@ -69,7 +71,7 @@ class SparkSink:
         self._numbered: SinkWriter | None = None
         self.claimed: FileClaim | None = None  # what Spark writes there by itself
         self.mode = given.get("mode", "error").lower()
-        self.limit = _limit(job.name, given.get("limit"))
+        self.limit = limit_of(job.name, given)
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
         self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
         named = {key.lower() for key in self.options}
@@ -81,8 +83,7 @@ class SparkSink:
         if self.has_sides:
             self._check_beside(over_connect)
             return
-        if self.mode not in MODES:
-            raise SinkError(f"sink {job.name!r} has mode = {self.mode!r}; it may be 'error', 'overwrite' or 'append'")
+        mode_of(job.name, given)
         if self.kind in FILES:
             self._check_files()
         if self.kind == "console" and over_connect:
@@ -242,10 +243,8 @@ class SparkSink:
         if self.mode == "overwrite":
             _check_may_clear(target, self.partition_by)
             return
-        hint = "say mode = 'overwrite', choose another path, or go on with the checkpoint it was written with"
-        if self.mode == "append":
-            raise SinkError(f"{target} holds the output of another run, to which a new one cannot append", hint=hint)
-        raise SinkError(f"{target} already exists", hint=hint)
+        holds = "holds the output of another run, to which a new one cannot append"
+        raise in_the_way(f"{target} {holds if self.mode == 'append' else 'already exists'}", can_append=False)
 
 
 def _tell(what: Warning) -> None:
@@ -295,31 +294,22 @@ def _kind(name: str, written: str, path: str | None) -> str:
     return kind
 
 
-def _limit(name: str, written: str | None) -> int | None:
-    if written is None or written.isdigit():
-        return None if written is None else int(written)
-    raise SinkError(f"sink {name!r} has limit = {written!r}; it must be a whole number of rows")
-
-
 def _holds_something(target: Path) -> bool:
     # A start that failed may have claimed it, and written nothing.
     return target.is_file() or (target.is_dir() and any(not one.name.startswith(PREFIX) for one in target.iterdir()))
 
 
 def _check_may_clear(target: Path, columns: Sequence[str]) -> None:
-    """Overwriting removes a file, or a folder that a query wrote; no other folder."""
-    # Spark's file sink leaves this folder in whatever it writes.
-    if target.is_dir() and not (target / METADATA).is_dir() and not is_partitioned(target, columns):
-        raise SinkError(
-            f"{target} is a folder that no query wrote, and overwrite would remove it",
-            hint="remove it yourself, or choose another path",
-        )
+    """Overwriting removes a file, or a folder that a query wrote: Spark's has its log in it."""
+    if target.is_dir() and not (target / SPARK_LOG).is_dir():
+        check_replaceable(target, visible_files(LocalFileSystem(), str(target)), columns)
 
 
 def _clear(target: Path, columns: Sequence[str]) -> None:
+    _check_may_clear(target, columns)
     if target.is_file():
         target.unlink()
-    elif (target / METADATA).is_dir() or is_partitioned(target, columns):
+    elif target.is_dir():
         shutil.rmtree(target)
 
 

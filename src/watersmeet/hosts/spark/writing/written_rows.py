@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.writing.file_claim import METADATA
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.conform import conform
+from watersmeet.io.modes import SPARK_LOG
 
 MOST_ROWS = 200  # of a batch
 KNOWN_FILES = 10_000
@@ -62,7 +62,7 @@ class WrittenRows:
 
     def _files(self, number: int) -> list[str]:
         """What Spark's list of files says of a batch. Every tenth list holds all before it as well, oldest first."""
-        log = self._folder / METADATA / str(number)
+        log = self._folder / SPARK_LOG / str(number)
         compact = not log.exists()
         text = (log.with_name(f"{number}.compact") if compact else log).read_text()
         added = [json.loads(line) for line in text.splitlines()[1:]]

@@ -27,7 +27,7 @@ from watersmeet.io.connectors.databases.database import (
 from watersmeet.io.connectors.databases.families import family_of, fits
 from watersmeet.io.connectors.databases.netting import COUNT, NULLS, by_key, by_row, netted, with_nulls
 from watersmeet.io.connectors.gone import gone
-from watersmeet.io.sinks import mode_of
+from watersmeet.io.modes import mode_of
 
 BATCHES = "watersmeet_batches"
 STARTS = "watersmeet_starts"

@@ -6,7 +6,6 @@ import glob
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from uuid import uuid4
 
 import pyarrow.fs as pa_fs
 
@@ -67,23 +66,6 @@ class Folder:
 
     def told(self, what: str, hint: str | None = None) -> AbstractContextManager[None]:
         return in_a_sentence(self._kind, f"{self.address} {what}", (), dict(self._options), hint)
-
-
-def put(folder: Folder, name: str, data: bytes) -> None:
-    """An object that is there whole or not at all."""
-    files, path = folder.file_system, f"{folder.path}/{name}"
-    if isinstance(files, pa_fs.LocalFileSystem):  # which is a store of folders, and has a rename
-        files.create_dir(path.rpartition("/")[0])
-        hidden = "/.".join(path.rsplit("/", 1)) + f".{uuid4().hex[:8]}.tmp"
-        _write(files, hidden, data)
-        files.move(hidden, path)
-        return
-    _write(files, path, data)
-
-
-def _write(files: pa_fs.FileSystem, path: str, data: bytes) -> None:
-    with files.open_output_stream(path, compression=None) as stream:
-        stream.write(data)
 
 
 def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -> str:

@@ -1,67 +1,82 @@
-"""Answers as files of a store, each under the numbers of its batches.
+"""Answers as files, each under the numbers of its batches: a number is there once, whatever happens.
 
-A store has no rename: an object is there whole, once it was put. Where a commit is several files, by the values of
-columns, a mark is put behind them; files of a number without a mark are what a crash has left, and are removed by the
-next life of the run.
-
-Nor has it a lock. Every start puts an object of its own that says so (`claimed.py`), and looks for a newer one before
-and after it puts a batch. A put that was under way when another start claimed the folder cannot be held back: whoever
-put it ends, and says so.
+The name of a file says by which run it was written, and up to which batch: after a crash the names tell what the sink
+has. How files come to be there whole, and who owns the folder, is told in `local_folder.py` and `store_folder.py`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Protocol
+from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.fs as pa_fs
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
-from watersmeet.io.connectors.files.claimed import StoreClaim
-from watersmeet.io.connectors.files.folder import Folder, kind_of, put
-from watersmeet.io.connectors.folder_sink import NAME, damaged, write_draft
-from watersmeet.io.connectors.lake_options import interval_s, one_of
-from watersmeet.io.partitioned import parted, partition_columns
+from watersmeet.io.connectors.contract import Claimed, NumberedSink, SinkOpening
+from watersmeet.io.connectors.files.folder import Folder, kind_of
+from watersmeet.io.connectors.files.local_folder import LocalFolder
+from watersmeet.io.connectors.files.store_folder import StoreFolder
+from watersmeet.io.connectors.lake_options import interval_s
+from watersmeet.io.drafts import Drafts
+from watersmeet.io.modes import check_replaceable, in_the_way, mode_of
+from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import ALIASES
-from watersmeet.io.sealed import BrokenSealError, sealed, unsealed
 
 GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
+_NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
 
-def files_sink(opening: SinkOpening) -> NumberedSink:
-    return StoreSink(opening)
+class Place(Protocol):
+    """A folder that takes the files of batches, printed as its address."""
+
+    @property
+    def claim(self) -> Claimed: ...
+
+    def told(self, hint: str | None = None) -> AbstractContextManager[None]:
+        """What goes wrong there becomes a sentence."""
+
+    def take_over(self) -> int:
+        """Claim it for this start, and finish or forget what another has left; the number of the batch that a note of
+        it tells, or -1."""
+
+    def committed(self, marked: int, largest: int) -> int:
+        """The last batch that counts, by that note and by the names of files."""
+
+    def files(self) -> list[str]:
+        """What readers see there, by paths in it."""
+
+    def remove(self, files: Sequence[str]) -> None: ...
+
+    def drafting(self) -> AbstractContextManager[Path]:
+        """Where the files of a batch are written before they are put there."""
+
+    def publish(self, number: int, drafts: Mapping[str, str]) -> None:
+        """Put drafts where they belong, all or none; raises if the folder is another start's."""
 
 
-class StoreSink(NumberedSink):
-    claim: StoreClaim
+class FilesSink(NumberedSink):
     may_forget = True  # files may be taken away by those they are for
 
-    def __init__(self, opening: SinkOpening) -> None:
-        name, options = opening.name, opening.options
-        if not opening.schema.names:
-            raise SinkError(f"sink {name!r} would have no columns")
-        self._folder = Folder(name, options, SinkError)
-        kind = kind_of(name, options, "sink", self._folder)
-        self._kind = ALIASES.get(kind, kind)
-        self._options, self._run = options, opening.run
-        self.commit_every_s = interval_s(name, options, "commit_every")
-        self._columns = partition_columns(name, options.get("partition_by"), opening.schema)
-        self._schema = pa.schema([field for field in opening.schema if field.name not in self._columns])
-        mode = one_of(name, options, "mode", ("error", "append", "overwrite"), "error")
-        self.claim = StoreClaim(opening, self._folder)
-        with self._folder.told("cannot be written", GO_ON):
-            self.claim.take_over()
-        files = list(self._files())
-        self._committed = self._marked() if self._columns else self._largest(files)
-        own = [path for path in files if self._number_of(path) is not None]
-        self._remove(path for path in own if (self._number_of(path) or 0) > self._committed)
-        strangers = sorted(set(files) - set(own))
-        if strangers and self._committed < 0 and mode != "append":
-            self._refuse_or_clear(strangers, mode)
+    def __init__(self, opening: SinkOpening, place: Place, kind: str, columns: Sequence[str]) -> None:
+        """Files of other runs are left alone, and refused unless `mode` says so."""
+        self._place, self._kind, self._columns, self._run = place, kind, columns, opening.run
+        self._schema, self._options = opening.schema, opening.options
+        self.commit_every_s = interval_s(opening.name, opening.options, "commit_every")
+        self.claim = place.claim
+        self._hint = None if opening.start is None else GO_ON
+        mode = mode_of(opening.name, opening.options)
+        with place.told(self._hint):
+            marked, files = place.take_over(), place.files()
+            own = {path: number for path in files if (number := self._number_of(path)) is not None}
+            self._committed = place.committed(marked, max(own.values(), default=-1))
+            place.remove([path for path, number in own.items() if number > self._committed])
+            strangers = [path for path in files if path not in own]
+            if strangers and self._committed < 0 and mode != "append":
+                self._make_way(strangers, mode)
 
     def committed(self) -> int:
         return self._committed
@@ -69,81 +84,54 @@ class StoreSink(NumberedSink):
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self._committed:
             return
-        name = f"part-{self._run}-{number:015d}.{self._kind}"
-        with self._folder.told("cannot be written", GO_ON):
-            self.claim.begin_commit()
-            if not self._columns:
-                self._put_rows(name, rows)
-            else:
-                whole = pa.concat_batches(rows)
-                own = whole.select(self._schema.names)
-                for folder, numbers in parted(whole, self._columns):
-                    self._put_rows(f"{folder.as_posix()}/{name}", [own.take(numbers)])
-                self.claim.check()  # the files count when the mark is there
-                put(self._folder, self._mark, sealed(self._mark, json.dumps({"number": number}).encode()))
-            self.claim.check()
+        with self._place.told(self._hint), self._place.drafting() as folder:
+            self._place.publish(number, self._drafted(folder, number, rows))
         self._committed = number
 
-    def _put_rows(self, name: str, rows: Sequence[pa.RecordBatch]) -> None:
-        with TemporaryDirectory(prefix="watersmeet-") as scratch:
-            draft = Path(scratch) / "part"
-            write_draft(draft, self._kind, self._schema, self._options, rows)
-            put(self._folder, name, draft.read_bytes())
+    def _drafted(self, folder: Path, number: int, rows: Sequence[pa.RecordBatch]) -> dict[str, str]:
+        own = f"part-{self._run}-{number:015d}"
+        mine = uuid4().hex[:8]  # a start that is refused may write some at the same time
 
-    def _files(self) -> Iterator[str]:
-        """What is there, but for what is hidden; by paths in the folder."""
-        with self._folder.told("cannot be listed"):
-            files, base = self._folder.file_system, self._folder.path
-            if files.get_file_info(base).type == pa_fs.FileType.File:
-                raise SinkError(
-                    f"{self._folder.address} is a file, but answers go into a folder of files",
-                    hint="choose another path",
-                )
-            found = files.get_file_info(pa_fs.FileSelector(base, allow_not_found=True, recursive=True))
-        for info in found:
-            inside = info.path[len(base) :].lstrip("/")
-            if info.type == pa_fs.FileType.File and not any(part[:1] in "._" for part in inside.split("/")):
-                yield inside
+        def names(inside: str, count: int) -> tuple[str, str]:
+            return f".{own}-{count:05d}-{mine}.tmp", f"{inside}/{own}.{self._kind}".lstrip("/")
+
+        drafts = Drafts(folder, self._kind, self._schema, self._options, self._columns, names)
+        try:
+            # A folder of values gets one file.
+            for batch in [pa.concat_batches(rows)] if self._columns else rows:
+                drafts.write(batch)
+            return drafts.finish()
+        except BaseException:
+            drafts.discard()
+            raise
 
     def _number_of(self, path: str) -> int | None:
-        found = NAME.fullmatch(path.rpartition("/")[2])
+        """The last batch in a file; None if it is of another run, or no file of a run."""
+        found = _NAME.fullmatch(path.rpartition("/")[2])
         return int(found["number"]) if found is not None and found["run"] == self._run else None
 
-    def _largest(self, files: Sequence[str]) -> int:
-        return max((number for one in files if (number := self._number_of(one)) is not None), default=-1)
-
-    def _marked(self) -> int:
-        with self._folder.told("cannot be read"):
-            try:
-                with self._folder.file_system.open_input_stream(f"{self._folder.path}/{self._mark}") as stream:
-                    return int(json.loads(bytes(unsealed(self._mark, stream.read())))["number"])
-            except FileNotFoundError:
-                return -1
-            except BrokenSealError as error:
-                raise damaged(f"{self._folder.address}/{self._mark}", error) from None
-
-    @property
-    def _mark(self) -> str:
-        """Says up to which batch all objects are there."""
-        return f"_commit-{self._run}.json"
-
-    def _refuse_or_clear(self, strangers: Sequence[str], mode: str) -> None:
+    def _make_way(self, strangers: Sequence[str], mode: str) -> None:
         if mode != "overwrite":
-            raise SinkError(
-                f"{self._folder.address} already holds {strangers[0]}, which another run has written",
-                hint="say mode = 'append' to add to it, mode = 'overwrite' to replace it, choose another path, or go "
-                "on with the checkpoint it was written with",
-            )
-        odd = [one for one in strangers if not NAME.fullmatch(one.rpartition("/")[2])]
-        if odd:
-            raise SinkError(
-                f"{self._folder.address} holds {odd[0]}, which no run has written, so mode = 'overwrite' does not "
-                "remove it",
-                hint="empty the folder by hand, or choose another path",
-            )
-        self._remove(strangers)
+            raise in_the_way(f"{self._place} already holds {strangers[0]}, which another run has written")
+        check_replaceable(str(self._place), strangers, self._columns)
+        self._place.remove(strangers)
 
-    def _remove(self, paths: Iterator[str] | Sequence[str]) -> None:
-        with self._folder.told("cannot be written", GO_ON):
-            for path in paths:
-                self._folder.file_system.delete_file(f"{self._folder.path}/{path}")
+
+def files_sink(opening: SinkOpening) -> NumberedSink:
+    """In a store."""
+    columns = _columns(opening)
+    folder = Folder(opening.name, opening.options, SinkError)
+    kind = kind_of(opening.name, opening.options, "sink", folder)
+    return FilesSink(opening, StoreFolder(opening, folder, several=bool(columns)), ALIASES.get(kind, kind), columns)
+
+
+def folder_sink(opening: SinkOpening, path: Path, kind: str) -> NumberedSink:
+    """In a folder of this machine."""
+    columns = _columns(opening)
+    return FilesSink(opening, LocalFolder(opening.name, path, opening.run, opening.start), kind, columns)
+
+
+def _columns(opening: SinkOpening) -> tuple[str, ...]:
+    if not opening.schema.names:
+        raise SinkError(f"sink {opening.name!r} would have no columns")
+    return partition_columns(opening.name, opening.options.get("partition_by"), opening.schema)
