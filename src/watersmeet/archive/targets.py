@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import SinkError
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.sinks import SUFFIXES, Sink, file_sink, kind_and_path
+from watersmeet.io.sinks import Sink, file_sink, kind_and_path
 from watersmeet.io.writers import writable
 
 
@@ -57,13 +57,13 @@ class FolderTarget:
     def clear(self, prefix: str) -> None:
         """Remove the chunks of an earlier completion."""
         with writable(self.folder):
-            for path in self.folder.glob(f"{prefix}*{SUFFIXES[self._kind]}"):
+            for path in self.folder.glob(f"{prefix}*.{self._kind}"):
                 path.unlink()
 
     def open(self, name: str) -> Sink:
         with writable(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        target = self.folder / f"{name}{SUFFIXES[self._kind]}"
+        target = self.folder / f"{name}.{self._kind}"
         return file_sink(target, self._kind, self._schema, self._options)
 
 

@@ -28,7 +28,7 @@ class Drafts:
         """names: what a file is called below `folder`, and where it belongs, by the folder of its values and how many
         were before it. start: a file whose content comes first."""
         self._folder, self._columns, self._names = folder, tuple(columns), names
-        self._schema = pa.schema([field for field in schema if field.name not in columns])
+        self._schema = pa.schema([one for one in schema if one.name not in columns]) if columns else schema
         self._kind, self._options, self._start = kind, options, start
         self._open: dict[str, Writer] = {}  # the one that was written to last is the last
         self._places: dict[str, str] = {}
@@ -62,12 +62,14 @@ class Drafts:
                 self._open.pop(next(iter(self._open))).close()
             name, place = self._names(folder, len(self._places))
             self._places[name] = place
-            writer = self._made(self._folder / name)
+            writer = self._made(name)
         self._open[folder] = writer
         return writer
 
-    def _made(self, path: Path) -> Writer:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def _made(self, name: str) -> Writer:
+        path = self._folder / name
+        if "/" in name:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
             return WRITERS[self._kind](path, self._schema, self._options, self._start)
         # Also if the user interrupts: nothing half-written is left behind.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.fs as pa_fs
@@ -65,3 +65,23 @@ def in_the_way(what: str, *, can_append: bool = True, has_checkpoint: bool = Tru
 
 def is_file_not_folder(where: str | Path) -> SinkError:
     return SinkError(f"{where} is a file, but answers go into a folder of files", hint="choose another path")
+
+
+def replaced_path(options: Mapping[str, str]) -> str | None:
+    """The path whose content a sink replaces when its run begins; None if it replaces nothing.
+
+    >>> replaced_path({"path": "out", "MODE": "overwrite"}), replaced_path({"path": "out"})
+    ('out', None)
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    return str(given["path"]) if given.get("mode", "").lower() == "overwrite" and given.get("path") else None
+
+
+def appending(options: Mapping[str, str], replaced: Collection[str]) -> dict[str, str]:
+    """The options of a sink whose run has replaced what was at these paths: what is there since is added to.
+
+    >>> appending({"path": "out", "mode": "overwrite"}, {"out"})
+    {'path': 'out', 'mode': 'append'}
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    return {**given, "mode": "append"} if replaced_path(given) in replaced else given

@@ -23,7 +23,6 @@ from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.writers import WRITERS, writable
 
 ALIASES = {"jsonl": "json", "ndjson": "json"}
-SUFFIXES = {"parquet": ".parquet", "csv": ".csv", "json": ".json"}
 
 
 class Sink(Protocol):
@@ -194,7 +193,7 @@ def _exists(path: Path) -> SinkError:
 
 def _part(number: int, kind: str) -> str:
     # The random part keeps two writers apart that counted at the same time.
-    return f"part-{number:05d}-{uuid4().hex[:8]}{SUFFIXES[kind]}"
+    return f"part-{number:05d}-{uuid4().hex[:8]}.{kind}"
 
 
 def _next_part(folder: Path) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-import logging
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from watersmeet.io.retrying import retried
+
 T = TypeVar("T")
-LOGGER = logging.getLogger("watersmeet")
-PATIENCE_S = 60.0
-PAUSE_S = 0.2
+PATIENCE_S, PAUSE_S = 60.0, 0.2
 
 
 def is_out_of_files(error: BaseException | None) -> bool:
@@ -25,15 +23,5 @@ def is_out_of_files(error: BaseException | None) -> bool:
 
 def tried_again(step: Callable[[], T]) -> T:
     """What a step gives that can be begun anew."""
-    until_s = time.monotonic() + PATIENCE_S
-    told = False
-    while True:
-        try:
-            return step()
-        except Exception as error:
-            if not is_out_of_files(error) or time.monotonic() > until_s:
-                raise
-            if not told:
-                LOGGER.warning("too many files are open; for %g s it is tried again: %s", PATIENCE_S, error)
-                told = True
-        time.sleep(PAUSE_S)
+    said = "too many files are open ({})".format
+    return retried(step, is_out_of_files, for_s=PATIENCE_S, pause_s=PAUSE_S, warning=said)

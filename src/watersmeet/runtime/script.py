@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from watersmeet.errors import BindError, CatalogError, ParseError
-from watersmeet.io.hidden_text import hidden, hiding
+from watersmeet.io.redacted_text import redacted, redacting
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
@@ -44,10 +44,10 @@ class Job:
 
 def statements_of(text: str, parameters: Parameters | None = None) -> tuple[list[Statement], str]:
     """What a script says, and its text as it is shown with errors, plans and on pages: without secrets."""
-    with hiding(text):
+    with redacting(text):
         statements = parse_script(text, parameters)
     written = [one.settings for one in statements if isinstance(one, CreateStream | CreateTable | CreateSink)]
-    return statements, hidden(text, written)
+    return statements, redacted(text, written)
 
 
 def read_script(

@@ -9,6 +9,8 @@ from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
 from watersmeet.warning import ConnectorWarning
 
 OPTION = "if_gone"
+# Of whatever else goes wrong while a run goes on.
+GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
 
 
 def gone(opening: SinkOpening, what: str) -> SinkError:

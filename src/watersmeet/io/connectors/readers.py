@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.bad_rows import without_bad_rows
@@ -17,7 +18,6 @@ from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBat
 from watersmeet.io.connectors.history import HistoryThenLive
 from watersmeet.io.connectors.local_files import LocalFiles
 from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
-from watersmeet.io.connectors.pace import Pace
 from watersmeet.io.connectors.wrapped_reader import WrappedReader
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
@@ -147,3 +147,23 @@ def reader_of(stream: Stream) -> Reader:
         f"stream {stream.name!r} cannot be read again ({source.description}), so no run can go on with it after a stop",
         hint="give files, or push the rows: what was pushed is kept",
     )
+
+
+class Pace:
+    """Tells a reader in which order to read partitions, where the stream says how far they may drift apart: then they
+    are as close to each other as what is read at a time allows."""
+
+    def __init__(self, stream: Stream, reader: Reader) -> None:
+        self._reader = reader if stream.arrival.max_drift_us is not None and reader.keeps_step else None
+        self._time = stream.time
+        self._newest: dict[str, int] = {}
+        if self._reader is not None:
+            self._reader.keep_step(())
+
+    def came(self, batch: SourceBatch) -> None:
+        if self._reader is None or not batch.rows.num_rows:
+            return
+        newest = pc.max(batch.rows.column(self._time)).cast(pa.timestamp("us"), safe=False).value
+        if newest is not None:
+            self._newest[batch.partition] = max(self._newest.get(batch.partition, newest), newest)
+            self._reader.keep_step(sorted(self._newest, key=self._newest.__getitem__))

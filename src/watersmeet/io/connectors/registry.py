@@ -19,9 +19,9 @@ from watersmeet.model.names import nearest
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
 OURS: Mapping[str, str] = {
     "delta": "watersmeet.io.connectors.delta:DELTA",
-    "duckdb": "watersmeet.io.connectors.databases.connectors:DUCKDB",
-    "postgres": "watersmeet.io.connectors.databases.connectors:POSTGRES",
-    "sqlite": "watersmeet.io.connectors.databases.connectors:SQLITE",
+    "duckdb": "watersmeet.io.connectors.databases:DUCKDB",
+    "postgres": "watersmeet.io.connectors.databases:POSTGRES",
+    "sqlite": "watersmeet.io.connectors.databases:SQLITE",
     "kafka": "watersmeet.io.connectors.kafka:KAFKA",
     "iceberg": "watersmeet.io.connectors.iceberg:ICEBERG",
     "files": "watersmeet.io.connectors.files:FILES",

@@ -13,7 +13,7 @@ from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
-from watersmeet.io.connectors.replaced import appending, replaced_path
+from watersmeet.io.modes import appending, replaced_path
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import Plan

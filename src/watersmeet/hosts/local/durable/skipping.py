@@ -19,7 +19,7 @@ from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.progress import Progress
-from watersmeet.io.connectors.databases.netting import COUNT, by_row, netted
+from watersmeet.io.consolidation import COUNT, by_row, consolidated
 from watersmeet.model.wording import counted
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.saving import Saved, load_state, state_of
@@ -123,7 +123,7 @@ class Skips:
 def _opposite(log: pa.Table) -> pa.Table:
     """What takes changes back, at the instant of the last of them."""
     names = [name for name in log.column_names if name not in (OP, AT)]
-    entered, left = by_row(netted(log, OP, names))
+    entered, left = by_row(consolidated(log, OP, names))
     left = left.take(np.repeat(np.arange(left.num_rows), left[COUNT].to_numpy())).drop_columns([COUNT])
     count = entered.num_rows + left.num_rows
     columns = {

@@ -32,9 +32,8 @@ from watersmeet.io.connectors.files.local_folder import PREFIX
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
-from watersmeet.io.connectors.replaced import appending
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.modes import SPARK_LOG, check_replaceable, in_the_way, mode_of, visible_files
+from watersmeet.io.modes import SPARK_LOG, appending, check_replaceable, in_the_way, mode_of, visible_files
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import ALIASES, SUFFIXES
 from watersmeet.io.sinks import limit_of

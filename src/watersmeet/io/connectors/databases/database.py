@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.errors import SinkError
+from watersmeet.errors import SinkError, SourceError
+from watersmeet.io.connectors.contract import TableOpening
 
 
 class LostError(SinkError):
@@ -90,3 +92,27 @@ def beside(table: str, name: str) -> str:
 
 def listed(names: Sequence[str], of: str = "") -> str:
     return ", ".join(of + quoted(name) for name in names)
+
+
+def file_of(name: str, options: Mapping[str, str], error: type[SinkError] | type[SourceError]) -> Path:
+    path = options.get("path")
+    if not path:
+        raise error(f"{name!r} does not say which file its database is", hint="add path = '…' to its WITH (…)")
+    if "\0" in path:
+        raise error(f"{name!r} has a path with a NUL character in it: {path!r}")
+    return Path(path).expanduser()
+
+
+def query_of(opening: TableOpening) -> str:
+    table, query = opening.options.get("table"), opening.options.get("query")
+    if (table is None) == (query is None):
+        told = "neither table nor query" if table is None else "both table and query"
+        raise SourceError(
+            f"table {opening.name!r} says {told}", hint="write table = '…', or query = 'SELECT …', one of them"
+        )
+    if query is not None:
+        return query.strip().rstrip(";")
+    assert table is not None
+    if not table_parts(table):
+        raise SourceError(f"table {opening.name!r} has table = {table!r}, which names no table")
+    return f"SELECT * FROM {quoted_table(table)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,16 +12,14 @@ import pyarrow as pa
 
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.connectors.contract import SinkOpening, TableOpening
-from watersmeet.io.connectors.databases.database import LostError, listed, table_parts
-from watersmeet.io.connectors.databases.duckdb_types import family_of_name, type_of
-from watersmeet.io.connectors.databases.paths import file_of
-from watersmeet.io.connectors.databases.queries import query_of
+from watersmeet.io.connectors.databases.database import LostError, file_of, listed, query_of, table_parts
+from watersmeet.io.connectors.databases.families import ANY, family_of
 from watersmeet.io.connectors.databases.table_sink import TableSink
-from watersmeet.io.connectors.gone import gone
+from watersmeet.io.connectors.gone import GO_ON, gone
 from watersmeet.io.duckdb_ctrl_c import ctrl_c_as_such
+from watersmeet.io.retrying import retried
 
-PATIENCE_S, TOLD_AFTER_S = 30.0, 1.0
-LOGGER = logging.getLogger("watersmeet")
+PATIENCE_S = 30.0
 _ROWS = "watersmeet_rows"
 _COLUMNS = """
 SELECT column_name, data_type FROM duckdb_columns()
@@ -98,7 +94,7 @@ class DuckdbFile:
         except (duckdb.Error, OSError) as error:
             raise (LostError if _met_another(error) else SinkError)(
                 f"{self._path} cannot be written: {_first_line(error)}",
-                hint="mend that, then start again with the same checkpoint: nothing is lost",
+                hint=GO_ON,
             ) from None
 
 
@@ -130,18 +126,19 @@ class DuckdbWork:
 
 def _connected(path: Path) -> duckdb.DuckDBPyConnection:
     """Another process may have the file open, or this one be about to close it; as a rule not for long."""
-    until, told = time.monotonic() + PATIENCE_S, False
-    while True:
-        try:
-            return duckdb.connect(str(path))
-        except (duckdb.IOException, duckdb.ResourceInUseException) as error:
-            held = isinstance(error, duckdb.ResourceInUseException) or "lock" in str(error)
-            if not held or time.monotonic() > until:
-                raise
-            if not told and time.monotonic() > until - PATIENCE_S + TOLD_AFTER_S:
-                LOGGER.warning("%s is held by another; for %g s it is tried again", path, PATIENCE_S)
-                told = True
-            time.sleep(0.05)
+    return retried(
+        lambda: duckdb.connect(str(path)),
+        _is_held,
+        for_s=PATIENCE_S,
+        pause_s=0.05,
+        warning=lambda error: f"{path} is held by another",
+        silent_s=1.0,
+    )
+
+
+def _is_held(error: Exception) -> bool:
+    locked = isinstance(error, duckdb.IOException) and "lock" in str(error)
+    return locked or isinstance(error, duckdb.ResourceInUseException)
 
 
 def _met_another(error: BaseException) -> bool:
@@ -154,3 +151,41 @@ def _met_another(error: BaseException) -> bool:
 
 def _first_line(error: BaseException) -> str:
     return str(error).split("\n", 1)[0].rstrip(".")
+
+
+_NAMES = {
+    "truth": "BOOLEAN",
+    "float": "DOUBLE",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "TIMESTAMP",
+    "instant": "TIMESTAMP WITH TIME ZONE",
+    "duration": "INTERVAL",
+    "text": "VARCHAR",
+    "bytes": "BLOB",
+    ANY: "VARCHAR",
+}
+_FAMILIES = {
+    **{name: family for family, name in _NAMES.items() if family != ANY},
+    **dict.fromkeys(
+        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+        "integer",
+    ),
+    "FLOAT": "float",
+    "TIMESTAMP_S": "timestamp",
+    "TIMESTAMP_MS": "timestamp",
+    "TIMESTAMP_NS": "timestamp",
+}
+
+
+def type_of(kind: pa.DataType) -> str | None:
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})" if kind.precision <= 38 else None
+    if pa.types.is_uint64(kind):
+        return "UBIGINT"
+    family = family_of(kind)
+    return "BIGINT" if family == "integer" else _NAMES.get(family or "")
+
+
+def family_of_name(name: str) -> str:
+    return "decimal" if name.startswith("DECIMAL") else _FAMILIES.get(name, ANY)

@@ -16,11 +16,11 @@ from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.databases.database import LostError, listed, quoted_table
 from watersmeet.io.connectors.databases.families import ANY, family_of
-from watersmeet.io.connectors.databases.hexadecimal import as_hexadecimal
-from watersmeet.io.connectors.databases.netting import COUNT, NULLS
 from watersmeet.io.connectors.databases.postgres_server import connected, dsn_of, place_of, said_by
-from watersmeet.io.connectors.databases.postgres_types import family_of_name, type_of
-from watersmeet.io.connectors.databases.table_sink import TableSink
+from watersmeet.io.connectors.databases.postgres_types import as_hexadecimal, family_of_name, type_of
+from watersmeet.io.connectors.databases.table_sink import NULLS, TableSink
+from watersmeet.io.connectors.gone import GO_ON
+from watersmeet.io.consolidation import COUNT
 
 _ROWS = "watersmeet_rows"
 _OURS = {COUNT: "bigint", NULLS: "text"}
@@ -95,7 +95,7 @@ class PostgresServer:
                 self._connection = None
             raise (LostError if lost else SinkError)(
                 f"{self.description} cannot be written: {said_by(error, self._dsn)}",
-                hint="mend that, then start again with the same checkpoint: nothing is lost",
+                hint=GO_ON,
             ) from None
 
 

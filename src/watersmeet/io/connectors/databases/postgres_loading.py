@@ -12,10 +12,9 @@ import pyarrow.csv as pa_csv
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import TableOpening
-from watersmeet.io.connectors.databases.hexadecimal import from_hexadecimal
+from watersmeet.io.connectors.databases.database import query_of
 from watersmeet.io.connectors.databases.postgres_server import connected, dsn_of, place_of, said_by
-from watersmeet.io.connectors.databases.postgres_types import BYTES, arrow_type
-from watersmeet.io.connectors.databases.queries import query_of
+from watersmeet.io.connectors.databases.postgres_types import BYTES, arrow_type, from_hexadecimal
 
 
 def load_table(opening: TableOpening) -> pa.Table:

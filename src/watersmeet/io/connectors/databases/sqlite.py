@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import SinkOpening
-from watersmeet.io.connectors.databases.database import listed, quoted, table_parts
+from watersmeet.io.connectors.databases.database import file_of, listed, quoted, table_parts
 from watersmeet.io.connectors.databases.families import family_of
-from watersmeet.io.connectors.databases.paths import file_of
 from watersmeet.io.connectors.databases.sqlite_types import affinity_family, type_of
 from watersmeet.io.connectors.databases.table_sink import TableSink
-from watersmeet.io.connectors.gone import gone
+from watersmeet.io.connectors.gone import GO_ON, gone
 
 PATIENCE_S = 30.0  # others may write the same file
 _ROWS = "watersmeet_rows"
@@ -89,7 +88,7 @@ class SqliteFile:
         except (sqlite3.Error, OSError, OverflowError) as error:
             raise SinkError(
                 f"{self._path} cannot be written: {error}",
-                hint="mend that, then start again with the same checkpoint: nothing is lost",
+                hint=GO_ON,
             ) from None
 
 

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import TableOpening
-from watersmeet.io.connectors.databases.paths import file_of
-from watersmeet.io.connectors.databases.queries import query_of
+from watersmeet.io.connectors.databases.database import file_of, query_of
 from watersmeet.io.connectors.databases.sqlite_types import arrow_type
 
 PATIENCE_S = 30.0

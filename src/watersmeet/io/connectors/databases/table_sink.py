@@ -3,13 +3,12 @@ that the start which brings it still owns the table."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from time import monotonic, sleep
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Claim, Owner, owner_in
@@ -25,17 +24,18 @@ from watersmeet.io.connectors.databases.database import (
     table_parts,
 )
 from watersmeet.io.connectors.databases.families import family_of, fits
-from watersmeet.io.connectors.databases.netting import COUNT, NULLS, by_key, by_row, netted, with_nulls
 from watersmeet.io.connectors.gone import gone
+from watersmeet.io.consolidation import COUNT, by_key, by_row, consolidated
 from watersmeet.io.modes import mode_of
+from watersmeet.io.retrying import retried
 
 BATCHES = "watersmeet_batches"
 STARTS = "watersmeet_starts"
 INSTANT = "_ts"  # when a change was: the table is what is now
 PATIENCE_S, PAUSE_S = 30.0, 0.5  # a server may be started again meanwhile
 _STAGED = "s"
+NULLS = "watersmeet_nulls"  # which of the columns that a row is known by are NULL, as a text of 0 and 1
 T = TypeVar("T")
-LOGGER = logging.getLogger("watersmeet")
 
 
 class TableSink(NumberedSink):
@@ -109,7 +109,7 @@ class TableSink(NumberedSink):
         if self._changes is None:
             work.append(self._table, log.select(self._names))
             return
-        net = netted(log, self._changes, self._names)
+        net = consolidated(log, self._changes, self._names)
         if not net.num_rows:
             return
         if self._keys:
@@ -120,7 +120,7 @@ class TableSink(NumberedSink):
     def _keep_by_key(self, work: Work, net: pa.Table) -> None:
         there, gone = by_key(net, self._keys)
         if there.num_rows:
-            there = with_nulls(there, self._keys)
+            there = _with_nulls(there, self._keys)
             staged = work.stage(there, self._table)
             values = [name for name in self._names if name not in self._keys]
             for nulls in there[NULLS].unique().to_pylist():
@@ -134,7 +134,7 @@ class TableSink(NumberedSink):
                     f"AND NOT EXISTS (SELECT 1 FROM {self._table} AS t WHERE {same})"
                 )
         if gone.num_rows:
-            gone = with_nulls(gone, self._keys)
+            gone = _with_nulls(gone, self._keys)
             staged, row = work.stage(gone, self._table), self._database.row_id
             for nulls in gone[NULLS].unique().to_pylist():
                 same = self._same(self._keys, nulls)
@@ -147,7 +147,7 @@ class TableSink(NumberedSink):
     def _keep_by_row(self, work: Work, net: pa.Table) -> None:
         more, less = by_row(net)
         if less.num_rows:
-            less = with_nulls(less, self._names)
+            less = _with_nulls(less, self._names)
             staged, row = work.stage(less, self._table), self._database.row_id
             for nulls in less[NULLS].unique().to_pylist():
                 # Of equal rows as many go as were told of; which of them does not matter.
@@ -320,17 +320,18 @@ def _types(name: str, schema: pa.Schema, database: Database) -> dict[str, str]:
     return types
 
 
+def _with_nulls(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows and which of some columns are NULL in each. In SQL NULL equals nothing, and a comparison that it does equal
+    itself in finds no index: so rows with the same NULLs are looked for together."""
+    marks = [pc.cast(pc.cast(rows[name].is_null(), pa.int8()), pa.string()) for name in names]
+    joined = marks[0] if len(marks) == 1 else pc.binary_join_element_wise(*marks, "")
+    return rows.append_column(NULLS, joined)
+
+
 def _patiently(step: Callable[[], T]) -> T:
     """One transaction, again if the connection was lost or somebody else was in its way."""
-    until_s = monotonic() + PATIENCE_S
-    told = False
-    while True:
-        try:
-            return step()
-        except LostError as error:
-            if monotonic() > until_s:
-                raise
-            if not told:
-                LOGGER.warning("%s; for %g s it is tried again", error.message, PATIENCE_S)
-                told = True
-            sleep(PAUSE_S)
+    return retried(step, _is_lost, for_s=PATIENCE_S, pause_s=PAUSE_S, warning=lambda error: str(error).split("\n")[0])
+
+
+def _is_lost(error: Exception) -> bool:
+    return isinstance(error, LostError)

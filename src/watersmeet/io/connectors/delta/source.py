@@ -8,7 +8,7 @@ are still to be read must stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
+import pyarrow.parquet as pa_parquet
 from deltalake import DeltaTable
 
 from watersmeet.errors import OptionError, SourceError
-from watersmeet.io.conform import check_columns
+from watersmeet.io.conform import check_columns, conform
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.delta.log import TAKEN, DataFile, Version, read_version, snapshot, version_file
 from watersmeet.io.connectors.delta.opening import Place, check_readable, columns_of
-from watersmeet.io.connectors.lake_files import count_rows, read_rows
 from watersmeet.io.connectors.lake_options import one_of
 
 PARTITION = "table"
@@ -323,3 +323,48 @@ class DeltaSource(PartitionedSource):
 
 
 _GONE = "files that are still to be read must stay: VACUUM removes those of old versions"
+
+
+READ_ROWS = 1 << 16
+
+
+def read_rows(
+    files: pa_fs.FileSystem, path: str, schema: pa.Schema, constants: Mapping[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file with these columns: those that it has, those that are the same in all of its rows, and NULL in
+    the others, which were added to the table later."""
+    with files.open_input_file(path) as opened:
+        file = pa_parquet.ParquetFile(opened)
+        there = set(file.schema_arrow.names)
+        own = [name for name in schema.names if name in there and name not in constants]
+        for batch in file.iter_batches(batch_size=READ_ROWS, columns=own):
+            yield _filled(batch, schema, constants)
+
+
+def count_rows(files: pa_fs.FileSystem, path: str) -> int:
+    with files.open_input_file(path) as opened:
+        return int(pa_parquet.ParquetFile(opened).metadata.num_rows)
+
+
+def _filled(batch: pa.RecordBatch, schema: pa.Schema, constants: Mapping[str, Any]) -> pa.RecordBatch:
+    columns, fields = [], []
+    for field in schema:
+        if field.name in constants:
+            column = pa.repeat(_typed(constants[field.name], field.type), batch.num_rows)
+        elif field.name in batch.schema.names:
+            column = batch.column(field.name)
+        else:
+            column = pa.nulls(batch.num_rows, field.type)
+        columns.append(column)
+        fields.append(pa.field(field.name, column.type))
+    return conform(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)), schema)
+
+
+def _typed(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """A value that may be written as text, as logs do."""
+    if not isinstance(value, str) or pa.types.is_string(kind):
+        return pa.scalar(value, kind)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        naive = pc.cast(pa.scalar(value.removesuffix("Z").replace("T", " ")), pa.timestamp(kind.unit))
+        return pc.assume_timezone(naive, "UTC").cast(kind)
+    return pc.cast(pa.scalar(value), kind)

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
 
 import pyarrow.fs as pa_fs
 
@@ -23,6 +22,7 @@ from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import STRANGER, Claim, Owner, owner_in
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.modes import SPARK_LOG, is_file_not_folder, visible_files
+from watersmeet.io.retrying import retried
 from watersmeet.io.sealed import sealed, sealed_note
 from watersmeet.io.writers import writable
 
@@ -72,7 +72,7 @@ class LocalFolder:
 
     def publish(self, number: int, drafts: Mapping[str, str]) -> None:
         for name in drafts:
-            sync(self._path / name)
+            sync(f"{self._path}/{name}")
         with self.claim.committing():
             if len(drafts) == 1:
                 self._put(drafts)  # a rename is atomic
@@ -98,14 +98,16 @@ class LocalFolder:
         return int(listed["number"])
 
     def _put(self, drafts: Mapping[str, str]) -> None:
-        folders: set[Path] = set()
+        folders: set[str] = set()
+        for place in drafts.values():
+            while place := place.rpartition("/")[0]:
+                folders.add(place)
+        for folder in sorted(folders):
+            (self._path / folder).mkdir(exist_ok=True)
         for draft, place in drafts.items():
-            target = self._path / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (self._path / draft).replace(target)
-            folders.update(self._path / parent for parent in Path(place).parents)
-        for folder in folders:
-            sync(folder)
+            (self._path / draft).replace(self._path / place)
+        for folder in ("", *folders):
+            sync(f"{self._path}/{folder}")
 
 
 class FolderClaim:
@@ -173,20 +175,20 @@ def _lock(file: int, path: Path) -> None:
         return
     import fcntl
 
-    until_s = monotonic() + PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if monotonic() > until_s:
-                raise SinkError(
-                    f"another process has held the lock of {path} for {PATIENCE_S:g} seconds",
-                    hint="a run that writes there may have been stopped amid a commit: end it, then start again",
-                ) from None
-            sleep(0.005)
-        except OSError:  # a file system without locks: it stays as sure as looking right before
-            return
+    try:
+        retried(
+            lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB),
+            lambda error: isinstance(error, BlockingIOError),
+            for_s=PATIENCE_S,
+            pause_s=0.005,
+        )
+    except BlockingIOError:
+        raise SinkError(
+            f"another process has held the lock of {path} for {PATIENCE_S:g} seconds",
+            hint="a run that writes there may have been stopped amid a commit: end it, then start again",
+        ) from None
+    except OSError:  # a file system without locks: it stays as sure as looking right before
+        return
 
 
 def _write(file: int, owner: Owner) -> None:
@@ -195,7 +197,7 @@ def _write(file: int, owner: Owner) -> None:
     os.fsync(file)
 
 
-def sync(path: Path) -> None:
+def sync(path: Path | str) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

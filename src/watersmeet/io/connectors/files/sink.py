@@ -20,13 +20,13 @@ from watersmeet.io.connectors.contract import Claimed, NumberedSink, SinkOpening
 from watersmeet.io.connectors.files.folder import Folder, kind_of
 from watersmeet.io.connectors.files.local_folder import LocalFolder
 from watersmeet.io.connectors.files.store_folder import StoreFolder
+from watersmeet.io.connectors.gone import GO_ON
 from watersmeet.io.connectors.lake_options import interval_s
 from watersmeet.io.drafts import Drafts
 from watersmeet.io.modes import check_replaceable, in_the_way, mode_of
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import ALIASES
 
-GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
 _NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
 

@@ -3,7 +3,7 @@ and so does a property of the table, which outlives snapshots. Another says whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,14 +14,12 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
 from pyiceberg.table import Table
 
 from watersmeet.errors import SinkError
+from watersmeet.io.connectors.claims import TRIES, Claim, Owner, owner_in
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
-from watersmeet.io.connectors.gone import gone
-from watersmeet.io.connectors.iceberg.claimed import IcebergClaim
+from watersmeet.io.connectors.gone import GO_ON, gone
 from watersmeet.io.connectors.iceberg.opening import Place, columns_of
 from watersmeet.io.connectors.lake_options import column_list, interval_s, one_of, size_in_bytes
 from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
-
-GO_ON = "mend that, then start again with the same checkpoint: nothing is lost"
 
 
 def iceberg_sink(opening: SinkOpening) -> NumberedSink:
@@ -121,3 +119,68 @@ class IcebergSink(NumberedSink):
         if set(self._schema.names) - set(there.names):
             with self._place.told("cannot be given new columns", GO_ON), table.update_schema() as change:
                 change.union_by_name(self._schema)
+
+
+class Meanwhile(Exception):  # noqa: N818 (nothing is wrong)
+    """The table has changed since it was looked at."""
+
+
+class LookedAt(Table):  # type: ignore[misc]
+    """A table at which somebody looks whenever it is read anew: also by the library, before it tries again."""
+
+    def __init__(self, table: Table, look: Callable[[Table], None]) -> None:
+        super().__init__(
+            table._identifier, table.metadata, table.metadata_location, table.io, table.catalog, table.config
+        )
+        self._look = look
+
+    def refresh(self) -> Table:
+        super().refresh()
+        self._look(self)
+        return self
+
+
+class IcebergClaim:
+    """Who owns an Iceberg table, for one run: a property of it, which changes in the commits of claims and batches.
+
+    A catalog compares only which snapshot was the last, so a claim makes one, without rows: a batch that was under way
+    meets it, and before the library tries such a commit again it is looked who owns the table by then.
+    """
+
+    def __init__(self, opening: SinkOpening, run: str) -> None:
+        self._claim = Claim.of(opening)
+        self._key = f"watersmeet.owner.{run}"
+
+    @property
+    def written_by(self) -> str | None:
+        return self._claim.written_by
+
+    def take_over(self, table: Table) -> Table:
+        """The table, which is this start's from now on, as it is then."""
+        if not self._claim.is_made:
+            return table
+        for _ in range(TRIES):
+            with suppress(Meanwhile):
+                now = LookedAt(table.refresh(), _changed)
+                owner = self._claim.taking_over(self._found(now))
+                with now.transaction() as change:
+                    change.append(now.schema().as_arrow().empty_table())
+                    change.set_properties({self._key: owner.as_text()})
+                return LookedAt(now, self.check)
+        raise SinkError("others commit there all the while", hint="start again with the same checkpoint")
+
+    def check(self, table: Table) -> None:
+        if self._claim.is_made:
+            self._claim.check(self._found(table))
+
+    def properties(self, table: Table) -> Mapping[str, str]:
+        """What a commit sets beside its number."""
+        now = self._claim.committed(self._found(table)) if self._claim.is_made else None
+        return {} if now is None else {self._key: now.as_text()}
+
+    def _found(self, table: Table) -> Owner | None:
+        return owner_in(table.properties.get(self._key), f"property {self._key}")
+
+
+def _changed(table: Table) -> None:
+    raise Meanwhile

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Claim, Owner
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
-from watersmeet.io.connectors.gone import gone
+from watersmeet.io.connectors.gone import GO_ON, gone
 from watersmeet.io.connectors.kafka import markers
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
 from watersmeet.io.connectors.kafka.markers import Marker
@@ -33,7 +33,6 @@ _PRODUCERS = 2
 _COMMIT_S = 60.0  # how long a commit may take, a restart of the brokers within it
 _LOOK_S = 3.0  # a commit that takes longer may be one into a topic that is there no more
 _FULL_S = 0.05
-_RESTART = "mend that, then start again with the same checkpoint: nothing is lost"
 
 
 @dataclass(frozen=True)
@@ -174,12 +173,12 @@ class KafkaSink(NumberedSink):
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return SinkError(
                 f"{target.what}: a row is larger than the topic takes ({error.str()})",
-                hint="raise max.message.bytes of the topic and 'kafka.message.max.bytes' of the sink; " + _RESTART,
+                hint="raise max.message.bytes of the topic and 'kafka.message.max.bytes' of the sink; " + GO_ON,
             )
         missing = self._missing()
         if missing is not None:
             return self._told_missing(missing)
-        return told(SinkError, target.cluster, target.what, error, self._heard, _RESTART)  # type: ignore[return-value]
+        return told(SinkError, target.cluster, target.what, error, self._heard, GO_ON)  # type: ignore[return-value]
 
     def _refused(self) -> SinkError:
         """The brokers know only that it is shut out; who has done that says so in the marker."""

@@ -20,7 +20,7 @@ from watersmeet.io.connectors.kafka.encoding import (
     json_objects,
 )
 from watersmeet.io.connectors.kafka.schemas import avro_schema
-from watersmeet.io.equal_floats import one_of_each
+from watersmeet.io.consolidation import one_of_each
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.model.versions import parse_key

@@ -17,7 +17,7 @@ _HALVES = ("source_options", "sink_options", "table_options")
 _WRITTEN = re.compile(r"""(?P<name>'[^'\n]+'|"[^"\n]+"|[\w.]+)\s*=\s*'(?P<value>(?:[^'\n]|'')*)""")
 
 
-def hidden(text: str, declared: Iterable[Sequence[Setting]]) -> str:
+def redacted(text: str, declared: Iterable[Sequence[Setting]]) -> str:
     """A script in which stars stand for its secrets, as many as they are long, so that places stay where they are.
     `declared`: the settings of each of its declarations."""
     for settings in declared:
@@ -30,17 +30,17 @@ def hidden(text: str, declared: Iterable[Sequence[Setting]]) -> str:
 
 
 @contextmanager
-def hiding(text: str) -> Iterator[None]:
+def redacting(text: str) -> Iterator[None]:
     """A script that is read here shows no secrets in the error that it ends with, if it does."""
     try:
         yield
     except SqlError as error:
         if error.sql == text:
-            error.sql = _hidden_by_names(text)
+            error.sql = _redacted_by_names(text)
         raise
 
 
-def _hidden_by_names(text: str) -> str:
+def _redacted_by_names(text: str) -> str:
     """The same by the names of options alone, of whatever connector."""
     own = [getattr(one, half) for one in known() for half in _HALVES]
 

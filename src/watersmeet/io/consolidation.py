@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.io.equal_floats import one_of_each
-
 COUNT = "watersmeet_count"  # of a row: how many more of it there are, or how many less
-NULLS = "watersmeet_nulls"  # which of the columns that it is known by are NULL, as a text of 0 and 1
 
 
-def netted(log: pa.Table, changes: str, names: Sequence[str]) -> pa.Table:
+def consolidated(log: pa.Table, changes: str, names: Sequence[str]) -> pa.Table:
     """Each row that there are more or less of after the changes, once, with that number. It does not matter in which
     order the changes come, so none of them can be undone by another that is told later."""
     entered = pc.cast(pc.equal(log[changes], "+"), pa.int64())
@@ -41,9 +39,14 @@ def by_row(net: pa.Table) -> tuple[pa.Table, pa.Table]:
     return more.drop_columns([COUNT]).take(pa.array(copies)), less
 
 
-def with_nulls(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Rows and which of some columns are NULL in each. In SQL NULL equals nothing, and a comparison that it does equal
-    itself in finds no index: so rows with the same NULLs are looked for together."""
-    marks = [pc.cast(pc.cast(rows[name].is_null(), pa.int8()), pa.string()) for name in names]
-    joined = marks[0] if len(marks) == 1 else pc.binary_join_element_wise(*marks, "")
-    return rows.append_column(NULLS, joined)
+def one_of_each(column: Any) -> Any:
+    """Floats that queries and databases hold for equal, in one form, as Arrow's groups and texts tell them apart: 0.0
+    and -0.0 become one value, and so does every NaN; other columns stay as they are.
+
+    >>> one_of_each(pa.array([-0.0, 0.0, None])).to_pylist()
+    [0.0, 0.0, None]
+    """
+    if not pa.types.is_floating(column.type):
+        return column
+    nan = pa.scalar(float("nan"), column.type)
+    return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))
