@@ -38,7 +38,7 @@ def draft_of(path: Path) -> Iterator[Path]:
         raise
 
 
-def sync(path: Path) -> None:
+def sync(path: Path | str) -> None:
     """Make a file, or the names in a folder, outlive a crash."""
     handle = tried_again(lambda: os.open(path, os.O_RDONLY))
     try:

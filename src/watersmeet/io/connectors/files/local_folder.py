@@ -24,6 +24,7 @@ from watersmeet.io.connectors.contract import Start
 from watersmeet.io.modes import SPARK_LOG, is_file_not_folder, visible_files
 from watersmeet.io.retrying import retried
 from watersmeet.io.sealed import sealed, sealed_note
+from watersmeet.io.whole_files import sync
 from watersmeet.io.writers import writable
 
 PREFIX = ".start-"
@@ -195,11 +196,3 @@ def _write(file: int, owner: Owner) -> None:
     os.lseek(file, 0, os.SEEK_SET)
     os.write(file, owner.as_text().encode().ljust(_SIZE))
     os.fsync(file)
-
-
-def sync(path: Path | str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from uuid import uuid4
 
 import pyarrow.fs as pa_fs
 
@@ -26,6 +25,7 @@ from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.files.folder import Folder
 from watersmeet.io.modes import is_file_not_folder, visible_files
 from watersmeet.io.sealed import sealed, sealed_note
+from watersmeet.io.whole_files import put_whole
 
 
 class StoreFolder:
@@ -159,16 +159,4 @@ def _name(owner: Owner) -> str:
 
 def put(folder: Folder, name: str, data: bytes) -> None:
     """An object that is there whole or not at all."""
-    files, path = folder.file_system, f"{folder.path}/{name}"
-    if isinstance(files, pa_fs.LocalFileSystem):  # which is a store of folders, and has a rename
-        files.create_dir(path.rpartition("/")[0])
-        hidden = "/.".join(path.rsplit("/", 1)) + f".{uuid4().hex[:8]}.tmp"
-        _write(files, hidden, data)
-        files.move(hidden, path)
-        return
-    _write(files, path, data)
-
-
-def _write(files: pa_fs.FileSystem, path: str, data: bytes) -> None:
-    with files.open_output_stream(path, compression=None) as stream:
-        stream.write(data)
+    put_whole(folder.file_system, f"{folder.path}/{name}", data)
