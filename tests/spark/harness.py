@@ -21,6 +21,7 @@ from tests.runners import Bag, Source, bag_of, by_reference
 from watersmeet import Session
 from watersmeet.hosts.spark.launching import class_archive
 from watersmeet.hosts.spark.launching.launch import start_spark
+from watersmeet.hosts.spark.launching.query_start import EMPTY_BATCHES
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.model.time import parse_interval, times_of
 
@@ -31,11 +32,13 @@ NEVER_US = -(2**62)
 # would leave little room for compiled code, though, which Java would then throw away and compile again.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 # Beside what the library sets by itself. Over a few rows Spark spends a quarter of its time on writing and compiling
-# Java for its plans, to the same result; commands that tests start as processes do so, as users' do.
+# Java for its plans, to the same result; commands that tests start as processes do so, as users' do. Batches without
+# rows are for operators of Spark's own: the tests that have such after ours ask for them.
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
     "spark.sql.streaming.pollingDelay": "20ms",
+    EMPTY_BATCHES: "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }

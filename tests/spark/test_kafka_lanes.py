@@ -40,7 +40,7 @@ def test_no_record_of_a_slow_partition_is_late_and_a_group_is_told(spark: SparkS
         cluster.put(topic, values(100 * partition, 30), partition=partition, time_ms=BEGIN_MS + hours * HOUR_MS)
     script = f"""
         CREATE STREAM a (v BIGINT) WITH (source='kafka', brokers='{cluster.brokers}', topic='{topic}', format='json',
-            time='kafka', start='earliest', group='seen', max_rows_per_batch='20');
+            time='kafka', start='earliest', group='seen', max_rows_per_batch='30');
         CREATE SINK out WITH (sink='sqlite', path='{tmp_path / "out.db"}', table='answers') AS
             SELECT v, count(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v;
     """
