@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import STREAMS, arrive
 from watersmeet.hosts.spark.run import SparkRun
-from watersmeet.hosts.spark.writing.sinks import METADATA, SparkSink
+from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.hosts.spark.writing.written_rows import MOST_ROWS, WrittenRows, not_readable
+from watersmeet.io.modes import SPARK_LOG
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
@@ -67,13 +68,13 @@ def sink(folder: Path, more: str = "") -> SparkSink:
 def commit(folder: Path, number: int, files: dict[str, int], *, before: tuple[str, ...] = ()) -> None:
     """What Spark writes for a batch: files with so many rows, and the list of them; every tenth list has all files."""
     folder = folder / "pairs"
-    (folder / METADATA).mkdir(parents=True, exist_ok=True)
+    (folder / SPARK_LOG).mkdir(parents=True, exist_ok=True)
     for name, rows in files.items():
         times = pa.array([number] * rows, pa.timestamp("us"))
         pq.write_table(pa.table({"k": pa.array([number] * rows, pa.int64()), "ts": times}), folder / name)
     listed = [json.dumps({"path": f"file://{folder}/{name}", "action": "add"}) for name in (*before, *files)]
     name = f"{number}.compact" if before else str(number)
-    (folder / METADATA / name).write_text("\n".join(["v1", *listed]))
+    (folder / SPARK_LOG / name).write_text("\n".join(["v1", *listed]))
 
 
 def test_only_the_rows_of_the_batch_are_read_back(tmp_path: Path) -> None:
