@@ -30,7 +30,7 @@ def lived(text: str, folder: Path, ends_at: str | None = None, after: int = 0) -
 LINES_OF_A_LIFE = 12
 
 
-def more_of_lane(folder: Path, lines: list[str]) -> None:
+def more_of_partition(folder: Path, lines: list[str]) -> None:
     put(folder / "a", "0", lines)
 
 
@@ -58,7 +58,7 @@ def test_each_is_there_once_over_kills(tmp_path: Path, kind: str) -> None:
     died = 0
     for number in range(12):
         part = lines[number * LINES_OF_A_LIFE : (number + 1) * LINES_OF_A_LIFE]
-        (more_of_lane if kind == "rack" else more_files)(tmp_path, part)
+        (more_of_partition if kind == "rack" else more_files)(tmp_path, part)
         died += not lived(text, tmp_path, POINTS[number % len(POINTS)], rng.randrange(2))
     assert died >= 4  # the others came to their end before the point
     assert lived(text, tmp_path)

@@ -76,7 +76,7 @@ def drift(order: list[tuple[str, int]], partitions: Mapping[str, int]) -> int:
     return most
 
 
-def test_lanes_are_read_side_by_side() -> None:
+def test_partitions_are_read_side_by_side() -> None:
     partitions = {"a": 60, "b": 60, "c": 3}
     free, held = order_of_partitions(None, partitions), order_of_partitions("4 minutes", partitions)
     assert (
@@ -88,7 +88,7 @@ def test_lanes_are_read_side_by_side() -> None:
     assert drift(held, partitions) <= 5  # what is read at a time
 
 
-def test_a_lane_that_has_ended_holds_nobody() -> None:
+def test_a_partition_that_has_ended_holds_nobody() -> None:
     order = order_of_partitions("1 minute", {"a": 2, "b": 500}, most_rows=50)
     assert len(order) == 502
 
@@ -160,7 +160,7 @@ def test_where_it_means_nothing_it_is_refused() -> None:
         wm.Session().sql("CREATE STREAM s (ts TIMESTAMP) WITH (path = 'x.csv', time = 'ts', max_drift = '0 minutes')")
 
 
-def test_lanes_that_are_told_one_after_the_other_do_not_make_each_other_late(tmp_path: Path) -> None:
+def test_partitions_that_are_told_one_after_the_other_do_not_make_each_other_late(tmp_path: Path) -> None:
     partitions = {"a": 50, "b": 50, "c": 50}
     wm.register_connector(Connector("minutes", source=lambda _: Minutes(partitions)))
     session = wm.Session()

@@ -92,7 +92,7 @@ def parts(read: ConnectorReader, start: dict[str, object], end: dict[str, object
     return [(one.partition, one.after, one.upto) if hasattr(one, "partition") else ("end", one.run) for one in found]
 
 
-def test_a_batch_reads_all_lanes_from_where_the_last_one_ended(tmp_path):
+def test_a_batch_reads_all_partitions_from_where_the_last_one_ended(tmp_path):
     add(tmp_path / "a", 0, rows(0, 5))
     add(tmp_path / "a", 1, rows(0, 3))
     read = reader(tmp_path / "a")
@@ -193,7 +193,7 @@ def arrive(first: int, count: int) -> None:
         add(Path(name), 1, some[1::2])
 
 
-def test_lanes_of_two_streams_are_joined_into_a_sink_that_a_second_run_goes_on_with(spark, tmp_path):
+def test_partitions_of_two_streams_are_joined_into_a_sink_that_a_second_run_goes_on_with(spark, tmp_path):
     arrive(0, 60)
     (first,) = run(spark, PAIRS)
     assert first.metrics.rows_in == 120

@@ -92,7 +92,7 @@ if __name__ == "__main__":
 
 @pytest.mark.spark
 @pytest.mark.soak
-def test_lanes_are_read_on_the_executors_by_classes_that_travel_with_the_query(tmp_path):
+def test_partitions_are_read_on_the_executors_by_classes_that_travel_with_the_query(tmp_path):
     worker_environment()
     (tmp_path / "own.py").write_text(SCRIPT)
     log = tmp_path / "driver.log"

@@ -48,7 +48,9 @@ def test_rows_before_the_handover_come_from_the_history_and_others_live(spark: S
     assert (first.metrics.left_out_by_stream, second.metrics.left_out_by_stream) == ({"a": 20}, {})
 
 
-def test_the_lane_of_a_history_holds_nothing_back_and_live_lanes_have_clocks_of_their_own(spark: SparkSession) -> None:
+def test_the_partition_of_a_history_holds_nothing_back_and_live_partitions_have_clocks_of_their_own(
+    spark: SparkSession,
+) -> None:
     k, v, ts = zip(*rows(0, 40), strict=True)
     pq.write_table(pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))}), "kept.parquet")
     add(Path("a"), 0, [(0, n, SECOND * (4_000 + n)) for n in range(20)])

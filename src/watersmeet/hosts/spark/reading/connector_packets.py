@@ -1,4 +1,4 @@
-"""The rows of a connector read straight into packets, where its lanes are read; and as rows."""
+"""The rows of a connector read straight into packets, where its partitions are read; and as rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from watersmeet.runtime.bad_records import refusal
 
 
 def packets_of_split(
-    encoded_job: str, lanes: ConnectedSource, source: str, split: SourceSplit
+    encoded_job: str, connected: ConnectedSource, source: str, split: SourceSplit
 ) -> Iterator[pa.RecordBatch]:
     job = shipped(encoded_job)
     stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
@@ -38,7 +38,7 @@ def packets_of_split(
         yield with_newest(waiting_packets(job, source, split.waiting), 0)  # a time of 1970 moves no watermark
 
     def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return batches_of_split(lanes, split, wanted, stream, bad.append, left_out.append)
+        return batches_of_split(connected, split, wanted, stream, bad.append, left_out.append)
 
     partition, is_alone = split.partition, split.is_alone
     yield from packed_rows(job, source, read, split.number, split.moments, partition=partition, is_alone=is_alone)
@@ -47,12 +47,12 @@ def packets_of_split(
         yield with_newest(left_out_packets(stream, sum(left_out)), 0)
 
 
-def rows_of_split(encoded_stream: str, lanes: ConnectedSource, split: SourceSplit) -> Iterator[pa.RecordBatch]:
+def rows_of_split(encoded_stream: str, connected: ConnectedSource, split: SourceSplit) -> Iterator[pa.RecordBatch]:
     """The rows themselves, as Spark has them."""
     stream = shipped_stream(encoded_stream)
     schema = stream.given_schema
     layout = spark_layout(schema)
-    for batch in batches_of_split(lanes, split, schema, stream, _nobody_takes, _nobody_counts):
+    for batch in batches_of_split(connected, split, schema, stream, _nobody_takes, _nobody_counts):
         yield conform(enter(batch, schema, stream), layout)
 
 

@@ -1,9 +1,9 @@
-"""The lanes of a connector as offsets and partitions: the part of a Python data source that runs on the driver.
+"""The partitions of a connector as offsets and splits: the part of a Python data source that runs on the driver.
 
 An offset tells from where to where its batch reads, each as the connector's own offsets in JSON. So a batch that is
 repeated reads the same rows, also the first one of a stream that began at what was newest then. It also tells which
-lanes had rows that the batch leaves for later, as time waits for them: a repeat waits for the same. Of files it names
-the last that were read, so that it is told when one was written anew since.
+partitions had rows that the batch leaves for later, as time waits for them: a repeat waits for the same. Of files it
+names the last that were read, so that it is told when one was written anew since.
 
 Spark starts Python processes for every such source, so the module imports next to nothing; what reads is in
 connector_packets.py.
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from watersmeet.io.connectors.connected_source import ConnectedSource
     from watersmeet.io.connectors.contract import Offsets, PartitionedSource
 
-FORMAT = "watersmeet_lanes"
-ROWS_FORMAT = "watersmeet_lane_rows"
+FORMAT = "watersmeet_partitions"
+ROWS_FORMAT = "watersmeet_partition_rows"
 WIDENING, MOST_WIDENINGS = 4, 12
 
 
@@ -55,7 +55,7 @@ class PackedConnector(DataSource):
 class ConnectorReader(StreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self.encoded_connector = self.given["lanes"]
+        self.encoded_connector = self.given["connector"]
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
         self.is_known = False  # that what is read is what was read before
@@ -65,7 +65,7 @@ class ConnectorReader(StreamReader):
         self.noted = ""  # at the other end, how far rows were answered
 
     @cached_property
-    def lanes(self) -> PartitionedSource:
+    def partitioned(self) -> PartitionedSource:
         # Opened when it is first used: before that Spark waits for this process, and not for long.
         if "folder" in self.given:  # to list files takes less than to read them
             folder: PartitionedSource = pickle.loads(base64.b64decode(self.given["folder"]))
@@ -82,15 +82,15 @@ class ConnectorReader(StreamReader):
         self.stops_at_what_is_there = True
 
     def initialOffset(self) -> Offset:
-        known = self.lanes.identity()
-        return {"upto": to_text(self.lanes.begin())} | ({} if known is None else {"of": known})
+        known = self.partitioned.identity()
+        return {"upto": to_text(self.partitioned.begin())} | ({} if known is None else {"of": known})
 
     def _check(self, offset: Offset) -> None:
         """Once in a process: what is read may have been made anew under the same name since an offset was noted."""
         from watersmeet.io.connectors.identity import check_identity
 
         if not self.is_known:
-            check_identity(self.lanes, offset.get("of"))
+            check_identity(self.partitioned, offset.get("of"))
             self.is_known = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -112,7 +112,7 @@ class ConnectorReader(StreamReader):
         if moved and not isinstance(limit, ReadAllAvailable):
             place["waiting"] = json.dumps(self._waiting(upto))
         ends = is_last and self.ending is not None
-        if (moved or ends) and (files := self.lanes.watched()) is not None:
+        if (moved or ends) and (files := self.partitioned.watched()) is not None:
             place["files"] = json.dumps(files.noted(upto), separators=(",", ":"))
         return self.reached(start, place, moved=moved, ends=ends)
 
@@ -129,14 +129,14 @@ class ConnectorReader(StreamReader):
         )
 
     def _remember_files(self, start: Offset) -> None:
-        if not self.remembers and (files := self.lanes.watched()) is not None:
+        if not self.remembers and (files := self.partitioned.watched()) is not None:
             files.remember(json.loads(start.get("files", "[]")), json.loads(start["upto"]))
         self.remembers = True
 
     def _changed_files(self, start: Offset) -> Offset:
         """What tells of files that have changed since they were read. Where the same start is asked about again, no
         batch has come of what was told."""
-        files = self.lanes.watched()
+        files = self.partitioned.watched()
         if files is None:
             return {}
         if (gone := files.gone()) is not None:
@@ -147,19 +147,19 @@ class ConnectorReader(StreamReader):
         return {CHANGED: changed_told(self.source, self.changed)} if self.changed else {}
 
     def _waiting(self, upto: Offsets) -> list[str]:
-        """The lanes with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a
+        """The partitions with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a
         source of many files need not be asked for all of them."""
         if _are_alone(upto):
             return []
-        newest = self.lanes.newest(upto) if self.last is None else self.last
-        return sorted({one.partition for one in self.lanes.splits(upto, newest)}) if upto != newest else []
+        newest = self.partitioned.newest(upto) if self.last is None else self.last
+        return sorted({one.partition for one in self.partitioned.splits(upto, newest)}) if upto != newest else []
 
     def _upto(self, after: Offsets, limit: ReadLimit) -> tuple[Offsets, bool]:
         """How far to read now, and whether nothing follows in this run."""
         if not self.stops_at_what_is_there:
             return self._newest(after, limit), False
         if self.last is None:
-            self.last = self.lanes.newest(after)
+            self.last = self.partitioned.newest(after)
         if isinstance(limit, ReadAllAvailable):
             return self.last, True
         upto = self._step(after, limit, self.last)
@@ -168,10 +168,10 @@ class ConnectorReader(StreamReader):
     def _newest(self, after: Offsets, limit: ReadLimit, times: int = 1) -> Offsets:
         """As far as so many times a limit allows."""
         if isinstance(limit, ReadMaxFiles):
-            files = self.lanes.watched()
+            files = self.partitioned.watched()
             assert files is not None
             return files.newest_files(after, limit.max_files * times)
-        return self.lanes.newest(after, limit.max_rows * times if isinstance(limit, ReadMaxRows) else None)
+        return self.partitioned.newest(after, limit.max_rows * times if isinstance(limit, ReadMaxRows) else None)
 
     def _step(self, after: Offsets, limit: ReadLimit, last: Offsets) -> Offsets:
         """About as far as a limit allows. What came since the run began may be all that it lets through: then more."""
@@ -182,13 +182,13 @@ class ConnectorReader(StreamReader):
         return last
 
     def _held_back(self, reached: Offsets, last: Offsets) -> Offsets:
-        """Without what has come since the run began: in lanes that have nothing left to read up to the last."""
-        known = {lane: one for lane, one in reached.items() if lane in last}
-        ahead = (lane for lane, one in known.items() if not self._lies_between({lane: one}, {lane: last[lane]}))
-        return {**known, **{lane: last[lane] for lane in ahead}}
+        """Without what has come since the run began: in partitions that have nothing left to read up to the last."""
+        known = {name: one for name, one in reached.items() if name in last}
+        ahead = (name for name, one in known.items() if not self._lies_between({name: one}, {name: last[name]}))
+        return {**known, **{name: last[name] for name in ahead}}
 
     def _lies_between(self, after: Offsets, upto: Offsets) -> bool:
-        return to_text(after) != to_text(upto) and bool(self.lanes.splits(after, upto))
+        return to_text(after) != to_text(upto) and bool(self.partitioned.splits(after, upto))
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         # Not from `start`: where a new run begins may be another place when its first batch is repeated.
@@ -197,7 +197,7 @@ class ConnectorReader(StreamReader):
         self._check(end)
         self._remember_files(end)
         after, upto = json.loads(end["after"]), json.loads(end["upto"])
-        parts = self.lanes.splits(after, upto) if after != upto else []
+        parts = self.partitioned.splits(after, upto) if after != upto else []
         moments = Moments.of(end)
         is_alone = _are_alone(upto)
         rows = [
@@ -220,16 +220,16 @@ class ConnectorReader(StreamReader):
 
     def _note(self, upto: str) -> None:
         if upto != self.noted:
-            self.lanes.note(json.loads(upto))
+            self.partitioned.note(json.loads(upto))
             self.noted = upto
 
     def stop(self) -> None:
-        if "lanes" in vars(self):
-            self.lanes.close()
+        if "partitioned" in vars(self):
+            self.partitioned.close()
 
 
 class ConnectorRows(PackedConnector):
-    """The same lanes as rows, for queries that keep no state; its options carry the stream."""
+    """The same partitions as rows, for queries that keep no state; its options carry the stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -248,8 +248,8 @@ class ConnectorRowsReader(ConnectorReader):
 
 
 def _are_alone(offsets: Offsets) -> bool:
-    """Whether there is but one lane, beside that of a history, which has no name and no clock."""
-    return len([lane for lane in offsets if lane]) < 2
+    """Whether there is but one partition, beside that of a history, which has no name and no clock."""
+    return len([partition for partition in offsets if partition]) < 2
 
 
 def to_text(offsets: Offsets) -> str:

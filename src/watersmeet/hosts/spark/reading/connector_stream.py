@@ -50,6 +50,6 @@ class ConnectorStream:
         # Classes that a user registered may be known to this process alone, so they travel by value.
         for module in LOADED:
             _pickle.register_pickle_by_value(module)
-        lanes = base64.b64encode(_pickle.dumps(self.source)).decode()
+        connector = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
-        return {"lanes": lanes} | ({} if limit is None else {"maxRows": str(limit)})
+        return {"connector": connector} | ({} if limit is None else {"maxRows": str(limit)})

@@ -1,4 +1,4 @@
-"""What a connector reads, opened for Spark: a stream whose lanes are read by Spark's tasks, or a static table."""
+"""What a connector reads, opened for Spark: a stream whose partitions are read by Spark's tasks, or a static table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _max_rows(name: str, written: str | None) -> int | None:
 
 
 def _look_at(source: ConnectedSource) -> None:
-    """Ask for its lanes once, so that what is wrong at the other end is told before anything runs. It is opened again
-    where it is read."""
+    """Ask for its partitions once, so that what is wrong at the other end is told before anything runs. It is opened
+    again where it is read."""
     source.partitioned.begin()
     source.partitioned.close()

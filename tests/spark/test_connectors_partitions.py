@@ -30,7 +30,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget("toy")
 
 
-def test_an_offset_tells_which_lanes_a_batch_leaves_for_later(tmp_path):
+def test_an_offset_tells_which_partitions_a_batch_leaves_for_later(tmp_path):
     for partition, count in ((0, 5), (1, 2), (2, 0)):
         add(tmp_path / "a", partition, [(0, n, n) for n in range(count)])
     read = reader(tmp_path / "a", limit=3)
@@ -77,7 +77,7 @@ def on_spark(spark: SparkSession, script: str) -> RunningQuery:
     return one
 
 
-def test_no_row_of_a_slow_lane_is_late_because_others_are_hours_ahead(spark):
+def test_no_row_of_a_slow_partition_is_late_because_others_are_hours_ahead(spark):
     """Neither in one batch nor in several, and a partition that is added meanwhile counts from its first row. Answers
     have event times: Spark refuses rows behind a watermark of its own, which no partition that is ahead may move."""
     a, b = unequal("a"), unequal("b")
@@ -95,7 +95,7 @@ def test_no_row_of_a_slow_lane_is_late_because_others_are_hours_ahead(spark):
     assert bag(found) == pairs(a, b)
 
 
-def test_what_is_late_in_a_lane_is_what_is_late_in_process(spark):
+def test_what_is_late_in_a_partition_is_what_is_late_in_process(spark):
     """Each partition goes back by ten seconds, which is too far in the partition that all wait for, and in no other."""
     for partition, begin_us in ((0, HOUR), (1, 0)):
         add(Path("a"), partition, rows_at(begin_us, 0, 30))
@@ -116,7 +116,7 @@ def test_what_is_late_in_a_lane_is_what_is_late_in_process(spark):
     assert bag(taken(Path("out.db"))) == bag(taken(Path("there.db")))
 
 
-def test_moments_of_arrival_wait_for_no_lane(spark):
+def test_moments_of_arrival_wait_for_no_partition(spark):
     unequal("a", count=20)
     script = """
         CREATE STREAM a WITH (source='toy', folder='a', time='arrival', max_rows_per_batch='40');
