@@ -198,7 +198,8 @@ class FolderSource(PartitionedSource):
             )
         life = self._life
         life.known = {one.path: one.changed_ns for one in behind} | life.known
-        life.before, life.log = mark.many - len(behind), behind
+        if life.before or len(life.log) < mark.many:
+            life.before, life.log = mark.many - len(behind), behind
 
     def _is_written_anew(self, one: Found, mark: Mark) -> bool:
         """Whether a file that is known is read again: an object that is newer than all that was read looks like any new
