@@ -33,7 +33,7 @@ Keys = np.ndarray
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What bounded memory keeps depends on how the streams come side by side. On a busy machine a run would pass over a
     stream whose thread is late, so that two runs differ."""
-    monkeypatch.setattr("watersmeet.hosts.local.feeds.PATIENCE_S", 60.0)
+    monkeypatch.setattr("watersmeet.hosts.local.turns.PATIENCE_S", 60.0)
 
 
 def table(keys: Keys, times_us: Keys | None = None) -> pa.Table:
