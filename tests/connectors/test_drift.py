@@ -131,6 +131,13 @@ def test_the_stream_furthest_behind_comes_first_and_is_waited_for_a_moment() -> 
     assert worth_waiting_until_s([second, first]) == 0.0
 
 
+def test_of_streams_that_are_equally_far_the_first_comes_first_however_quick_the_others_are() -> None:
+    first, second = read_stream(0, is_ready=False), read_stream(0, is_ready=True)
+    first.empty_since_s = second.empty_since_s = 100.0
+    assert worth_waiting_until_s([first, second]) == 100.0 + PATIENCE_S
+    assert worth_waiting_until_s([second, first]) == 0.0
+
+
 def test_streams_that_catch_up_answer_as_they_should(tmp_path: Path) -> None:
     for name, count in (("a", 400), ("b", 40)):
         times = np.linspace(0, 60 * MINUTE, count).astype(np.int64)

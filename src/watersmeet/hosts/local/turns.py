@@ -4,6 +4,7 @@ behind comes next, so that they stay together while they catch up."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import takewhile
 from threading import Thread
 from typing import Protocol, TypeVar
 
@@ -51,11 +52,12 @@ def _is_too_far(line: Line, lines: Collection[Line]) -> bool:
 
 
 def worth_waiting_until_s(lines: Collection[Line]) -> float:
-    """Until when to wait, while there are others, for a stream that is behind all that have something."""
-    ready = [one.clock.newest_us for one in lines if one.is_ready]
-    if not ready:
+    """Until when to wait, while there are others, for a stream that is behind all that have something. Of those that
+    are equally far the first is, so that it does not depend on threads whose rows come next."""
+    if not any(one.is_ready for one in lines):
         return 0.0
-    behind = (one for one in lines if not one.is_ready and one.has_more and one.clock.newest_us < min(ready))
+    in_order = sorted((one for one in lines if one.is_ready or one.has_more), key=lambda one: one.clock.newest_us)
+    behind = takewhile(lambda one: not one.is_ready, in_order)
     return max((one.empty_since_s + PATIENCE_S for one in behind), default=0.0)
 
 
