@@ -189,7 +189,7 @@ def test_late_rows_are_warned_of_or_end_the_query_and_rows_of_the_far_future_mak
     strict = own_frames(spark, here, max_future="1 hour", on_late="error").sql(sql)
     started = strict.dataframe().writeStream.format("noop").trigger(availableNow=True).start()
     with pytest.raises(
-        Exception, match=r"(?s)rows of stream '[ab]' came too late .*hint: set lateness='1[34] s' or more"
+        Exception, match=r"(?s)rows? of stream '[ab]' came too late .*hint: set lateness='1[34] s' or more"
     ):
         started.awaitTermination()
 
