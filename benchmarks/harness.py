@@ -35,7 +35,7 @@ class Figure:
         return f"{self.name}: {self.median:.4g} {self.unit} ({self.low:.4g} to {self.high:.4g}){goal}{notes}"
 
 
-def figure(name: str, unit: str, samples: list[float], goal: str = "", **notes: object) -> Figure:
+def figure(name: str, unit: str, samples: list[float], goal: str = "", /, **notes: object) -> Figure:
     return Figure(name, unit, statistics.median(samples), min(samples), max(samples), len(samples), goal, notes)
 
 

@@ -7,7 +7,6 @@ processor for a whole run, rows in to rows out, the median of several; a ratio a
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from time import process_time
@@ -81,9 +80,10 @@ def timed(session: Session, sql: str) -> tuple[float, int]:
     return process_time() - began, rows
 
 
-def compared(work: Work, runs: int = RUNS) -> tuple[Mapping[str, float], int]:
+def compared(work: Work, runs: int = RUNS) -> tuple[dict[str, float], int]:
     """The median time of each algorithm that can run this work. Runs take turns, so that a slow moment hits all."""
-    session, times, rows = work.session(), {}, -1
+    session, rows = work.session(), -1
+    times: dict[str, list[float]] = {}
     algorithms = ["auto", *LOOPS, *H02]
     for number in range(runs + 1):  # the first also compiles
         for name in list(algorithms):

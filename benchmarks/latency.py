@@ -68,10 +68,14 @@ class Load:
             sent = ready
             time.sleep(TICK_S)  # always: one that never sleeps would push row by row and take the run its processor
 
+    def sent(self, timeout_s: float | None = None) -> int:
+        """The number of the last row, once it is on disk."""
+        assert self.last is not None
+        return self.last.result(timeout_s)
+
     def wait(self) -> None:
         """Until the last rows are answered too: those that waited longest count as well."""
-        assert self.last is not None
-        number = self.last.result()
+        number = self.sent()
         while self.run.progress.given < number:
             time.sleep(0.01)
 

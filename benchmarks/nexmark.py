@@ -131,7 +131,9 @@ def check(query: str, streams: Streams) -> None:
         if query == "q10":
             wm.Session().run(script_of(query))
             read = "read_csv('nexmark/log/**/*.csv', hive_partitioning=true, hive_types={'dt': VARCHAR, 'hm': VARCHAR})"
-            found = bag(duckdb.sql(f"SELECT auction, bidder, price, ts, extra, dt, hm FROM {read}").to_arrow_table())
+            written = duckdb.sql(f"SELECT auction, bidder, price, ts, extra, dt, hm FROM {read}")
+            assert written is not None
+            found = bag(written.to_arrow_table())
         else:
             session = wm.Session()
             asked = session.sql(script_of(query))

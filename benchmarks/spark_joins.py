@@ -105,7 +105,7 @@ def expected(folder: Path, ways: int, window_ms: int) -> tuple[int, int]:
     joined = f"SELECT {first}.k, {values} FROM {tables} WHERE {' AND '.join(near)}"
     # In the order written, so that every join is narrowed by time; DuckDB's own order joins by key alone first.
     duckdb.sql("SET disabled_optimizers = 'join_order'")
-    count, total = duckdb.sql(f"SELECT count(*), sum({mixed(ways)})::BIGINT FROM ({joined})").fetchall()[0]
+    count, total = duckdb.execute(f"SELECT count(*), sum({mixed(ways)})::BIGINT FROM ({joined})").fetchall()[0]
     return int(count), int(total or 0)
 
 

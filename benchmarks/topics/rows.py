@@ -73,7 +73,8 @@ def rows_of(number: int, streams: int, rows: int) -> pa.RecordBatch:
 def encoded(rows: pa.RecordBatch, form: str) -> list[bytes | None]:
     if form == "json":
         return json_objects(rows)
-    parsed, found = fastavro.parse_schema(dict(SCHEMA)), []
+    parsed = fastavro.parse_schema(dict(SCHEMA))
+    found: list[bytes | None] = []
     times = rows.column("ts").cast(pa.int64()).to_pylist()
     for row, time_us in zip(rows.drop_columns(["ts"]).to_pylist(), times, strict=True):
         made = io.BytesIO()
