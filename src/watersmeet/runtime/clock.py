@@ -36,6 +36,8 @@ class StreamClock(StreamTime):
         self.wall = wall or SystemClock()
         super().__init__(stream, self.wall.now_us())
         self._side = side
+        # Whether rows may be told apart from the others because of what they are.
+        self.leaves_out = stream.arrival.keeps_going or stream.arrival.skips_nulls
         self.bad = BadRecords(stream)
         # The smallest and largest time of all rows in time.
         self.oldest_us = FOREVER_US
@@ -83,7 +85,7 @@ class StreamClock(StreamTime):
 
     def timed(self, batch: pa.RecordBatch) -> Rows:
         """The rows of a batch with their event times, which are checked; nothing has changed if they are refused."""
-        if self.stream.by_arrival:
+        if self.by_arrival:
             return arrived_rows(self.stream, batch, self.rows_in, self._arrival_us())
         return timed_rows(self.stream, batch, self.rows_in)
 
@@ -98,7 +100,7 @@ class StreamClock(StreamTime):
 
     def in_turn(self, rows: Rows) -> Rows:
         """Rows that arrived before others were let in, or before time went on, arrive with them: they had to wait."""
-        if not self.stream.by_arrival or not len(rows) or rows.times.item(0) >= self.watermark_us:
+        if not self.by_arrival or not len(rows) or rows.times.item(0) >= self.watermark_us:
             return rows
         return arrived_rows(self.stream, rows.data.drop_columns([self.stream.time]), self.rows_in, self._arrival_us())
 
@@ -123,7 +125,7 @@ class StreamClock(StreamTime):
         self.rows_in += count
         if count == 0:
             return rows
-        partition = "" if self.stream.by_arrival else partition
+        partition = "" if self.by_arrival else partition
         first_us, last_us = rows.times.item(0), rows.times.item(-1)
         if self._goes_on(rows.times, first_us, floor_us):
             self._saw(first_us, last_us)

@@ -88,7 +88,7 @@ class StreamTime:
     STATE: tuple[str, ...] = ("newest_us", "promised_us", "ended", "idle", "active_us", "partitions")
 
     def __init__(self, stream: Stream, now_us: int) -> None:
-        self.stream = stream
+        self.stream, self.by_arrival = stream, stream.by_arrival
         self.newest_us = BEGINNING_US  # the largest time that moved the watermark
         self.promised_us = BEGINNING_US  # before this time nothing comes, whoever feeds the stream said
         self.ended = False
@@ -113,7 +113,7 @@ class StreamTime:
     @property
     def follows_the_wall_clock(self) -> bool:
         """Whether its time goes on without rows: they have the time at which they come, and none is kept already."""
-        return self.stream.by_arrival and not self.ended and not getattr(self.stream.source, "at_hand", False)
+        return self.by_arrival and not self.ended and not getattr(self.stream.source, "at_hand", False)
 
     def end(self) -> None:
         self.ended = True
@@ -135,7 +135,7 @@ class StreamTime:
 
     def know_partitions(self, names: Collection[str], now_us: int) -> None:
         """The partitions that have rows which are not read yet."""
-        if not self.stream.by_arrival and self.partitions.know(names, now_us):
+        if not self.by_arrival and self.partitions.know(names, now_us):
             self.idle = False
 
     def mark_active(self, now_us: int) -> None:

@@ -25,8 +25,8 @@ class Floods:
         self._warned_us = BEGINNING_US
 
     def look(self, operator: Operator, clock: QueryClock) -> None:
-        """To be called between two blocks of answers."""
-        if operator.to_come >= MANY and clock.watermark_us > self._warned_us:
+        """To be called between two blocks of answers if `MANY` are still to come."""
+        if clock.watermark_us > self._warned_us:
             self._warned_us = clock.watermark_us
             newest = max(clock.clocks.values(), key=lambda one: one.last_us)
             sentence = flood_sentence(operator.to_come, newest.stream.name, newest.last_us, newest.wall.today_us())

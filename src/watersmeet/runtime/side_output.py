@@ -27,6 +27,7 @@ class SideOutput:
             sink.name: sink for one in named for sink in (one.bad_to, one.late_to) if sink is not None
         }
         self.schemas: Mapping[str, pa.Schema] = {name: _schema_of(name, named) for name in self.sinks}
+        self.collects = True  # a host that takes nothing to sinks says so
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._lock = Lock()  # who reads rows may be another thread than who answers them
 
@@ -39,6 +40,8 @@ class SideOutput:
             self._put(stream.late_to.name, late_records(stream, rows, watermarks))
 
     def _put(self, sink: str, records: pa.RecordBatch) -> None:
+        if not self.collects:
+            return
         fitting = with_columns(records, self.schemas[sink])
         with self._lock:
             self._waiting.setdefault(sink, []).append(fitting)

@@ -83,7 +83,7 @@ class Posts:
         entered = _Entered(note, {}, known)
         for name, run in runs.items():
             if name not in known:
-                logged = run.push_soon(stream, rows, timeout_s=0, note=note)
+                logged = run.put(stream, rows, timeout_s=0, note=note)
                 entered.futures[name] = asyncio.wrap_future(logged)
         if key is not None and entered.futures:
             self._under_way[key] = entered

@@ -22,7 +22,7 @@ from watersmeet.operators.contract import Operator, Rows
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import Built, LoadTable, build_query
 from watersmeet.runtime.clock import QueryClock, StreamClock
-from watersmeet.runtime.floods import Floods
+from watersmeet.runtime.floods import MANY, Floods
 from watersmeet.runtime.left_out import LeftOutWarnings, Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
@@ -187,7 +187,8 @@ class Execution:
     def _blocks(self, answers: Iterable[Answer], until_us: int = FOREVER_US) -> Blocks:
         """until_us: what a changing answer does after this only tells that nothing more came."""
         for one in answers:
-            self.floods.look(self.operator, self.clock)
+            if self.operator.to_come >= MANY:
+                self.floods.look(self.operator, self.clock)
             if self._present is not None and one.num_rows:
                 self._present.add(as_batch(one), until_us)
             yield one

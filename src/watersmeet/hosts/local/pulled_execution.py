@@ -52,9 +52,8 @@ class PulledExecution:
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
         self.on_late_rows: OnLateRows | None = None
-        self.writes_beside = (
-            False  # whether bad records and late rows go to the sinks that streams name, or are counted
-        )
+        # Whether bad records and late rows go to the sinks that streams name, or are only counted.
+        self.writes_beside = False
         self.beside: SideSinks | None = None  # the sinks for that, if other runs share them
         self._side: SideFiles | None = None
         self.tell: Tell = warn
@@ -87,6 +86,7 @@ class PulledExecution:
             execution.load_again()
             self._feeds = self._open_feeds()
             self._announce()
+            execution.clock.side.collects = self.writes_beside
             self._side = SideFiles(execution.clock.side, self.beside) if self.writes_beside else None
             yield from self._until_stopped(self._until_the_end(execution))
             self._report()
@@ -131,7 +131,8 @@ class PulledExecution:
             if execution.clock.watches_silence:
                 self._feeds.mark_active()
             yield from execution.tick()
-            self._write_beside()
+            if self._side is not None:
+                self._side.write()
             if self.on_progress is not None or perf_counter() - self._reported > REPORT_S:
                 self._report()
         yield from execution.settle()
@@ -142,12 +143,6 @@ class PulledExecution:
                 yield as_batch(block)
             if self._stopping and perf_counter() > self._stop_by_s:
                 return
-
-    def _write_beside(self) -> None:
-        if self._side is not None:
-            self._side.write()
-        else:
-            self._execution.clock.side.take()  # they are counted
 
     def _bad(self, stream: Stream) -> Callable[[pa.RecordBatch], None]:
         """Takes the records of a stream that cannot be read."""

@@ -42,7 +42,9 @@ class PushDriver(Driver):
     ) -> None:
         """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`.
         writes_beside: whether bad records and late rows go to the sinks that streams name, or are only counted."""
-        self._side = SideFiles(execution.clock.side) if writes_beside else None
+        side = execution.clock.side
+        side.collects = writes_beside
+        self._side = SideFiles(side) if writes_beside and side.sinks else None
         execution.load_again()
         self._on_answer, self._timeout = answers.on_answer, answers.timeout_s
         self._lock = threading.Lock()
@@ -196,7 +198,8 @@ class PushDriver(Driver):
                     found.append(one)
                 if monotonic() > self._breath_s + BREATH_S:
                     self._let_others(found)
-            self._write_beside()
+            if self._side is not None:
+                self._side.write()
         except BaseException as error:
             self._fail(error)
             raise
@@ -229,12 +232,6 @@ class PushDriver(Driver):
                     self._lock.acquire()
             return
         self._ready.put(found)
-
-    def _write_beside(self) -> None:
-        if self._side is not None:
-            self._side.write()
-        else:
-            self.execution.clock.side.take()  # they are counted
 
     def _keep_beside(self) -> None:
         if self._side is not None:

@@ -54,7 +54,7 @@ class PushedExecution(Execution):
         _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
         super().__init__(plan, built, streams, wall or SystemClock(), tell, Metrics())
         self.on_late: OnLate | None = None
-        self._incoming = {name: PushedRows(stream) for name, stream in streams.items()}
+        self.incoming = {name: PushedRows(stream) for name, stream in streams.items()}
         self._names = {name.lower(): name for name in streams}
         self._present = PresentAnswer(plan) if plan.kind == "changes" else None
         self._archiving = ExitStack()
@@ -92,9 +92,8 @@ class PushedExecution(Execution):
         clock, most = self.clock.clocks[name], self.operator.piece_rows or BATCH_ROWS
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
-        batches = self.incoming(name, given)
-        arrival = clock.stream.arrival
-        if arrival.keeps_going or arrival.skips_nulls:
+        batches = self.incoming[name].batches(given)
+        if clock.leaves_out:
             rows = self._readable(name, batches)
         else:
             rows = [clock.timed(batch) for batch in batches if batch.num_rows]
@@ -118,14 +117,6 @@ class PushedExecution(Execution):
                 self.leave_out_of(name, one)
         return [one.rows for one in timed if len(one.rows)]
 
-    def incoming(self, name: str, given: object) -> list[pa.RecordBatch]:
-        """What was given as rows of a stream, with its columns; their times are not looked at."""
-        return self._incoming[name].batches(given)
-
-    def schema_of(self, name: str) -> pa.Schema:
-        """The columns of rows that are pushed."""
-        return self.clock.clocks[name].stream.given_schema
-
     def push(self, name: str, rows: Rows, partition: str = "") -> Blocks:
         clock = self.clock.clocks[name]
         self._pushed, self._pushed_from = clock.in_turn(rows), clock.rows_in
@@ -133,7 +124,7 @@ class PushedExecution(Execution):
 
     def check_promise(self, name: str) -> None:
         """Refuse to be told how far a stream has come that goes by the clock on the wall."""
-        if self.clock.clocks[name].stream.by_arrival:
+        if self.clock.clocks[name].by_arrival:
             raise RunError(
                 f"stream {name!r} goes by the clock on the wall (time = 'arrival'), so nobody can say how far it is",
                 hint="leave advance() out: its time goes on by itself; in a test, trial.wait('10 seconds') moves it",

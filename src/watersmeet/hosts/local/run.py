@@ -56,6 +56,7 @@ class Run:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self._execution = driver.execution
+        self._schema = driver.execution.plan.output_schema  # which takes a while to find
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
 
@@ -172,7 +173,7 @@ class Run:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the answers."""
-        return self._execution.plan.output_schema
+        return self._schema
 
     # ---- what a checkpoint keeps ------------------------------------------------------------------------------------
 

@@ -29,10 +29,10 @@ class DurableDriver(Driver):
 
     def push(self, name: str, rows: Any, timeout: float | None) -> int:
         self._check_elsewhere("push()", "push_soon() does not wait")
+        self._check_pushed(name, "pushed")
         timeout = self._timeout_s if timeout is None else timeout
-        futures = self._pushed(name, rows, timeout)
         try:
-            return max((future.result(timeout) for future in futures), default=self.run.progress.number)
+            return self.run.push(name, rows, timeout_s=timeout)
         except NotInTime:
             raise self._not_in_time(name, timeout) from None
 
@@ -46,12 +46,9 @@ class DurableDriver(Driver):
         )
 
     def push_soon(self, name: str, rows: Any, timeout: float | None) -> list[Future[int]]:
-        timeout = self._timeout_s if timeout is None else timeout
-        return self._pushed(name, rows, 0.0 if self.run.is_own_thread else timeout)
-
-    def _pushed(self, name: str, rows: Any, timeout: float | None) -> list[Future[int]]:
         self._check_pushed(name, "pushed")
-        return [self.run.push_soon(name, one, timeout_s=timeout) for one in self.run.checked(name, rows)]
+        timeout = self._timeout_s if timeout is None else timeout
+        return self.run.push_soon(name, rows, timeout_s=0.0 if self.run.is_own_thread else timeout)
 
     def advance(self, name: str, until_us: int) -> None:
         self._check_elsewhere("advance()")

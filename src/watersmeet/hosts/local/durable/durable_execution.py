@@ -141,29 +141,30 @@ class DurableExecution:
 
     def push(self, stream: str, rows: Any, *, timeout_s: float | None = 60.0) -> int:
         """Take rows of a stream that has no reader. Returns the number of their batch when they are on the disk."""
-        futures = [self.push_soon(stream, batch, timeout_s=timeout_s) for batch in self.checked(stream, rows)]
-        number = self.progress.number
-        for future in futures:
-            number = future.result(timeout_s)
-        return number
+        futures = self.push_soon(stream, rows, timeout_s=timeout_s)
+        return max((future.result(timeout_s) for future in futures), default=self.progress.number)
+
+    def push_soon(self, stream: str, rows: Any, *, timeout_s: float | None = 60.0) -> list[Future[int]]:
+        """The same without waiting for the disk."""
+        return [self.put(stream, batch, timeout_s=timeout_s) for batch in self.checked(stream, rows)]
 
     def checked(self, stream: str, rows: Any) -> list[pa.RecordBatch]:
         """Rows in any form as batches of a stream; what does not fit is refused, and nothing has changed then."""
         name = self.execution.named(stream)
-        batches, clock = self.execution.incoming(name, rows), self.execution.clock.clocks[name]
-        if not clock.stream.by_arrival:
+        batches, clock = self.execution.incoming[name].batches(rows), self.execution.clock.clocks[name]
+        if not clock.by_arrival:
             for batch in batches:
                 clock.timed_batch(batch, place=PUSHED)
         return batches
 
     def has_room(self, rows: int) -> bool:
-        """Whether `push_soon` would take so many rows without waiting; raises if the run has ended."""
+        """Whether `put` would take so many rows without waiting; raises if the run has ended."""
         return self._intake.has_room(rows)
 
-    def push_soon(
+    def put(
         self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None = 60.0, note: Note | None = None
     ) -> Future[int]:
-        """The same without waiting for the disk: rows that were `checked`. `note` is kept in `notes` from when they are
+        """Rows that were `checked`; the number of their batch when they are on the disk. `note` is kept in `notes` from when they are
         logged, in this life and later ones."""
         name = self.execution.named(stream)
         notes = () if note is None else ((note, rows.num_rows),)

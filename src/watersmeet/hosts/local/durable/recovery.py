@@ -59,7 +59,7 @@ class Recovery:
 
     def _repeat_all(self, arriving: ArrivalNote) -> None:
         progress, execution = self._progress, self._answering.execution
-        schemas = {name: execution.schema_of(name) for name in execution.streams}
+        schemas = {name: clock.stream.given_schema for name, clock in execution.clock.clocks.items()}
         progress.written = progress.number
         written = self._parts.checkpoint.journal.records(progress.number)
         records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
