@@ -3,15 +3,15 @@
 import pyarrow as pa
 
 from watersmeet.hosts.local.durable.batches import BatchRecord, Step, together
-from watersmeet.hosts.local.durable.push_notes import Note
+from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.io.connectors.contract import SourceBatch
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
-def pushed(stream: str, *ids: int, note: Note | None = None) -> Step:
+def pushed(stream: str, *ids: int, key: IdempotencyKey | None = None) -> Step:
     rows = pa.RecordBatch.from_arrays([pa.array(ids, pa.int64())], schema=SCHEMA)
-    return Step("pushed", stream, SourceBatch(rows), notes=() if note is None else ((note, len(ids)),))
+    return Step("pushed", stream, SourceBatch(rows), keys=() if key is None else ((key, len(ids)),))
 
 
 def told(steps: list[Step]) -> list[tuple[str, list[int]]]:
@@ -28,12 +28,12 @@ def test_nothing_moves_past_what_is_said_of_time() -> None:
     assert told(together(steps)) == [("a", [1]), ("b", []), ("a", [2]), ("b", []), ("a", [3])]
 
 
-def test_every_note_keeps_its_own_rows() -> None:
-    first, second = Note("k1", None, "d1"), Note("client", 7, "d2")
-    (step,) = together([pushed("a", 1, 2, note=first), pushed("a", 3), pushed("a", 4, 5, 6, note=second)])
+def test_every_key_keeps_its_own_rows() -> None:
+    first, second = IdempotencyKey("k1", None, "d1"), IdempotencyKey("client", 7, "d2")
+    (step,) = together([pushed("a", 1, 2, key=first), pushed("a", 3), pushed("a", 4, 5, 6, key=second)])
     data = b"".join(bytes(part) for part in BatchRecord(3, 1.5, 9, [step], 7).parts())
     (again,) = BatchRecord.from_bytes(3, data, {"a": SCHEMA}).steps
-    assert list(again.notes) == [(first, 2), (second, 3)]
+    assert list(again.keys) == [(first, 2), (second, 3)]
     assert again.batch == step.batch
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.hosts.local.durable.push_notes import Note
+from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.serve.bodies import Bodies
 from watersmeet.serve.decoding import ARROW, JSON, decoded
@@ -157,11 +157,11 @@ class Endpoints:
             raise HttpError(415, "the body is compressed", "send it as it is")
         async with self._bodies.read(request) as body:
             kind = request.headers.get("content-type", "")
-            note = _note(request, body)
+            key = _idempotency_key(request, body)
             rows = await anyio.to_thread.run_sync(
                 decoded, body, kind, stream.schema, stream.checked, limiter=self._decoders()
             )
-        return _json(await self._posts.take(stream.name, rows, note))
+        return _json(await self._posts.take(stream.name, rows, key))
 
     async def advance(self, request: Request) -> Response:
         stream = self._served.stream(request.path_params["name"])
@@ -277,7 +277,7 @@ def _until(content_type: str, body: bytes) -> int:
         raise HttpError.of(400, error) from None
 
 
-def _note(request: Request, body: bytes) -> Note | None:
+def _idempotency_key(request: Request, body: bytes) -> IdempotencyKey | None:
     """By what the rows are known again, if the client says so."""
     key, sequence = request.headers.get("idempotency-key"), request.headers.get("x-sequence")
     if key is not None and sequence is not None:
@@ -287,14 +287,14 @@ def _note(request: Request, body: bytes) -> Note | None:
         raise HttpError(400, f"a key or the name of a client has 1 to {LONGEST_NAME} characters")
     digest = blake2b(body, digest_size=8).hexdigest()
     if key is not None:
-        return Note(key, None, digest)
+        return IdempotencyKey(key, None, digest)
     if sequence is None:
         if name:
             raise HttpError(400, "X-Client goes with X-Sequence", "count the posts of a client from 1")
         return None
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 18 and int(sequence) >= 1):
         raise HttpError(400, f"X-Sequence: {sequence[:40]} is not a whole number from 1 on")
-    return Note(name, int(sequence), digest)
+    return IdempotencyKey(name, int(sequence), digest)
 
 
 def _page(name: str, kind: str) -> tuple[bytes, str]:

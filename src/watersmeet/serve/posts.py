@@ -1,7 +1,7 @@
 """Rows that were posted, into all queries that read their stream: acknowledged when all of them have them on the disk.
 
 A crash may come when some have them and some do not. Then nothing was acknowledged, and the same rows are posted again
-under the same note; who has them passes over them.
+under the same key; who has them passes over them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.push_notes import Note
+from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.serve.http_error import HttpError, busy
 from watersmeet.serve.limits import Limits
 
@@ -27,7 +27,7 @@ _Known = tuple[str, str, bool]
 class _Entered:
     """What is on its way into the queries."""
 
-    note: Note | None
+    key: IdempotencyKey | None
     futures: dict[str, asyncio.Future[int]]
     # The queries that had the rows, and in which batch, if that is still known.
     known: dict[str, int | None] = field(default_factory=dict)
@@ -42,10 +42,10 @@ class Posts:
         self._under_way: dict[_Known, _Entered] = {}
         self.posts = self.repeated = 0
 
-    async def take(self, stream: str, rows: pa.RecordBatch, note: Note | None) -> dict[str, Any]:
+    async def take(self, stream: str, rows: pa.RecordBatch, key: IdempotencyKey | None) -> dict[str, Any]:
         """Take rows that were checked; what to tell whoever posted them."""
         runs = {name: run for name, run in self._runs.items() if stream in run.execution.streams}
-        entered, is_new = await self._entered(stream, runs, rows, note)
+        entered, is_new = await self._entered(stream, runs, rows, key)
         if entered.futures:
             await asyncio.wait(entered.futures.values())  # which leaves them alone if this request is given up
         try:
@@ -55,7 +55,7 @@ class Posts:
                 f"the rows may not have reached every query: {error.message}",
                 "post them again under the same Idempotency-Key or X-Sequence when the server is back",
             ) from None
-        # Of no rows under no note nothing is put in, and nothing was taken before.
+        # Of no rows under no key nothing is put in, and nothing was taken before.
         is_repeated = not is_new or bool(entered.known and not entered.futures)
         self.posts += 1
         self.repeated += is_repeated
@@ -70,25 +70,25 @@ class Posts:
         }
 
     async def _entered(
-        self, stream: str, runs: Mapping[str, DurableExecution], rows: pa.RecordBatch, note: Note | None
+        self, stream: str, runs: Mapping[str, DurableExecution], rows: pa.RecordBatch, key: IdempotencyKey | None
     ) -> tuple[_Entered, bool]:
         """What was put into the queries, and whether it was just now."""
         await self._room(runs, rows.num_rows)
-        key = None if note is None else (stream, note.key, note.sequence is None)
-        if note is not None and key in self._under_way:
-            return self._same(self._under_way[key], note), False
-        known = {} if note is None else self._known(stream, runs, note)
-        if note is None and not rows.num_rows:
+        known_by = None if key is None else (stream, key.name, key.sequence is None)
+        if key is not None and known_by in self._under_way:
+            return self._same(self._under_way[known_by], key), False
+        known = {} if key is None else self._known(stream, runs, key)
+        if key is None and not rows.num_rows:
             return _Entered(None, {}), True
-        entered = _Entered(note, {}, known)
+        entered = _Entered(key, {}, known)
         for name, run in runs.items():
             if name not in known:
-                logged = run.put(stream, rows, timeout_s=0, note=note)
+                logged = run.put(stream, rows, timeout_s=0, key=key)
                 entered.futures[name] = asyncio.wrap_future(logged)
-        if key is not None and entered.futures:
-            self._under_way[key] = entered
+        if known_by is not None and entered.futures:
+            self._under_way[known_by] = entered
             all_logged = asyncio.gather(*entered.futures.values(), return_exceptions=True)
-            all_logged.add_done_callback(lambda _: self._under_way.pop(key))
+            all_logged.add_done_callback(lambda _: self._under_way.pop(known_by))
         return entered, True
 
     async def _room(self, runs: Mapping[str, DurableExecution], rows: int) -> None:
@@ -102,54 +102,54 @@ class Posts:
         except WatersmeetError as error:
             raise busy(f"{error.message}; none of these was taken", "post them again when the server is back") from None
 
-    def _same(self, entered: _Entered, note: Note) -> _Entered:
+    def _same(self, entered: _Entered, key: IdempotencyKey) -> _Entered:
         """The same rows once more while the first are on their way."""
-        assert entered.note is not None
-        if note.sequence != entered.note.sequence:
+        assert entered.key is not None
+        if key.sequence != entered.key.sequence:
             raise HttpError(
                 409,
-                f"the post {entered.note.sequence} of client {note.key!r} is on its way, and this is {note.sequence}",
+                f"the post {entered.key.sequence} of client {key.name!r} is on its way, and this is {key.sequence}",
                 "a client that counts its posts waits for each before the next; use several names for several lines",
             )
-        _check_digest(note, entered.note.digest)
+        _check_digest(key, entered.key.digest)
         return entered
 
-    def _known(self, stream: str, runs: Mapping[str, DurableExecution], note: Note) -> dict[str, int | None]:
+    def _known(self, stream: str, runs: Mapping[str, DurableExecution], key: IdempotencyKey) -> dict[str, int | None]:
         """The queries that have these rows, with their batches."""
-        found = {name: run.notes.find(stream, note) for name, run in runs.items()}
+        found = {name: run.taken_pushes.find(stream, key) for name, run in runs.items()}
         taken = {name: one for name, one in found.items() if one is not None}
         for one in taken.values():
-            if one.sequence == note.sequence:
-                _check_digest(note, one.digest)
-        if note.sequence is None:
+            if one.sequence == key.sequence:
+                _check_digest(key, one.digest)
+        if key.sequence is None:
             return {name: one.number for name, one in taken.items()}
         counts = {name: one.sequence or 0 for name, one in taken.items()}
-        _check_next(note, note.sequence, min(counts.values(), default=0) + 1)
+        _check_next(key, key.sequence, min(counts.values(), default=0) + 1)
         known: dict[str, int | None] = {
-            name: taken[name].number if count == note.sequence else None
+            name: taken[name].number if count == key.sequence else None
             for name, count in counts.items()
-            if count >= note.sequence
+            if count >= key.sequence
         }
         # A query that knows nothing of the client is newer, or lost its first post by a crash: of posts that all others
         # have been told of long ago it wants none.
-        if note.sequence < max(counts.values(), default=0):
+        if key.sequence < max(counts.values(), default=0):
             known |= {name: None for name, one in found.items() if one is None}
         return known
 
 
-def _check_next(note: Note, sequence: int, expected: int) -> None:
+def _check_next(key: IdempotencyKey, sequence: int, expected: int) -> None:
     if sequence > expected:
         raise HttpError(
             409,
-            f"post {expected} of client {note.key!r} has not come, and this is {sequence}; no row was taken",
+            f"post {expected} of client {key.name!r} has not come, and this is {sequence}; no row was taken",
             "X-Sequence counts from 1 by one; GET of the stream tells how many of a client's posts were taken",
             expected=expected,
         )
 
 
-def _check_digest(note: Note, digest: str) -> None:
-    if note.digest != digest:
-        what = f"key {note.key!r}" if note.sequence is None else f"number {note.sequence} of client {note.key!r}"
+def _check_digest(key: IdempotencyKey, digest: str) -> None:
+    if key.digest != digest:
+        what = f"key {key.name!r}" if key.sequence is None else f"number {key.sequence} of client {key.name!r}"
         raise HttpError(
             422, f"other rows were taken under {what}; none of these was", "give every post a key or number of its own"
         )

@@ -215,7 +215,7 @@ class ServedStream:
         return query.of_streams(metrics[query.name], name).get(self.name)
 
     def _sequences(self) -> dict[str, int]:
-        each = [run.notes.sequences(self.name) for run in self._runs.values()]
+        each = [run.taken_pushes.sequences(self.name) for run in self._runs.values()]
         names = dict.fromkeys(name for some in each for name in some)
         return {name: min(some.get(name, 0) for some in each) for name in names}
 

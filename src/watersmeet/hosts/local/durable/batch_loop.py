@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
-from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, note_pushes
+from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, remember_pushes
 from watersmeet.hosts.local.durable.input_queue import InputQueue
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
@@ -125,7 +125,7 @@ class BatchLoop:
             answer_waiting(arrived, error=error)
             raise
         self._parts.readers.note(steps)
-        note_pushes(self._parts.notes, steps, number)  # before whoever waits is told, who may ask for it
+        remember_pushes(self._parts.taken_pushes, steps, number)  # before whoever waits is told, who may ask for it
         answer_waiting(arrived, number=number)
 
     def _may_wait(self, steps: Sequence[Step]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.push_notes import Note, Notes
+from watersmeet.hosts.local.durable.idempotency import IdempotencyKey, TakenPushes
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
@@ -20,7 +20,7 @@ from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import QueryClock
 
 _SIZE = struct.Struct("<I")
-Noted = tuple[Note, int]  # of how many rows
+KeyedRows = tuple[IdempotencyKey, int]  # how many rows
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Step:
     stream: str
     batch: SourceBatch | None = None
     until_us: int = 0
-    notes: Sequence[Noted] = ()  # by which rows that were pushed are known again
+    keys: Sequence[KeyedRows] = ()  # by which rows that were pushed are known again
     number: int = 0
 
     @property
@@ -58,11 +58,11 @@ class Arrived:
     logged: Future[int] | None = None
 
 
-def note_pushes(notes: Notes, steps: Sequence[Step], number: int) -> None:
+def remember_pushes(taken: TakenPushes, steps: Sequence[Step], number: int) -> None:
     """By what the rows of a batch are known again."""
     for step in steps:
-        for one, rows in step.notes:
-            notes.add(step.stream, one, number, rows)
+        for key, rows in step.keys:
+            taken.add(step.stream, key, number, rows)
 
 
 def together(steps: Sequence[Step]) -> list[Step]:
@@ -91,7 +91,7 @@ def as_one(steps: Sequence[Step]) -> Step:
     if len(steps) == 1:
         return steps[0]
     batch = SourceBatch.of_all([step.batch for step in steps if step.batch is not None])
-    return Step("pushed", steps[0].stream, batch, notes=[note for step in steps for note in step.notes])
+    return Step("pushed", steps[0].stream, batch, keys=[one for step in steps for one in step.keys])
 
 
 class Admission:
@@ -160,34 +160,34 @@ class BatchRecord:
     def parts(self) -> list[Any]:
         """Its bytes, without copies of rows."""
         bodies: list[pa.Buffer] = []
-        told: list[list[Any]] = []
+        heads: list[list[Any]] = []
         for step in self.steps:
             match step.kind:
                 case "read":
                     assert step.batch is not None
-                    told.append(["read", step.stream, step.batch.range, *_partitions_of(step.batch)])
+                    heads.append(["read", step.stream, step.batch.range, *_partitions_of(step.batch)])
                 case "pushed":
                     assert step.batch is not None
                     bodies.append(step.batch.rows.serialize())
-                    noted = [[*note.as_json(), rows] for note, rows in step.notes]
-                    told.append(["pushed", step.stream, bodies[-1].size, *noted])
+                    keys = [[*key.as_json(), rows] for key, rows in step.keys]
+                    heads.append(["pushed", step.stream, bodies[-1].size, *keys])
                 case "end" | "flush" | "more":
-                    told.append([step.kind, step.stream])
+                    heads.append([step.kind, step.stream])
                 case "table":
-                    told.append(["table", step.stream, step.number])
+                    heads.append(["table", step.stream, step.number])
                 case "promise":
-                    told.append(["promise", step.stream, step.until_us])
-        head = json.dumps([self.now_s, self.today_us, self.part_rows, told], separators=(",", ":")).encode()
+                    heads.append(["promise", step.stream, step.until_us])
+        head = json.dumps([self.now_s, self.today_us, self.part_rows, heads], separators=(",", ":")).encode()
         return [_SIZE.pack(len(head)), head, *bodies]
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
         """schemas: of the streams."""
         (size,) = _SIZE.unpack_from(data)
-        now_s, today_us, part_rows, told = json.loads(data[_SIZE.size : _SIZE.size + size])
+        now_s, today_us, part_rows, heads = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
         steps: list[Step] = []
-        for kind, stream, *more in told:
+        for kind, stream, *more in heads:
             match kind:
                 case "read":
                     partition, waiting = (more[1], tuple(more[2])) if len(more) > 1 else ("", ())
@@ -197,7 +197,7 @@ class BatchRecord:
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])
-                    steps.append(Step("pushed", stream, SourceBatch(rows), notes=[_noted(one) for one in more[1:]]))
+                    steps.append(Step("pushed", stream, SourceBatch(rows), keys=[_keyed_rows(one) for one in more[1:]]))
                     at += more[0]
                 case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))
@@ -217,6 +217,6 @@ def _partitions_of(batch: SourceBatch) -> list[Any]:
     return [batch.partition, list(batch.waiting)] if batch.partition or batch.waiting else []
 
 
-def _noted(told: Sequence[Any]) -> Noted:
-    key, sequence, digest, count = told
-    return Note(key, sequence, digest), count
+def _keyed_rows(written: Sequence[Any]) -> KeyedRows:
+    name, sequence, digest, count = written
+    return IdempotencyKey(name, sequence, digest), count

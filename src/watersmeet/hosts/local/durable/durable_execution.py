@@ -21,9 +21,9 @@ from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
 from watersmeet.hosts.local.durable.batches import Arrived, Step
+from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.hosts.local.durable.push_notes import Note
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
@@ -60,7 +60,8 @@ class DurableExecution:
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
         self.folder, self.name = place.folder, self._parts.checkpoint.run
-        self.outputs, self.notes, self._answering = self._parts.outputs, self._parts.notes, self._parts.answering
+        self.outputs, self.taken_pushes = self._parts.outputs, self._parts.taken_pushes
+        self._answering = self._parts.answering
         self._saver = Saver(self._parts)
         piece_rows = min(PIECE_ROWS, self.settings.batch_rows)
         self._intake = InputQueue(self._parts.readers.of, self.execution.clock.clocks, piece_rows=piece_rows)
@@ -162,13 +163,13 @@ class DurableExecution:
         return self._intake.has_room(rows)
 
     def put(
-        self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None = 60.0, note: Note | None = None
+        self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None = 60.0, key: IdempotencyKey | None = None
     ) -> Future[int]:
-        """Rows that were `checked`; the number of their batch when they are on the disk. `note` is kept in `notes` from when they are
-        logged, in this life and later ones."""
+        """Rows that were `checked`; the number of their batch when they are on the disk. `key` is among `taken_pushes`
+        from when they are logged, in this life and later ones."""
         name = self.execution.named(stream)
-        notes = () if note is None else ((note, rows.num_rows),)
-        return self._put(Step("pushed", name, SourceBatch(rows), notes=notes), rows.num_rows, timeout_s)
+        keys = () if key is None else ((key, rows.num_rows),)
+        return self._put(Step("pushed", name, SourceBatch(rows), keys=keys), rows.num_rows, timeout_s)
 
     def advance(self, stream: str, until_us: int) -> int:
         """No row of this stream before this time will come."""

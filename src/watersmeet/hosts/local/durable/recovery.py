@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
-from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, note_pushes, together
+from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, remember_pushes, together
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
@@ -55,7 +55,7 @@ class Recovery:
         progress.answered = progress.answered_before = notes.get("answered", snapshot.number)
         self._answering.wall.put(*notes["wall"])
         if "pushed" in notes:
-            self._parts.notes.load(notes["pushed"])
+            self._parts.taken_pushes.load(notes["pushed"])
 
     def _repeat_all(self, arriving: ArrivalNote) -> None:
         progress, execution = self._progress, self._answering.execution
@@ -74,7 +74,7 @@ class Recovery:
     def _repeat_or_fail(self, record: BatchRecord) -> None:
         """Behind a batch that fails the others are left for a later start; by what posts are known again is not."""
         if self._progress.error is not None:
-            note_pushes(self._parts.notes, record.steps, record.number)
+            remember_pushes(self._parts.taken_pushes, record.steps, record.number)
             self._unanswered.leave(record.steps)
             return
         if self._settings.writes_on:
@@ -93,7 +93,7 @@ class Recovery:
     def _repeat(self, record: BatchRecord) -> None:
         self._answering.wall.put(record.now_s, record.today_us)
         steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
-        note_pushes(self._parts.notes, steps, record.number)
+        remember_pushes(self._parts.taken_pushes, steps, record.number)
         if self._skips.holds(record.number):
             self._skips.skip(record, steps, self._given, self._ready)
             steps = [step for step in steps if step.kind == "table"]

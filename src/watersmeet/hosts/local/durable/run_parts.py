@@ -9,10 +9,10 @@ from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
 from watersmeet.hosts.local.durable.batches import Admission, BatchRecord
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.idempotency import TakenPushes
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.progress import Progress, Unanswered
-from watersmeet.hosts.local.durable.push_notes import Notes
 from watersmeet.hosts.local.durable.readers import Readers
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
@@ -32,7 +32,7 @@ class RunParts:
     checkpoint: Checkpoint
     readers: Readers
     loads: TableLoads
-    notes: Notes
+    taken_pushes: TakenPushes
     admission: Admission
     answering: Answering
     outputs: Outputs
@@ -72,7 +72,7 @@ def open_parts(
         checkpoint,
         Readers(readers, tell),
         loads,
-        Notes(),
+        TakenPushes(),
         Admission(execution.clock),
         Answering(execution, wall, loads, checkpoint.journal, progress, outputs.give),
         outputs,

@@ -91,7 +91,7 @@ class Saver:
         return {
             "positions": self._parts.readers.positions(),
             "wall": [wall.now, wall.today],
-            "pushed": self._parts.notes.as_json(),
+            "pushed": self._parts.taken_pushes.as_json(),
             "answered": self._progress.answered,
             "sides": dict(self._parts.outputs.sides.last_with_rows),
             "tables": dict(self._parts.loads.numbers),
