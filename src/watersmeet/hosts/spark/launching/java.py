@@ -152,11 +152,10 @@ def _has_vector_module(home: Path) -> bool:
 def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
     """A folder whose bin/java runs `java` without asking for the vector module."""
     text = _SHIM.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
-    name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     unusable: list[str] = []
     for cache, chosen_by in cache_folders(environ):
         try:
-            home = _written(cache, chosen_by, name, text)
+            home = _written(cache, chosen_by, "java", text)
         except (OSError, UnsafeFolderError) as error:
             unusable.append(str(error).partition("\n")[0])
             continue
@@ -172,12 +171,16 @@ def shim(java: Path, environ: MutableMapping[str, str] = os.environ) -> Path:
 
 def hiding_spark_home(home: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
     """A folder whose bin/java runs that of `home` as if SPARK_HOME were not set; None if none can be kept anywhere."""
-    text = _HIDING.format(java=shlex.quote(str(home / "bin" / "java")))
-    name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    program = kept_script("java", _HIDING.format(java=shlex.quote(str(home / "bin" / "java"))), environ)
+    return None if program is None else program.parents[1]
+
+
+def kept_script(program: str, text: str, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """A script that can be run by this name; None if none can be kept anywhere."""
     for cache, chosen_by in cache_folders(environ):
         with suppress(OSError, UnsafeFolderError):
-            kept = _written(cache, chosen_by, name, text)
-            if os.access(kept / "bin" / "java", os.X_OK):  # which tells also of a disk where nothing may be run
+            kept = _written(cache, chosen_by, program, text) / "bin" / program
+            if os.access(kept, os.X_OK):  # which tells also of a disk where nothing may be run
                 return kept
     return None
 
@@ -192,26 +195,27 @@ def cache_folders(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     yield named_after_user(Path(tempfile.gettempdir())), "TMPDIR"
 
 
-def _written(cache: Path, chosen_by: str, name: str, text: str) -> Path:
-    """A home with the script as its bin/java, in private folders, because it will be run."""
+def _written(cache: Path, chosen_by: str, program: str, text: str) -> Path:
+    """A home with the script as a program of its bin, in private folders, because it will be run."""
+    name = f"{program}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     with private_folder(cache, chosen_by) as folder, folder.below(name) as home, home.below("bin") as programs:
-        if not _is_there(programs, text):
-            _write(programs, text)
+        if not _is_there(programs, program, text):
+            _write(programs, program, text)
         return home.path
 
 
-def _is_there(programs: PrivateFolder, text: str) -> bool:
+def _is_there(programs: PrivateFolder, program: str, text: str) -> bool:
     try:
-        with programs.read("java") as file:
+        with programs.read(program) as file:
             return file.read() == text.encode() and bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
     except (OSError, UnsafeFolderError):
         return False
 
 
-def _write(programs: PrivateFolder, text: str) -> None:
+def _write(programs: PrivateFolder, program: str, text: str) -> None:
     """Write an executable as a whole, so that nobody runs half of it."""
-    draft = f".java.{os.getpid()}"
+    draft = f".{program}.{os.getpid()}"
     with programs.write(draft) as file:
         file.write(text.encode())
     os.chmod(programs.path / draft, 0o700)
-    programs.replace(draft, "java")
+    programs.replace(draft, program)

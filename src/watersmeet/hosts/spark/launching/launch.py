@@ -21,6 +21,7 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.launching import class_archive, daemon, local_files
 from watersmeet.hosts.spark.launching.class_archive import ClassArchive, is_wanted
+from watersmeet.hosts.spark.launching.fork_server import environment_for_spark, python_for_spark
 from watersmeet.hosts.spark.launching.java import hiding_spark_home, use_java
 from watersmeet.hosts.spark.launching.noise import quiet_stderr
 
@@ -255,6 +256,7 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
     tell("spark")
     context = SparkContext(conf=conf)
     if conf.get("spark.python.daemon.module") == daemon.MODULE:
+        context.pythonExec = str(python_for_spark() or context.pythonExec)
         _start_workers(context)
 
 
@@ -263,8 +265,10 @@ def _environment(conf: SparkConf) -> Iterator[None]:
     """What Java and all below it find in their environment, without a change of this process's own."""
     # The launcher is a Java that lives for half a second.
     chosen = {"SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")}
+    forks = conf.get("spark.python.daemon.module") == daemon.MODULE
+    chosen |= environment_for_spark() if forks else {}
     # A Spark of the user's own, or another Python for the workers, may have no other pyspark than the zip.
-    if conf.get("spark.python.daemon.module") == daemon.MODULE and "SPARK_HOME" not in os.environ:
+    if forks and "SPARK_HOME" not in os.environ:
         hiding = hiding_spark_home(Path(os.environ["JAVA_HOME"]))
         chosen |= {} if hiding is None else {"JAVA_HOME": str(hiding)}
     before = {name: os.environ.get(name) for name in chosen}

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from watersmeet.code_sum import code
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.errors import OTHER_WORKERS, first_useful_line
+from watersmeet.hosts.spark.launching.fork_server import python_for_spark
 from watersmeet.hosts.spark.launching.launch import is_connect, is_local, workers_find_us
 from watersmeet.version import VERSION
 
@@ -88,9 +89,8 @@ def _wrong(problem: str) -> SetupError:
 
 def _is_this_python(spark: SparkSession) -> bool:
     """Whether workers surely find what this process has: its program, and the package where that always looks."""
-    if not _runs_here(spark) or shutil.which(spark.sparkContext.pythonExec) != sys.executable:
-        return False
-    return workers_find_us()
+    ours = (sys.executable, str(python_for_spark()))
+    return _runs_here(spark) and shutil.which(spark.sparkContext.pythonExec) in ours and workers_find_us()
 
 
 def _has_known_path(spark: SparkSession) -> bool:
