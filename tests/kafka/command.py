@@ -86,6 +86,5 @@ _SURROUNDINGS = {
         dict.fromkeys([str(ROOT / "src"), str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
     ),
     "SPARK_SUBMIT_OPTS": SHORT_LIVED,
-    "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
     class_archive.VARIABLE: "off",
 }

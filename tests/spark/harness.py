@@ -29,8 +29,9 @@ ROOT = Path(__file__).parents[2]
 NEVER_LATE = "100000 days"
 NEVER_US = -(2**62)
 # A test ends before a JVM's second compiler pays; without it the runs need about a quarter less of the processor. It
-# would leave little room for compiled code, though, which Java would then throw away and compile again.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+# would leave little room for compiled code, though, which Java would then throw away and compile again; and it would
+# look for garbage whenever it has loaded so and so many classes.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=1g -XX:+UseSerialGC -XX:MetaspaceSize=512m -Xmn400m"
 # Beside what the library sets by itself. Over a few rows Spark spends a quarter of its time on writing and compiling
 # Java for its plans, to the same result; commands that tests start as processes do so, as users' do. Batches without
 # rows are for operators of Spark's own: the tests that have such after ours ask for them.
@@ -49,9 +50,9 @@ def worker_environment() -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     found = [str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, found)))
-    os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = SHORT_LIVED
-    # A test leaves nothing behind that goes on working.
-    os.environ[class_archive.VARIABLE] = "off"
+    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED
+    # A test leaves nothing behind that goes on working. `make test-spark` makes one first.
+    os.environ[class_archive.VARIABLE] = class_archive.READY
     # Every query starts a Python process, which would compile the library's sources again each time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -135,3 +135,14 @@ def test_a_file_that_others_may_write_is_not_used(java: Path, jars: Path, tmp_pa
 )
 def test_it_can_be_turned_off(environ: dict[str, str], setting: str | None, wanted: bool) -> None:
     assert is_wanted(setting, environ) is wanted
+
+
+def test_one_may_be_used_and_none_made(java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(class_archive.atexit, "register", asked.append)
+    one = archive(java, jars, tmp_path)
+    one.make_after_this_process({VARIABLE: "ready"})
+    assert is_wanted(None, {VARIABLE: "ready"})
+    assert asked == []
+    one.make_after_this_process({})
+    assert asked == [one._start_making]

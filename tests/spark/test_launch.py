@@ -178,7 +178,7 @@ def environment(home: Path) -> dict[str, str]:
     return {
         "PATH": str(programs), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""),
-        "SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED, class_archive.VARIABLE: "off",
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED, class_archive.VARIABLE: "off",
     }  # fmt: skip
 
 

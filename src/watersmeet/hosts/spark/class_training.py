@@ -106,6 +106,9 @@ def _give_way() -> None:
 
 
 def main() -> None:
+    if not sys.argv[1:]:  # somebody waits for it
+        made_now()
+        return
     path, chosen_by = sys.argv[1:]
     _give_way()
     # Its own scratch: that of whoever started this may be gone by now.

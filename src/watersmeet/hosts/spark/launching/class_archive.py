@@ -29,6 +29,7 @@ from watersmeet.private_folders import PrivateFolder, private_folder
 
 VARIABLE = "WATERSMEET_CLASS_ARCHIVE"  # "off" in the environment,
 SETTING = "spark.watersmeet.classArchive"  # or "false" as a setting of Spark, turns it off
+READY = "ready"  # in the environment: one that is there is used, and none is made
 FORMAT = 1  # to be raised when other classes are to be in it
 MOST_ARCHIVES, MOST_BYTES, FREE_BYTES = 2, 400 << 20, 2 << 30
 AGAIN_SECONDS = 7 * 86_400  # before what did not succeed is tried once more
@@ -94,9 +95,10 @@ class ClassArchive:
         # Java would tell on stdout that an archive does not fit.
         return [f'"-XX:SharedArchiveFile={archives}"', "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
-    def make_after_this_process(self) -> None:
+    def make_after_this_process(self, environ: Mapping[str, str] = os.environ) -> None:
         """Have it made once this process has ended, unless another is at it or it did not succeed lately."""
-        atexit.register(self._start_making)
+        if environ.get(VARIABLE, "").lower() != READY:
+            atexit.register(self._start_making)
 
     def _start_making(self) -> None:
         if self.path.exists() or self._was_tried() or shutil.disk_usage(self.folder).free < FREE_BYTES:
