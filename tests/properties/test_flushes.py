@@ -16,10 +16,10 @@ from tests.properties.deduplicate_strategies import deduplicated_cases
 from tests.properties.over_strategies import OverCase
 from tests.relays import Relay, between, shown, whole
 from tests.runners import bound_plan
+from watersmeet.hosts.local.pushed_execution import answered_all
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.contract import End, Operator, Rows
 from watersmeet.operators.deduplicate import Deduplicate
-from watersmeet.operators.going_on import answered_all
 
 # Which holds what is inside, and does not divide.
 OF_ITS_OWN_STATE = frozenset(

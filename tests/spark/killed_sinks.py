@@ -31,7 +31,7 @@ POINTS = (
     "{sink}.commit before",
     "{sink}.commit amid",
     "{sink}.commit after",
-    "watersmeet.hosts.spark.checkpoints.committed_batches:CommittedBatches.add after",
+    "watersmeet.hosts.spark.checkpoints.checkpoint:CommittedBatches.add after",
     "watersmeet.hosts.spark.writing.sink_writer:SinkWriter.__call__ after",
 )
 Grow = Callable[[str, int, pa.Table], None]

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark.planning import planner
 from watersmeet.hosts.spark.reading.changed_files import changed_in
 from watersmeet.hosts.spark.reading.connector_source import ConnectorReader
-from watersmeet.hosts.spark.reading.stream_reader import Offset
+from watersmeet.hosts.spark.reading.splits import Offset
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.io.connectors import local_files
 from watersmeet.runtime.run_settings import RunSettings

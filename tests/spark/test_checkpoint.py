@@ -13,8 +13,7 @@ import pytest
 
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints import checkpoint
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
-from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, CommittedBatches, Owner
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
 from watersmeet.hosts.spark.paths import NOTES
 

@@ -26,7 +26,7 @@ from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
-from watersmeet.hosts.spark.jobs.join_job import JoinJob
+from watersmeet.hosts.spark.jobs.kinds import JoinJob
 from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.operators.kernels.spread import coordinates
 

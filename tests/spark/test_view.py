@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_run import STREAMS, arrive
+from watersmeet.hosts.spark.progress.boards import MOST_ROWS, WrittenRows, not_readable
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import SparkSink
-from watersmeet.hosts.spark.writing.written_rows import MOST_ROWS, WrittenRows, not_readable
 from watersmeet.io.modes import SPARK_LOG
 from watersmeet.runtime.board import Board
 from watersmeet.runtime.run_settings import RunSettings

@@ -12,7 +12,6 @@ from watersmeet.errors import CatalogError
 from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.declared_source import open_declared
 from watersmeet.io.files import FileSource
-from watersmeet.io.reopened import ReopenedFiles
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
 from watersmeet.io.sources import TableSource
@@ -25,6 +24,7 @@ from watersmeet.model.names import column_named
 from watersmeet.model.side_sink import SideSink
 from watersmeet.model.stream_options import meaningless_by_arrival
 from watersmeet.model.time_reading import in_schema
+from watersmeet.runtime.reloading import ReopenedFiles
 
 # The columns of an input, what the host reads it from, and its number of rows if that is known.
 Opened = tuple[pa.Schema, Any, int | None]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from watersmeet.runtime.clock import OnLateRows
     from watersmeet.runtime.host import Host
     from watersmeet.runtime.metrics import Metrics
+from importlib import import_module
+
+from watersmeet.errors import SetupError
 
 
 class Result(ABC):
@@ -50,24 +53,21 @@ class Result(ABC):
 
     def to_pandas(self) -> pandas.DataFrame:
         """Run the query to the end of its inputs; the answer as a pandas frame."""
-        from watersmeet.io.conversions import as_pandas
-
-        return as_pandas(self.to_arrow())
+        _needed("pandas", "to_pandas()", "pip install pandas")
+        return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """Run the query to the end of its inputs; the answer as a polars frame."""
-        from watersmeet.io.conversions import as_polars
-
-        return as_polars(self.to_arrow())
+        found: polars.DataFrame = _needed("polars", "to_polars()", "pip install polars").from_arrow(self.to_arrow())
+        return found
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Run the query to the end of its inputs; the answer as a relation of DuckDB, to be queried on.
 
         connection: where the relation lives; DuckDB's default one if it is left out.
         """
-        from watersmeet.io.conversions import as_duckdb
-
-        found: duckdb.DuckDBPyRelation = as_duckdb(self.to_arrow(), connection)
+        library = _needed("duckdb", "to_duckdb()", "pip install 'watersmeet[check]', or pip install duckdb")
+        found: duckdb.DuckDBPyRelation = (library if connection is None else connection).from_arrow(self.to_arrow())
         return found
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -143,3 +143,11 @@ def check_batch_rows(batch_rows: object) -> None:
         raise OptionError(
             f"batch_rows must be a whole number of rows, 1 or more, not {batch_rows!r}", option="batch_rows"
         )
+
+
+def _needed(library: str, what: str, install: str) -> Any:
+    """A library that is loaded when it is asked for, and said to be missing if it is."""
+    try:
+        return import_module(library)
+    except ImportError:
+        raise SetupError(f"{what} needs {library}, which is not installed", hint=install) from None

@@ -24,13 +24,12 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.serve.bodies import Bodies
-from watersmeet.serve.decoding import ARROW, JSON, decoded
-from watersmeet.serve.encoding import arrow_stream, rows_json, wants_arrow
 from watersmeet.serve.guard import Guard
 from watersmeet.serve.http_error import HttpError
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.listeners import EventStream, Listeners
 from watersmeet.serve.posts import Posts
+from watersmeet.serve.row_formats import ARROW, JSON, arrow_stream, decoded, rows_json, wants_arrow
 from watersmeet.serve.scrape import Scrape
 from watersmeet.serve.served import Served, ServedQuery
 from watersmeet.version import VERSION

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
@@ -16,8 +16,8 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.io.event_times import TimedBatch
-from watersmeet.operators.contract import Results, Rows
-from watersmeet.operators.going_on import answered_all
+from watersmeet.operators.contract import End, Operator, Results, Rows
+from watersmeet.operators.saving import Saved
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_query
 from watersmeet.runtime.left_out import Tell
@@ -185,3 +185,18 @@ def _check_pushable(with_data: Iterable[str]) -> None:
             hint=f"declare it by its columns alone: session.stream({name!r}, schema=…, time=…), "
             "or run the query with to_arrow() or batches(); start(checkpoint=…) reads it and goes on",
         )
+
+
+def answered_all(
+    operator: Operator, aliases: Iterable[str], newest_us: int, fresh: Callable[[], Operator]
+) -> Generator[pa.RecordBatch, None, tuple[End, Operator]]:
+    """What waits in an operator, answered; returns the operator to go on with. One that has come to its end for good is
+    made anew as it was before it, and time goes on in it up to what was answered: what that gives was given."""
+    before = None if operator.goes_on else Saved.from_bytes(operator.save(tables=False).to_bytes())
+    end = yield from operator.finish(newest_us)
+    if before is None:
+        return end, operator
+    again = fresh()
+    again.load(before)
+    again.pass_end(end, aliases)
+    return end, again

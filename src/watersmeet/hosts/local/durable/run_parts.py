@@ -12,8 +12,7 @@ from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.idempotency import TakenPushes
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.hosts.local.durable.progress import Progress, Unanswered
-from watersmeet.hosts.local.durable.readers import Readers
+from watersmeet.hosts.local.durable.progress import Progress, Readers, Unanswered
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.pushed_execution import PushedExecution

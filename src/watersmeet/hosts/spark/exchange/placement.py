@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.hosts.spark.jobs.join_job import OWN
+from watersmeet.hosts.spark.jobs.kinds import OWN
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.admission import Admission

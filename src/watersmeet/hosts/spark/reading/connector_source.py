@@ -14,17 +14,23 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_told
-from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, Moments, Offset, SourceSplit
-from watersmeet.hosts.spark.reading.stream_reader import StreamReader
+from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, EndSplit, Moments, Offset, SourceSplit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,9 +58,16 @@ class PackedConnector(DataSource):
         return ConnectorReader(dict(self.options))
 
 
-class ConnectorReader(StreamReader):
+class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Its options carry the job. `ending` is a run that ends for good: its last offset names it."""
+
     def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(options)
+        self.given = {key.lower(): value for key, value in options.items()}
+        self.source = self.given["source"]
+        self.encoded_job = self.given["job"]
+        self.ending = self.given.get("ending")
+        self.by_arrival = "arrival" in self.given
+        self.max_future_us = int(self.given["maxfuture"]) if "maxfuture" in self.given else None
         self.encoded_connector = self.given["connector"]
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
@@ -114,7 +127,15 @@ class ConnectorReader(StreamReader):
         ends = is_last and self.ending is not None
         if (moved or ends) and (files := self.partitioned.watched()) is not None:
             place["files"] = json.dumps(files.noted(upto), separators=(",", ":"))
-        return self.reached(start, place, moved=moved, ends=ends)
+        if not moved and (not ends or start.get("ended") == self.ending):
+            return start
+        # Logged with the batch, so that a repeat finds the same rows too far ahead, and of the same arrival; the clock
+        # may be set back, and time is not.
+        if self.max_future_us is not None:
+            place["limit_us"] = str(time.time_ns() // 1000 + self.max_future_us)
+        if self.by_arrival:
+            place["arrival_us"] = str(max(time.time_ns() // 1000, int(start.get("arrival_us", 0))))
+        return {**place, "ended": self.ending} if ends else place
 
     def _of_another_reader(self, start: Offset) -> SourceError:
         if "folder" in self.given and "logOffset" in start:
@@ -206,7 +227,16 @@ class ConnectorReader(StreamReader):
         ]
         if rows and rows[0].partition:  # one without a name has no time of its own, which others could wait for
             rows[0].waiting = tuple(json.loads(end.get("waiting", "[]")))
-        return [*rows, *self.end_told(start, end)]
+        run = end.get("ended")  # the same stands in `start` if it was told before
+        return rows if run is None or run == start.get("ended") else [*rows, EndSplit(run)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from watersmeet.hosts.spark.reading.source_packets import end_of_stream
+
+        if isinstance(partition, EndSplit):
+            yield end_of_stream(self.encoded_job, self.source, partition.run)
+            return
+        yield from self.rows_of(partition)
 
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.connector_packets import packets_of_split

@@ -5,7 +5,7 @@ made timestamps before Spark sees them as such, by the same code as in-process, 
 
 The moment of arrival is the same whenever a batch is repeated: Spark logs the time of a batch before the batch runs,
 and `current_timestamp()` is that time. (Where our own source reads files it logs the moment with the offsets, see
-stream_reader.py, a little before the time of the batch.) Bounded rows arrive all at once, when they are first asked
+connector_source.py, a little before the time of the batch.) Bounded rows arrive all at once, when they are first asked
 for.
 """
 

@@ -19,8 +19,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import refuse_bad_files
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
-from watersmeet.hosts.spark.reading.connectors import open_connected
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream, open_connected
 from watersmeet.hosts.spark.reading.event_times import timed_frame, with_readings
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.generated_files import as_files

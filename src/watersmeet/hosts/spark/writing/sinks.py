@@ -17,8 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA as CHECKPOINT_METADATA
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
-from watersmeet.hosts.spark.checkpoints.committed_batches import CommittedBatches
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, CommittedBatches
 from watersmeet.hosts.spark.checkpoints.place import is_here
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs

@@ -1,5 +1,5 @@
-"""The rows in the body of a POST: lines of JSON, an array of JSON, or a stream of Arrow. All of them, or an error that
-says which row is wrong."""
+"""Rows over HTTP: lines of JSON, an array of JSON, or a stream of Arrow. All rows in the body of a POST are taken, or
+there is an error that says which is wrong."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.io.writers import json_rows
 from watersmeet.serve.arrow_body import read_arrow
 from watersmeet.serve.http_error import HttpError
 
@@ -164,3 +165,23 @@ def _first_wrong(rows: list[Any] | pa.Table, check: Check, error: WatersmeetErro
 
 def _some(rows: list[Any] | pa.Table, start: int, end: int) -> list[Any] | pa.Table:
     return rows[start:end] if isinstance(rows, list) else rows.slice(start, end - start)
+
+
+def rows_json(rows: pa.Table) -> str:
+    """An array of objects."""
+    return "[" + ",".join(line for batch in rows.to_batches() for line in json_rows(batch)) + "]"
+
+
+def arrow_stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def wants_arrow(accept: str) -> bool:
+    """
+    >>> wants_arrow("application/vnd.apache.arrow.stream"), wants_arrow("application/json, */*"), wants_arrow("")
+    (True, False, False)
+    """
+    return any(one.partition(";")[0].strip().lower() == ARROW for one in accept.split(","))
