@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.types import arrow_schema, spark_layout, spark_schema
 from watersmeet.io.conform import conform
-from watersmeet.io.files import FileSource, readable
 from watersmeet.io.read_times import Place, read_batch
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.model.zones import entering_schema
 
 READ_ROWS = 1 << 16
 _ZONED = r"(?i)(z|[+-]\d\d:?\d\d)\s*$"
@@ -53,23 +50,6 @@ def timed_frame(df: DataFrame, reading: TimeReading, name: str) -> DataFrame:
                 raise DataError(f"stream {name!r}: {error.message}", hint=error.hint) from None
 
     return df.mapInArrow(read, spark_schema(shown))
-
-
-def files_frame(spark: SparkSession, source: FileSource) -> DataFrame:
-    """A batch DataFrame of files that the library's own readers read, file by file in tasks."""
-    schema = entering_schema(source.schema)
-    layout = spark_layout(schema)
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for path in map(Path, batch.column(0).to_pylist()):
-                with readable(path, source.hint):
-                    for rows in source.read(path, READ_ROWS):
-                        yield conform(rows, layout, source.rounding)
-
-    paths = [(str(Path(path).absolute()),) for path in source.paths]
-    listed = spark.createDataFrame(paths, "path string").repartition(len(paths))
-    return listed.mapInArrow(read, spark_schema(schema))
 
 
 def with_readings(found: StructType, read: Callable[[StructType], DataFrame]) -> StructType:

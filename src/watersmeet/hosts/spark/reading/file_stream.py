@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
-from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files
+from watersmeet.hosts.spark.reading.files_frame import nanosecond_files
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, TimestampNTZType, TimestampType
 
 from watersmeet.errors import CatalogError, DataError, SourceError
-from watersmeet.hosts.spark.reading.event_times import files_frame, timed_frame, with_readings
-from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame
+from watersmeet.hosts.spark.reading.event_times import timed_frame, with_readings
+from watersmeet.hosts.spark.reading.files_frame import files_frame, nanosecond_files, nanosecond_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema
 from watersmeet.io.conform import check_columns, conform
 from watersmeet.io.files import open_files, untold_types

@@ -22,6 +22,7 @@ from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream, open_connected
 from watersmeet.hosts.spark.reading.event_times import timed_frame, with_readings
 from watersmeet.hosts.spark.reading.file_stream import FileStream
+from watersmeet.hosts.spark.reading.files_frame import nanosecond_files, nanosecond_frame
 from watersmeet.hosts.spark.reading.generated_files import as_files
 from watersmeet.hosts.spark.reading.inputs import (
     as_dataframe,
@@ -30,7 +31,6 @@ from watersmeet.hosts.spark.reading.inputs import (
     told_kind,
     with_declared_times,
 )
-from watersmeet.hosts.spark.reading.nanoseconds import nanosecond_files, nanosecond_frame, nanosecond_schema, refuse
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.registry import connector_named
@@ -107,17 +107,14 @@ def open_on_spark(
             return open_connected(spark, declared, connector)
         given = _Input(spark, declared)
         packed = given.packed()
-        # Spark takes ** for *, and knows nothing of event times that are no timestamps.
-        if packed is not None and (given.kind != "parquet" or "**" in packed.path or given.reading is not None):
+        if packed is not None:
             return packed.columns(given.name, given.declared, given.reading, tolerant=given.keeps_going), packed, None
-        if packed is None and given.kind in FILES and given.keeps_going:
+        if given.kind in FILES and given.keeps_going:
             raise refuse_bad_files(given.name, given.path or "")
         df = given.dataframe()
         if given.reading is not None:
             df = timed_frame(df, given.reading, given.name)
         schema = given.with_declared_times(arrow_schema(df.schema, where))
-        if packed is not None:
-            return schema, packed, None
         given.tell_of_order()
         return schema, given.with_instants(df), None
     except WatersmeetError:
@@ -142,7 +139,6 @@ class _Input:
         self.rounding = declared.values.get("rounding", "error")
         self.keeps_going = declared.values.get("on_bad", "error") != "error"
         self.reading = _by_its_name(declared.reading, self.declared)
-        self.nanosecond_files: list[str] = []
         sparks_own = given.get("source", "").lower().startswith(TO_SPARK)
         self.wants_packed = given.get("packed", "true").lower() != "false" and not sparks_own
         written = given.get("source", "").lower().removeprefix(TO_SPARK) or kind_of(self.name, self.path)
@@ -182,7 +178,13 @@ class _Input:
         # Other file systems, and {a,b} in patterns, only Spark's reader knows.
         if not ours or not self.path or has_scheme(self.path) or "{" in self.path:
             if self.streaming and self.kind == "parquet" and self.path and nanosecond_files(self.path):
-                raise refuse(self.name, self.path)
+                raise SourceError(
+                    f"the Parquet files of {self.name!r} at {self.path} have times in nanoseconds, which Spark's own "
+                    "reader refuses",
+                    hint="give a folder without packed = 'false' or options of Spark's reader, so that they are read "
+                    "without it; or write them with microseconds: "
+                    "pyarrow.parquet.write_table(…, coerce_timestamps='us')",
+                )
             return None
         readable_path(self.path, need=self.declared is None)
         self._refuse_subfolders(self.path)
@@ -223,9 +225,9 @@ class _Input:
         if not self.path:
             raise SourceError(f"{self.name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
         path = readable_path(self.path, need=self.declared is None)
-        self.nanosecond_files = nanosecond_files(self.path) if self.kind == "parquet" else []
-        if self.nanosecond_files and not self.streaming:
-            return self._as_declared(nanosecond_frame(self.spark, self.name, self.nanosecond_files, self.rounding))
+        files = nanosecond_files(self.path) if self.kind == "parquet" and not self.streaming else []
+        if files:
+            return self._as_declared(nanosecond_frame(self.spark, self.name, files, self.rounding))
         schema = self._file_schema(path)
         return self._as_declared(self._reader().schema(schema).load(path))
 
@@ -233,8 +235,6 @@ class _Input:
         """The columns as the files have them, in the order the files have them."""
         if self.declared is not None and self.kind == "json":
             return self._with_text(spark_schema(self.declared))
-        if self.nanosecond_files:
-            return spark_schema(nanosecond_schema(self.nanosecond_files[0]))
         reader = self.spark.read.format(self.kind).options(**self.options)
         if self.declared is None and self.kind == "csv":
             reader = reader.option("inferSchema", "true")
