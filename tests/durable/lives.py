@@ -36,7 +36,7 @@ POINTS = (
 )
 # Where a commit of several files may be torn.
 POINTS_OF_PARTITIONS = (
-    "LocalFolder._write_list before",
+    "LocalFolder.publish before",
     "LocalFolder._finish before",
     "Path.replace after",
     "Path.replace before",

@@ -9,9 +9,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.io.partitioned import parted
+from watersmeet.io.whole_files import sync
 from watersmeet.io.writers import WRITERS, Writer
 
 OPEN_FILES = 64
+
+
+def put_in_place(folder: Path, files: Mapping[str, str], into: Path, *, on_disk: bool = False) -> None:
+    """Move files that were written below a folder to where they belong. on_disk: also after a crash of the machine."""
+    parents = {parent for place in files.values() for parent in Path(place).parents}
+    for parent in sorted(parents - {Path()}):
+        (into / parent).mkdir(parents=True, exist_ok=True)
+    for name, place in files.items():
+        (folder / name).replace(into / place)
+    for parent in parents if on_disk else ():
+        sync(into / parent)
 
 
 class Drafts:

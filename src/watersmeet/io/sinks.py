@@ -17,9 +17,10 @@ from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.connectors.opening import open_sink
 from watersmeet.io.connectors.registry import connector_of, known_sinks
 from watersmeet.io.console import ConsoleSink
-from watersmeet.io.drafts import Drafts
+from watersmeet.io.drafts import Drafts, put_in_place
 from watersmeet.io.modes import check_replaceable, in_the_way, is_file_not_folder, mode_of, visible_files
 from watersmeet.io.partitioned import partition_columns
+from watersmeet.io.whole_files import hidden_beside
 from watersmeet.io.writers import WRITERS, writable
 
 ALIASES = {"jsonl": "json", "ndjson": "json"}
@@ -137,10 +138,10 @@ def file_sink(
     target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None = None
 ) -> FilesOnce:
     """One file. start: a file whose content comes first."""
-    folder, hidden = target.parent, _hidden(target)
+    folder, hidden = target.parent, hidden_beside(target)
     drafts = Drafts(folder, kind, schema, options, (), lambda inside, count: (hidden.name, target.name), start)
     # In one folder a rename is atomic: readers see the old file or the whole new one.
-    return FilesOnce(target, drafts, lambda files: _moved(folder, files, folder))
+    return FilesOnce(target, drafts, lambda files: put_in_place(folder, files, folder))
 
 
 def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
@@ -163,7 +164,7 @@ def _open_partitioned(
             raise _exists(path)
         if mode == "overwrite":
             check_replaceable(path, visible_files(LocalFileSystem(), str(path)), columns)
-        hidden = _hidden(path)
+        hidden = hidden_beside(path)
         hidden.mkdir(parents=True)
 
     def names(inside: str, count: int) -> tuple[str, str]:
@@ -171,7 +172,7 @@ def _open_partitioned(
 
     def put(files: Mapping[str, str]) -> None:
         if mode == "append" and path.exists():
-            _moved(hidden, files, path)
+            put_in_place(hidden, files, path)
             shutil.rmtree(hidden)
             return
         if path.exists():
@@ -179,12 +180,6 @@ def _open_partitioned(
         hidden.replace(path)
 
     return FilesOnce(path, Drafts(hidden, kind, schema, options, columns, names), put, hidden)
-
-
-def _moved(folder: Path, files: Mapping[str, str], into: Path) -> None:
-    for name, place in files.items():
-        (into / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).replace(into / place)
 
 
 def _exists(path: Path) -> SinkError:
@@ -200,11 +195,6 @@ def _next_part(folder: Path) -> int:
     """A number after those of the parts that are there, so that name order is writing order."""
     numbers = [p.name.split("-")[1] for p in folder.glob("part-*-*")]
     return 1 + max((int(number) for number in numbers if number.isdigit()), default=-1)
-
-
-def _hidden(target: Path) -> Path:
-    """A name in the same folder, which sources do not read."""
-    return target.with_name(f".{target.name}.{uuid4().hex[:8]}.tmp")
 
 
 COMMIT_ROWS = 1 << 18

@@ -29,13 +29,18 @@ def write_whole(path: Path, data: bytes, *, on_disk: bool = True) -> None:
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """A hidden name beside a file, of its own, as others may write one at the same time; removed if that fails."""
-    draft = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+    """A hidden file beside one, which is removed if something fails."""
+    draft = hidden_beside(path)
     try:
         yield draft
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def hidden_beside(path: Path) -> Path:
+    """A name in the same folder that sources do not read, of its own, as others may write there at the same time."""
+    return path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
 
 
 def sync(path: Path | str) -> None:

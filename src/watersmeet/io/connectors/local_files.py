@@ -26,7 +26,8 @@ WATCH_S = 1.0
 
 
 class LocalFiles(FolderSource):
-    """All names that were read are noted with the offsets."""
+    """All names that were read are noted with the offsets: a file that is moved here brings its old time along, while
+    the objects of a store are dated when they come, so that the last of them tell which were read."""
 
     def __init__(
         self, name: str, where: str, kind: str | None, files: FileSource | None, *, forgets_gone: bool = False

@@ -21,10 +21,11 @@ import pyarrow.fs as pa_fs
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import STRANGER, Claim, Owner, owner_in
 from watersmeet.io.connectors.contract import Start
+from watersmeet.io.drafts import put_in_place
 from watersmeet.io.modes import SPARK_LOG, is_file_not_folder, visible_files
 from watersmeet.io.retrying import retried
 from watersmeet.io.sealed import sealed, sealed_note
-from watersmeet.io.whole_files import sync
+from watersmeet.io.whole_files import sync, write_whole
 from watersmeet.io.writers import writable
 
 PREFIX = ".start-"
@@ -51,8 +52,9 @@ class LocalFolder:
         self._path.mkdir(parents=True, exist_ok=True)
         with self.claim.taking_over():
             listed = self._finish()
-            for draft in self._path.glob(f".part-{self._run}-*.tmp"):
-                draft.unlink(missing_ok=True)
+            for drafts in (f".part-{self._run}-*.tmp", f".{self._list.name}.*.tmp"):
+                for draft in self._path.glob(drafts):
+                    draft.unlink(missing_ok=True)
         return listed
 
     def committed(self, marked: int, largest: int) -> int:
@@ -76,17 +78,11 @@ class LocalFolder:
             sync(f"{self._path}/{name}")
         with self.claim.committing():
             if len(drafts) == 1:
-                self._put(drafts)  # a rename is atomic
+                put_in_place(self._path, drafts, self._path, on_disk=True)  # a rename is atomic
             else:
-                self._write_list(number, drafts)
+                listed = json.dumps({"number": number, "files": drafts}).encode()
+                write_whole(self._list, sealed(self._list.name, listed))
                 self._finish()
-
-    def _write_list(self, number: int, drafts: Mapping[str, str]) -> None:
-        draft = self._path / f".part-{self._run}-list.tmp"
-        draft.write_bytes(sealed(self._list.name, json.dumps({"number": number, "files": drafts}).encode()))
-        sync(draft)
-        draft.replace(self._list)
-        sync(self._path)
 
     def _finish(self) -> int:
         """Put the files of a list where they belong, but for those that are there; the number of the list, or -1."""
@@ -94,21 +90,10 @@ class LocalFolder:
             listed = sealed_note(self._list.name, self._list.read_bytes(), str(self._list))
         except FileNotFoundError:
             return -1
-        self._put({draft: place for draft, place in listed["files"].items() if (self._path / draft).exists()})
+        left = {draft: place for draft, place in listed["files"].items() if (self._path / draft).exists()}
+        put_in_place(self._path, left, self._path, on_disk=True)
         self._list.unlink()
         return int(listed["number"])
-
-    def _put(self, drafts: Mapping[str, str]) -> None:
-        folders: set[str] = set()
-        for place in drafts.values():
-            while place := place.rpartition("/")[0]:
-                folders.add(place)
-        for folder in sorted(folders):
-            (self._path / folder).mkdir(exist_ok=True)
-        for draft, place in drafts.items():
-            (self._path / draft).replace(self._path / place)
-        for folder in ("", *folders):
-            sync(f"{self._path}/{folder}")
 
 
 class FolderClaim:
