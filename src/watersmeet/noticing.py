@@ -75,12 +75,12 @@ def phase(
     """Say what is going on inside the block, in a few lowercase words. `since_s`: when it began, on the monotonic
     clock, if that was before.
 
-    >>> class Told:
+    >>> class Printing:
     ...     def begin(self, phase: Phase) -> None:
     ...         print(phase)
     ...     def end(self, phase: Phase) -> None:
     ...         print("done")
-    >>> before = listen(Told())
+    >>> before = listen(Printing())
     >>> with phase("starting Spark"):
     ...     pass
     starting Spark
@@ -88,13 +88,13 @@ def phase(
     >>> _ = listen(before)
     """
     started = time.monotonic() if since_s is None else since_s
-    one, told = Phase(what, first_time, about_s, started), _listener
-    if told is not None:
-        told.begin(one)
+    one, listener = Phase(what, first_time, about_s, started), _listener
+    if listener is not None:
+        listener.begin(one)
     try:
         yield one
     finally:
         # The listener that heard of the beginning hears of the end, whoever listens by then.
-        if told is not None:
-            told.end(one)
+        if listener is not None:
+            listener.end(one)
         _log.info("%s: %.2f s", what, time.monotonic() - one.started)

@@ -27,7 +27,7 @@ from watersmeet.runtime.run_settings import (
 
 if TYPE_CHECKING:
     from watersmeet.advise import Advice
-    from watersmeet.explain.explaining import ToldPlan
+    from watersmeet.explain.explaining import ShownPlan
     from watersmeet.hosts.local.async_run import AsyncRun
     from watersmeet.hosts.local.run import Run
     from watersmeet.runtime.clock import OnLateRows
@@ -70,7 +70,7 @@ class Query(Result):
         """Whether its inputs may be read in their order of arrival, in which some rows may come too late."""
         return self.host.in_arrival_order
 
-    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> ToldPlan:
+    def explain(self, *, format: str = "text", analyze: bool = False, sample: int = 100_000) -> ShownPlan:
         """How the query will run: windows, what is kept, join orders and indexes, what that should cost and what else
         was considered.
 
@@ -162,9 +162,9 @@ class Query(Result):
         return self.host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
 
     def __repr__(self) -> str:
-        from watersmeet.io.showing import columns_told
+        from watersmeet.io.showing import columns_text
 
-        return f"<Query: {columns_told(self.schema)}; from {', '.join(self._reads())}; show() runs it>"
+        return f"<Query: {columns_text(self.schema)}; from {', '.join(self._reads())}; show() runs it>"
 
     def _repr_html_(self) -> str:
         """For notebooks: what it gives and reads, and how it would run. It is not run by being looked at."""
@@ -369,11 +369,11 @@ class Declared(KnownRows, Query):
     _SCHEMA = pa.schema([("name", pa.string()), ("kind", pa.string()), ("columns", pa.string())])
 
     def __init__(self, relations: Sequence[Relation | NamedQuery], host: Host) -> None:
-        from watersmeet.io.showing import columns_told
+        from watersmeet.io.showing import columns_text
 
         super().__init__(None, host)
         self._declared = pa.Table.from_pylist(
-            [{"name": one.name, "kind": kind_of(one), "columns": columns_told(one.schema)} for one in relations],
+            [{"name": one.name, "kind": kind_of(one), "columns": columns_text(one.schema)} for one in relations],
             self._SCHEMA,
         )
 

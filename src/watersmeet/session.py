@@ -306,9 +306,9 @@ class Session:
         )
         self.catalog.become(catalog)
         ran = iter(self.host.run_jobs([job for job in jobs if job.explaining is None]))
-        return [next(ran) if job.explaining is None else self._told(job) for job in jobs]
+        return [next(ran) if job.explaining is None else self._explained(job) for job in jobs]
 
-    def _told(self, job: Job) -> Outcome:
+    def _explained(self, job: Job) -> Outcome:
         from watersmeet.runtime.outcome import Outcome
 
         assert job.explaining is not None
@@ -358,7 +358,7 @@ class Session:
         return f"<p><b>Session</b></p>{html_table(['', 'name', 'columns'], self._declared())}"
 
     def _declared(self) -> list[tuple[str, str, str]]:
-        from watersmeet.io.showing import columns_told
+        from watersmeet.io.showing import columns_text
 
         relations = [self.catalog[name] for name in self.catalog.names()]
-        return [(kind_of(one), one.name, f"({columns_told(one.schema)})") for one in relations]
+        return [(kind_of(one), one.name, f"({columns_text(one.schema)})") for one in relations]

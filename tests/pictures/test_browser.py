@@ -15,7 +15,7 @@ from tests.pictures.of_docs import PICTURES, ROOT
 from tests.plans.test_explain import CATALOG, QUERIES
 from watersmeet.pictures.draw_tree import tree_svg
 from watersmeet.pictures.page import Shown, page
-from watersmeet.pictures.tree import Told
+from watersmeet.pictures.tree import NodeText
 from watersmeet.session import Query
 from watersmeet.sql import bind
 
@@ -44,7 +44,7 @@ def test_text_stays_inside_with_real_fonts(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(ROOT)
     svgs = [Query(bind(path.read_text(), CATALOG)).explain(format="svg") for path in QUERIES]
     svgs += [make() for make in PICTURES.values()]
-    svgs.append(tree_svg("strange", Told("join", STRANGE[0], tuple(STRANGE), above=STRANGE[1], below=STRANGE[2])))
+    svgs.append(tree_svg("strange", NodeText("join", STRANGE[0], tuple(STRANGE), above=STRANGE[1], below=STRANGE[2])))
     html = page("all", [Shown(str(number), svg, "") for number, svg in enumerate(svgs)])
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])

@@ -21,7 +21,7 @@ from watersmeet.cli.commands import app
 from watersmeet.errors import OptionError
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.draw_tree import tree_svg
-from watersmeet.pictures.tree import Told
+from watersmeet.pictures.tree import NodeText
 from watersmeet.plan.nodes import Plan
 from watersmeet.session import Query
 from watersmeet.sql import bind
@@ -60,7 +60,7 @@ words = st.text(st.characters(codec=None), max_size=60) | st.sampled_from(
     [HOSTILE, "a" * 300, "流" * 40, "\u202eabc", "\ufdfd", "&amp;", "\x00", "\ud800", "x → y", "  "]
 )
 boxes_told = st.builds(
-    Told,
+    NodeText,
     st.sampled_from(["stream", "table", "join", "other"]),
     words,
     st.lists(words, max_size=4).map(tuple),
@@ -71,7 +71,7 @@ boxes_told = st.builds(
 trees = st.recursive(
     boxes_told,
     lambda below: st.builds(
-        lambda told, children: Told(
+        lambda told, children: NodeText(
             told.kind, told.title, told.lines, told.remarks, told.above, told.below, tuple(children)
         ),
         boxes_told,
@@ -83,7 +83,7 @@ trees = st.recursive(
 
 @random_cases(60)
 @given(trees, st.lists(words, max_size=3))
-def test_any_tree_of_any_words_has_its_text_in_its_boxes(tree: Told, notes: list[str]) -> None:
+def test_any_tree_of_any_words_has_its_text_in_its_boxes(tree: NodeText, notes: list[str]) -> None:
     svg = tree_svg("a tree", tree, notes)
     svg.encode()  # what stands alone of a pair cannot be written
     check_places(svg)
@@ -92,7 +92,7 @@ def test_any_tree_of_any_words_has_its_text_in_its_boxes(tree: Told, notes: list
 
 def test_no_text_is_lost_where_lines_are_folded() -> None:
     name = "".join(chr(ord("a") + i % 26) for i in range(200))
-    drawn = "".join(text for text, _ in texts(parsed(tree_svg("t", Told("stream", name)))))
+    drawn = "".join(text for text, _ in texts(parsed(tree_svg("t", NodeText("stream", name)))))
     assert drawn == name
 
 

@@ -119,18 +119,18 @@ class Replay:
             else:
                 running.remove(number)
             marks[number] = reached[number] - feed.lateness_us if stop > start else FOREVER_US
-            told = self._complete_until(marks, reached)
-            yield {a: feed.rows[a].slice(start, stop) for a in feed.aliases if stop > start}, told
+            complete_until = self._complete_until(marks, reached)
+            yield {a: feed.rows[a].slice(start, stop) for a in feed.aliases if stop > start}, complete_until
 
     def _complete_until(self, marks: Sequence[int], reached: Sequence[int]) -> dict[str, int]:
         """As a run tells its operators (PulledExecution): the query's watermark, or more where more is certain."""
-        told: dict[str, int] = {}
+        complete_until: dict[str, int] = {}
         for feed, mark, newest in zip(self.feeds, marks, reached, strict=True):
             until = (
                 FOREVER_US if mark == FOREVER_US else max(min(marks), newest if feed.in_time_order else BEGINNING_US)
             )
-            told |= dict.fromkeys(feed.aliases, until)
-        return told
+            complete_until |= dict.fromkeys(feed.aliases, until)
+        return complete_until
 
 
 def _rows(stream: Stream, table: pa.Table) -> Rows:

@@ -181,15 +181,15 @@ def recommendation(advice: Advice) -> str:
     need = advice.needs(GOAL)
     largest = max(advice.sizes, default=0)
     if need is None and largest < advice.rows_needed:
-        told = f"{GOAL:.0%} recall needs more than {largest:,} rows, the most that there was time to try"
+        sentence = f"{GOAL:.0%} recall needs more than {largest:,} rows, the most that there was time to try"
     elif need is None:
-        told = f"{GOAL:.0%} recall needs all {advice.rows_needed:,} rows and more"
+        sentence = f"{GOAL:.0%} recall needs all {advice.rows_needed:,} rows and more"
     else:
-        told = (
+        sentence = (
             f"{GOAL:.0%} recall needs about {short(need.rows)} rows ({in_bytes(need.rows * advice.row_bytes)}) "
             f"with shed = '{need.policy}', allocation = '{need.allocation}'"
         )
-    return told + _of_bound(advice)
+    return sentence + _of_bound(advice)
 
 
 def _of_bound(advice: Advice) -> str:

@@ -250,21 +250,21 @@ class _Trials:
     def notes(self, found: Sequence[Trial]) -> list[str]:
         kept = [self.join.retention_us(one.alias) for one in self.join.streams]
         longest = max((us for us in kept if us < FOREVER_US), default=0)
-        told = []
+        sentences = []
         if self.cut:
-            told.append("only the beginning of the sample was used, to be done in time; --seconds allows for more")
+            sentences.append("only the beginning of the sample was used, to be done in time; --seconds allows for more")
         if len(found) < len(self.ways):
-            told.append(
+            sentences.append(
                 f"there was time for {len(found)} of {len(self.ways)} runs, so not every policy was tried in every "
                 "size; --seconds allows for more, --policies and --sample for less work"
             )
         if self.replay.event_us < FULL_WINDOWS * longest:
-            told.append(
+            sentences.append(
                 f"the sample spans {format_interval(self.replay.event_us)}, and windows reach "
                 f"{format_interval(longest)} back: they were hardly full and need more than is said here; "
                 "take a larger sample"
             )
-        return told
+        return sentences
 
 
 def _mean_bytes(table: pa.Table, name: str) -> float:

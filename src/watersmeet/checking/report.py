@@ -69,24 +69,24 @@ def show(report: Report, out: TextIO, *, after: int = 0) -> None:
 def _sentences(report: Report) -> list[str]:
     inputs = ", ".join(f"{rows:,} of {name}" for name, rows in report.rows_in.items())
     asked = f"recomputed by {report.by} over the rows ({inputs})"
-    told = [_verdict(report, asked)]
+    sentences = [_verdict(report, asked)]
     if report.late:
         came = ", ".join(f"{rows:,} of {name}" for name, rows in report.late.items())
-        told.append(
+        sentences.append(
             f"Late rows are in neither answer ({came}): a larger lateness, or no read = 'arrival' where rows are at "
             f"hand, would keep them."
         )
     if report.instead is not None:
-        told.append(f"DuckDB was not used because of {report.instead}.")
+        sentences.append(f"DuckDB was not used because of {report.instead}.")
     if report.settled:
-        told.append(
+        sentences.append(
             f"At {report.settled:,} of these the reference decided: DuckDB rounds sums of floating numbers differently."
         )
     if report.shared:
-        told.append(
+        sentences.append(
             f"Both answers share one reading of the text, which this does not check: {', '.join(report.shared)}."
         )
-    return told
+    return sentences
 
 
 def _verdict(report: Report, asked: str) -> str:

@@ -180,8 +180,8 @@ def explain(
     with interruptible(), phase("planning"):
         from watersmeet.cli.questions import explain_script
 
-        told = explain_script(text_of(file), format, query, analyze=analyze, sample=sample)
-    _give(told, output)
+        answer = explain_script(text_of(file), format, query, analyze=analyze, sample=sample)
+    _give(answer, output)
 
 
 def _give(text: str, output: Path | None) -> None:
@@ -209,8 +209,8 @@ def why(
     with interruptible(), phase("looking at the rows"):
         from watersmeet.cli.questions import why_script
 
-        told = why_script(text_of(file), rows, query, as_json=format == PlanFormat.json)
-    typer.echo(told)
+        answer = why_script(text_of(file), rows, query, as_json=format == PlanFormat.json)
+    typer.echo(answer)
 
 
 class TimelineFormat(StrEnum):
@@ -251,8 +251,8 @@ def timeline(
                 f"a timeline cannot be written as {ending!r}",
                 hint="name a file.svg or a file.html, or say --format",
             )
-        told = timeline_script(text_of(file), query, Part.of(rows, since, until), form)
-    _give(told, output)
+        answer = timeline_script(text_of(file), query, Part.of(rows, since, until), form)
+    _give(answer, output)
 
 
 @app.command()
@@ -280,10 +280,10 @@ def advise(
 
     names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
     with interruptible():
-        told = advise_script(
+        answer = advise_script(
             text_of(file), sample, names, seconds, plot, as_json=format is PlanFormat.json, quiet=quiet
         )
-    typer.echo(told)
+    typer.echo(answer)
 
 
 @app.command()

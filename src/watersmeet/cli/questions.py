@@ -20,21 +20,23 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
     if query is not None or format == "svg":
         jobs = [chosen(jobs, query)]
 
-    def told(job: Job, format: str) -> str:
+    def explained(job: Job, format: str) -> str:
         measured = analyze or (job.explaining is not None and job.explaining.analyze)
         return Query(job.plan).explain(format=format, analyze=measured, sample=sample)
 
     if format == "html":
-        return page("how the queries run", [Shown(job.name, told(job, "svg"), told(job, "text")) for job in jobs])
-    return _together([(job.name, told(job, format)) for job in jobs], format)
+        return page(
+            "how the queries run", [Shown(job.name, explained(job, "svg"), explained(job, "text")) for job in jobs]
+        )
+    return _together([(job.name, explained(job, format)) for job in jobs], format)
 
 
-def _together(told: Sequence[tuple[str, str]], format: str) -> str:
+def _together(answers: Sequence[tuple[str, str]], format: str) -> str:
     if format == "json":
-        return "{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in told) + "}"
-    if len(told) == 1:
-        return told[0][1]
-    return "\n\n".join(f"-- {name}\n{text}" for name, text in told)
+        return "{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in answers) + "}"
+    if len(answers) == 1:
+        return answers[0][1]
+    return "\n\n".join(f"-- {name}\n{text}" for name, text in answers)
 
 
 def chosen(jobs: list[Job], query: str | None) -> Job:
@@ -49,8 +51,8 @@ def chosen(jobs: list[Job], query: str | None) -> Job:
 
 
 def timeline_script(text: str, query: str | None, part: Part, format: str) -> str:
-    told = timeline(chosen(read_script(text), query).plan, part)
-    return {"svg": lambda: told.svg, "html": lambda: told.html, "text": lambda: str(told)}[format]()
+    drawn = timeline(chosen(read_script(text), query).plan, part)
+    return {"svg": lambda: drawn.svg, "html": lambda: drawn.html, "text": lambda: str(drawn)}[format]()
 
 
 def why_script(text: str, rows: list[str], query: str | None, *, as_json: bool) -> str:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bool:
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
-    told = read_script(text, explain=True, opener=open_to_go_on)
-    for job in told:
+    declared = read_script(text, explain=True, opener=open_to_go_on)
+    for job in declared:
         if job.explaining is not None:
             print(explained(job.plan, job.explaining, LocalHost()), flush=True)
-    jobs = [job for job in told if job.explaining is None]
+    jobs = [job for job in declared if job.explaining is None]
     if not jobs:
         return False
     interrupts = Interrupts(voice().tell)
@@ -109,10 +109,10 @@ def summary(
     on = f"; the next start goes on from {run.folder}" if is_kept else ""
     after = f" after batch {run.progress.number:,}" if run.progress.number >= 0 else " before its first batch"
     where = f"{after}{on}" if how == "stopped" else ""
-    told = f"{name} {how}{where}: {describe(metrics, seconds, run.progress.rows_before)}"
+    text = f"{name} {how}{where}: {describe(metrics, seconds, run.progress.rows_before)}"
     held = run.with_waiting()
     waits = "" if settings.flush else waiting(held)
     if waits:
         what = "it" if sum(held.waiting_by_stream.values()) == 1 else "them"
-        told += f"\n  {waits}" + (f"; --flush answers {what}" if settings.available_now else "")
-    return told
+        text += f"\n  {waits}" + (f"; --flush answers {what}" if settings.available_now else "")
+    return text

@@ -97,10 +97,10 @@ def _summary(one: RunningQuery, seconds: float, settings: RunSettings, stopped: 
     where = "before its first batch" if last is None else f"after batch {last.number}"
     if stopped and settings.checkpoint is not None:
         where += f"; the next start goes on from {one.checkpoint}"
-    told = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
+    text = f"{one.job.name} {f'stopped {where}' if stopped else 'done'}: {describe(one.metrics, seconds)}"
     waits = waiting(one.metrics)
     if waits:
-        told += f"\n  {waits}" + ("; --flush answers them" if settings.available_now else "")
+        text += f"\n  {waits}" + ("; --flush answers them" if settings.available_now else "")
     if one.metrics.cold_because:
-        told += f"\n  not kept warm: {one.metrics.cold_because}"
-    return f"{told}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else told
+        text += f"\n  not kept warm: {one.metrics.cold_because}"
+    return f"{text}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else text

@@ -47,11 +47,11 @@ def serve_script(
     skipped: Sequence[str] = (),
 ) -> None:
     """Run a script until it is stopped."""
-    told = read_script(text, explain=True, opener=open_to_go_on, pushed=True)
-    for job in told:
+    declared = read_script(text, explain=True, opener=open_to_go_on, pushed=True)
+    for job in declared:
         if job.explaining is not None:
             print(explained(job.plan, job.explaining, LocalHost()), flush=True)
-    jobs = [job for job in told if job.explaining is None]
+    jobs = [job for job in declared if job.explaining is None]
     if not jobs:
         return
     # Before anything else, so that a port that is in use is told at once.
@@ -126,12 +126,12 @@ def _run(jobs: list[Job], durable: DurableJobs, url: str, server: HttpServer) ->
     voice().serving(url, [job.name for job in jobs])
     started = time.monotonic()
     with voice().progress(", ".join(job.name for job in jobs), live=True) as progress:
-        told: set[str] = set()
+        warned: set[str] = set()
 
         def look() -> None:
             for name, failure in _failures(durable).items():
-                if name not in told:
-                    told.add(name)
+                if name not in warned:
+                    warned.add(name)
                     voice().warn(f"{failure.error}; the others go on, and what is posted is kept. {failure.hint}")
             if voice().for_programs or sys.stderr.isatty():  # a log of a service would fill up with lines
                 tell_of_progress(progress, durable)

@@ -142,8 +142,8 @@ class JsonLines(logging.Handler):
         self.event("warning", code=code, text=text)
 
     def fail(self, error: WatersmeetError | str, code: int) -> None:
-        told = error if isinstance(error, WatersmeetError) else None
-        message, hint = (told.message, told.hint) if told else (str(error), None)
+        ours = error if isinstance(error, WatersmeetError) else None
+        message, hint = (ours.message, ours.hint) if ours else (str(error), None)
         self.event("error", text=message, hint=hint, shown=str(error), exit_code=code)
 
     def progress(self, query: str, *, live: bool) -> Progress:

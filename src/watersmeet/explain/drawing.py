@@ -27,7 +27,7 @@ from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.pipeline import WORDS, PipelineChoice
 from watersmeet.physical.strategy import JoinStrategy, Route
 from watersmeet.pictures.draw_tree import tree_svg
-from watersmeet.pictures.tree import Told
+from watersmeet.pictures.tree import NodeText
 from watersmeet.plan.expressions import to_text
 from watersmeet.plan.nodes import (
     Changes,
@@ -61,7 +61,7 @@ def plan_svg(
     return tree_svg("how the query runs", plan_tree(plan, joins), notes_of(plan, choice, layout, memory))
 
 
-def plan_tree(plan: Plan, joins: Sequence[ExplainedJoin]) -> Told:
+def plan_tree(plan: Plan, joins: Sequence[ExplainedJoin]) -> NodeText:
     """What stands in the boxes and on the lines, from the answer to the streams."""
     answers = {"rows": "rows", "changes": "changes", "inserts": "what enters", "deletes": "what leaves"}
     root = _node(plan.root, {id(one.join): one for one in joins})
@@ -92,35 +92,35 @@ def _results(root: Node, joins: Sequence[ExplainedJoin]) -> str:
     return f"~{short(found.results)}/s"
 
 
-def _node(node: Node, joins: Joins) -> Told:
+def _node(node: Node, joins: Joins) -> NodeText:
     match node:
         case Project(child=GroupBy() as groups):
             return _groups(node, groups, joins)
         case Project(child=Join() as join) if len(join.inputs) == 1:
             return _selection(node, join, joins)
         case Project(child=child):
-            return _over(Told("other", "select", _columns(node)), child, joins)
+            return _over(NodeText("other", "select", _columns(node)), child, joins)
         case Join():
             return _join(node, joins)
         case GroupBy(child=child):
-            return _over(Told("other", "group by", tuple(map(to_text, node.keys))), child, joins)
+            return _over(NodeText("other", "group by", tuple(map(to_text, node.keys))), child, joins)
         case Distinct(child=child):
-            return _over(Told("other", "distinct"), child, joins)
+            return _over(NodeText("other", "distinct"), child, joins)
         case TopK(child=child, keys=keys, limit=limit):
-            return _over(Told("other", f"first {limit}", (f"by {', '.join(map(sort_key, keys))}",)), child, joins)
+            return _over(NodeText("other", f"first {limit}", (f"by {', '.join(map(sort_key, keys))}",)), child, joins)
         case Over(child=child):
             calls = tuple(to_text(call) for _, call in node.calls)
             kept = () if node.keep is None else (f"kept if {to_text(node.keep)}",)
-            return _over(Told("other", "over", (*calls, *kept), tuple(kept_of(node))), child, joins)
+            return _over(NodeText("other", "over", (*calls, *kept), tuple(kept_of(node))), child, joins)
         case Changes(kind=kind, child=child, every_us=every):
             words = "when the window is complete" if kind == "complete" else kind
             often = () if every is None else (f"every {format_interval(every)}",)
-            return _over(Told("other", words, often), child, joins)
+            return _over(NodeText("other", words, often), child, joins)
         case SetOperation(kind=kind, all=keep, left=left, right=right):
-            return Told("join", kind + " all" * keep, children=(_node(left, joins), _node(right, joins)))
+            return NodeText("join", kind + " all" * keep, children=(_node(left, joins), _node(right, joins)))
 
 
-def _over(told: Told, child: Node, joins: Joins) -> Told:
+def _over(told: NodeText, child: Node, joins: Joins) -> NodeText:
     return replace(told, children=(_node(child, joins),))
 
 
@@ -130,39 +130,41 @@ def _columns(node: Project) -> tuple[str, ...]:
     return tuple(named) if more <= 1 else (*named[:MOST_COLUMNS], f"and {more} more columns")
 
 
-def _groups(node: Project, groups: GroupBy, joins: Joins) -> Told:
+def _groups(node: Project, groups: GroupBy, joins: Joins) -> NodeText:
     """The groups and what is said of them, as one: neither is there without the other."""
     keys = ", ".join(map(to_text, groups.keys))
     having = () if groups.having is None else (f"having {to_text(groups.having)}",)
-    told = Told("other", f"group by {keys}" if keys else "one group of all rows", (*_columns(node), *having))
+    told = NodeText("other", f"group by {keys}" if keys else "one group of all rows", (*_columns(node), *having))
     if len(groups.child.inputs) > 1:
         return _over(told, groups.child, joins)
     conditions = _conditions(groups.child)
     return replace(told, remarks=conditions, children=(_input(groups.child.inputs[0], None, joins),))
 
 
-def _selection(node: Project, join: Join, joins: Joins) -> Told:
-    return Told("other", "select", _columns(node), _conditions(join), children=(_input(join.inputs[0], None, joins),))
+def _selection(node: Project, join: Join, joins: Joins) -> NodeText:
+    return NodeText(
+        "other", "select", _columns(node), _conditions(join), children=(_input(join.inputs[0], None, joins),)
+    )
 
 
 def _conditions(join: Join) -> tuple[str, ...]:
     return tuple(f"where {to_text(predicate)}" for predicate in join.predicates)
 
 
-def _join(join: Join, joins: Joins) -> Told:
+def _join(join: Join, joins: Joins) -> NodeText:
     explained = joins.get(id(join))
     children = tuple(_input(one, explained, joins) for one in join.inputs)
     if explained is None or join.asof is not None:
         lines = threshold_lines(join) if join.asof is None else asof_lines(join, join.asof)
         title, *told = (line.text for line in lines if isinstance(line, Line))
-        return Told("join", title, tuple(told), children=children)
+        return NodeText("join", title, tuple(told), children=children)
     conditions = [to_text(one) for one in join.predicates]
     later = [f"then {to_text(one)}" for one in join.where]
     bounds = [line.text for line in bound_lines(join.windows) if isinstance(line, Line) and line.text != "none"]
     bounds = bounds if len(bounds) > 1 else []
     routes = tuple(_routes(explained.strategy))
     title = join_words(join).removesuffix(", no intermediate results")
-    return Told("join", title, (*conditions, *later), (*bounds, *routes), children=children)
+    return NodeText("join", title, (*conditions, *later), (*bounds, *routes), children=children)
 
 
 def _routes(strategy: JoinStrategy) -> Iterator[str]:
@@ -185,7 +187,7 @@ def _route(route: Route, strategy: JoinStrategy) -> str:
     return " -> ".join([begins, *(f"{name} by {access}" for name, access in visits)])
 
 
-def _input(one: Input, explained: ExplainedJoin | None, joins: Joins) -> Told:
+def _input(one: Input, explained: ExplainedJoin | None, joins: Joins) -> NodeText:
     """A stream, a table or a subquery where it flows into what reads it."""
     relation = one.relation
     made = "".join(f"with {to_text(e)} as {name} " for name, e in one.made)
@@ -195,7 +197,7 @@ def _input(one: Input, explained: ExplainedJoin | None, joins: Joins) -> Told:
         return replace(told, above=f"as {one.alias}", below=window or ("view" if isinstance(relation, View) else ""))
     own = relation.name if relation.name == one.alias else f"{relation.name} as {one.alias}"
     kind = "table" if isinstance(relation, Table) else "stream"
-    return Told(
+    return NodeText(
         kind,
         f"{kind} {own}",
         remarks=tuple(_kept(one, explained)),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from watersmeet.explain.analyze import Analysis
 
 
-class ToldPlan(str):
+class ShownPlan(str):
     """What EXPLAIN says, in the format that was asked for. It is text in every way, but shown as it is, not quoted."""
 
     _picture: Callable[[], str] | None
@@ -35,7 +35,7 @@ class ToldPlan(str):
     __slots__ = ("_picture",)
 
     @classmethod
-    def of(cls, text: str, picture: Callable[[], str] | None = None) -> ToldPlan:
+    def of(cls, text: str, picture: Callable[[], str] | None = None) -> ShownPlan:
         """picture: makes a piece of HTML that shows the same, when somebody looks."""
         told = cls(text)
         told._picture = picture
@@ -49,7 +49,7 @@ class ToldPlan(str):
         return None if self._picture is None else self._picture()
 
 
-def explained(plan: Plan, how: Explaining, host: Host) -> ToldPlan:
+def explained(plan: Plan, how: Explaining, host: Host) -> ShownPlan:
     """A plan with what it should cost, where it runs and, analyzed, what a sample showed."""
     # Of the plan as it was given: a sample runs in this process, on other sources.
     layout = host.layout(plan)
@@ -68,13 +68,13 @@ def explained(plan: Plan, how: Explaining, host: Host) -> ToldPlan:
     known = _Known(plan, physical, joins, memory, layout, analysis)
     match how.format:
         case "json":
-            return ToldPlan.of(known.json(host.name))
+            return ShownPlan.of(known.json(host.name))
         case "svg":
-            return ToldPlan.of(known.svg(), known.fragment)
+            return ShownPlan.of(known.svg(), known.fragment)
         case "html":
             name = " ".join(plan.sql.split())
-            return ToldPlan.of(page("how the query runs", [Shown(name, known.svg(), known.text())]), known.fragment)
-    return ToldPlan.of(known.text(), known.fragment)
+            return ShownPlan.of(page("how the query runs", [Shown(name, known.svg(), known.text())]), known.fragment)
+    return ShownPlan.of(known.text(), known.fragment)
 
 
 @dataclass(frozen=True)

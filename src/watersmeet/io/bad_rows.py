@@ -67,11 +67,11 @@ def without_bad_rows(
         return batch, None
     places: list[int] = np.flatnonzero(wrong).tolist()
     left = batch.take(pa.array(places, pa.int64()))
-    told = [_WORDS[reason] for reason in reasons[wrong].tolist()]
+    words = [_WORDS[reason] for reason in reasons[wrong].tolist()]
     found = bad_records(
         stream.name,
-        [reason for reason, _ in told],
-        [detail.format(time=stream.time) for _, detail in told],
+        [reason for reason, _ in words],
+        [detail.format(time=stream.time) for _, detail in words],
         place,
         [before + one if numbers is None else numbers[one] for one in places],
         rows_as_json(left) if raw is None else [raw[one] for one in places],

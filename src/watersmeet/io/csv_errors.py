@@ -23,7 +23,7 @@ _ONE_COLUMN = re.compile(r"Expected 1 columns, got \d+")
 Values = Callable[[str], Iterator[pa.Array]]
 
 
-def told(
+def value_error(
     error: pa.ArrowInvalid, path: AnyFile, wanted: pa.Schema, names: list[str], values: Values, *, header: bool
 ) -> SourceError | None:
     """The same error with names, or None for one that is not about a value. `names` are the columns of the file."""
@@ -87,7 +87,7 @@ def _is_number(value: str) -> bool:
     return True
 
 
-def shape_told(error: pa.ArrowInvalid, path: AnyFile, delimiter: str) -> SourceError | None:
+def shape_error(error: pa.ArrowInvalid, path: AnyFile, delimiter: str) -> SourceError | None:
     """The same error for a file whose header holds no delimiter, but whose rows do; None for any other."""
     if _ONE_COLUMN.search(str(error)) is None:
         return None

@@ -284,10 +284,10 @@ def first_schema(name: str, paths: Sequence[AnyFile], format_: Format) -> pa.Sch
                 return plain_schema(found, str(path))
     with readable(paths[0]):
         bare = format_.schema(paths[0], None)
-    raise untold_types(name, str(paths[0]), () if bare is None else bare.names)
+    raise unknown_types(name, str(paths[0]), () if bare is None else bare.names)
 
 
-def untold_types(name: str, path: str, columns: Sequence[str]) -> SourceError:
+def unknown_types(name: str, path: str, columns: Sequence[str]) -> SourceError:
     """What to say of an input whose columns nobody declared, and no row shows."""
     if not columns:
         return SourceError(f"{path} is empty, so the columns of {name!r} are unknown", hint="declare its columns")
@@ -305,8 +305,8 @@ def _looked_over(source: FileSource) -> FileSource:
         with readable(path):
             found = source.format.schema(path, source.schema)
             counts.append(source.format.count(path))
-            told = source.declared or source.format.tells_types(path)
-        if found is not None and told:
+            knows_types = source.declared or source.format.tells_types(path)
+        if found is not None and knows_types:
             source.check(found, path)
     known = [count for count in counts if count is not None]
     return replace(source, known_rows=sum(known) if len(known) == len(source.paths) else None)

@@ -112,7 +112,7 @@ class Csv:
         except pa.ArrowInvalid as error:
             names = found.names if self.header else wanted.names
             raise (
-                csv_errors.told(
+                csv_errors.value_error(
                     error, path, wanted, names, lambda one: self._text(path, wanted, one), header=self.header
                 )
                 or error
@@ -142,7 +142,7 @@ class Csv:
                 convert_options=csv_conversion(types, self.null_values),
             )
         except pa.ArrowInvalid as error:
-            raise (csv_errors.shape_told(error, path, self.delimiter) or error) from None
+            raise (csv_errors.shape_error(error, path, self.delimiter) or error) from None
 
 
 def csv_conversion(types: Mapping[str, pa.DataType] | None, null_values: tuple[str, ...]) -> pa_csv.ConvertOptions:

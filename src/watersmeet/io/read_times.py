@@ -257,8 +257,8 @@ def _far_off(value: float, unit: str) -> tuple[str, str | None]:
     meant = likely_unit(value, but=unit)
     if meant is None:
         return f"in {UNIT_NAMES[unit]}s is further off than this system can count", None
-    told = f"would be about the year {year_of(value, unit)} in {UNIT_NAMES[unit]}s"
-    return told, f"did you mean time_unit='{meant}'? It is then {day_of(value, meant)}"
+    doubt = f"would be about the year {year_of(value, unit)} in {UNIT_NAMES[unit]}s"
+    return doubt, f"did you mean time_unit='{meant}'? It is then {day_of(value, meant)}"
 
 
 def _refuse_wrong(column: pa.Array, read: Read, nulls: Mask, reading: TimeReading, place: Place) -> None:

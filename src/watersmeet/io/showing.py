@@ -65,7 +65,7 @@ def _cell(tag: str, text: str) -> str:
     return f'<{tag} style="{_STYLE}">{escape(text)}</{tag}>'
 
 
-def columns_told(schema: pa.Schema) -> str:
+def columns_text(schema: pa.Schema) -> str:
     """`k BIGINT, ts TIMESTAMP`"""
     return ", ".join(f"{field.name} {sql_type(field.type)}" for field in schema)
 

@@ -81,8 +81,8 @@ def _wrong(setting: Setting, owner: str, kind: str, *, on_spark: bool) -> tuple[
         return _wrong_value(setting, owner)
     # No option begins with a blank.
     if name in {one.lower() for one in sparks} or name.startswith(PREFIXES.get(kind, " ")):
-        told = f"option {setting.name} of {owner!r} is one of Spark's own writer, and in-process nothing reads it"
-        return None if on_spark else (told, "run it with --engine spark, or leave the option out")
+        message = f"option {setting.name} of {owner!r} is one of Spark's own writer, and in-process nothing reads it"
+        return None if on_spark else (message, "run it with --engine spark, or leave the option out")
     near = nearest(name, [*ours, *(sparks if on_spark else ())])
     if on_spark and near is None and kind not in OF_SPARK:
         return None  # a format that others brought to Spark: only it knows its options
@@ -97,5 +97,5 @@ def _wrong_value(setting: Setting, owner: str) -> tuple[str, str] | None:
 
 def _way_out(given: str, near: str | None, kind: str, ours: tuple[str, ...], on_spark: bool) -> str:
     known = f"the options of a {kind} sink are {', '.join(ours)}"
-    told = known if near is None else f"did you mean {near}? {known}"
-    return f"{told}; for one of Spark's writer write '{TO_SPARK}{given}'" if on_spark else told
+    message = known if near is None else f"did you mean {near}? {known}"
+    return f"{message}; for one of Spark's writer write '{TO_SPARK}{given}'" if on_spark else message

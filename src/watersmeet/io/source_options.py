@@ -154,9 +154,9 @@ def wrong_option(given: str, owner: str, own: Options, common: Iterable[str]) ->
     if name in {one.lower() for one in known} or any(name.startswith(prefix) for prefix in own.prefixes):
         return None
     near = nearest(name, known)
-    told = f"its options are {', '.join(sorted(dict.fromkeys(known)))}"
-    told += "".join(f", and any that begin with {prefix}" for prefix in own.prefixes)
-    return f"{owner!r} has no option {given!r}", told if near is None else f"did you mean {near}? {told}"
+    message = f"its options are {', '.join(sorted(dict.fromkeys(known)))}"
+    message += "".join(f", and any that begin with {prefix}" for prefix in own.prefixes)
+    return f"{owner!r} has no option {given!r}", message if near is None else f"did you mean {near}? {message}"
 
 
 def _of(names: Mapping[str, tuple[str, ...]], kind: str | None) -> Iterable[str]:
@@ -196,5 +196,5 @@ def _way_out(given: str, near: str | None, shared: list[str], on_spark: bool) ->
     if given.lower() in options_of("stream", "files") and "time" not in shared:
         return "that is for streams, and for tables with versions, which also say key = '…'"
     known = f"its options are {', '.join(sorted(dict.fromkeys(shared) - dict.fromkeys(PACE).keys()))}"
-    told = known if near is None else f"did you mean {near}? {known}"
-    return f"{told}; for one of Spark's reader write '{TO_SPARK}{given}'" if on_spark else told
+    message = known if near is None else f"did you mean {near}? {known}"
+    return f"{message}; for one of Spark's reader write '{TO_SPARK}{given}'" if on_spark else message

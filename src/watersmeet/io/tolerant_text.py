@@ -151,7 +151,7 @@ class TolerantText:
         return Found(
             rows[0] if len(rows) == 1 else pa.concat_batches(rows) if rows else self._conformed(self._none()),
             Lines([line for one in good for line in one.raw], [number for one in good for number in one.numbers]),
-            self._told(bad) if bad else None,
+            self._bad_records(bad) if bad else None,
         )
 
     def _read(
@@ -247,7 +247,7 @@ class TolerantText:
 
     # ---- what is bad ------------------------------------------------------------------------------------------------
 
-    def _told(self, bad: Sequence[tuple[Lines, Exception]]) -> pa.RecordBatch:
+    def _bad_records(self, bad: Sequence[tuple[Lines, Exception]]) -> pa.RecordBatch:
         reasons = [self._reason(record.raw[0], error) for record, error in bad]
         return bad_records(
             self._stream,
@@ -314,9 +314,9 @@ def _other_zone(kind: pa.DataType) -> pa.DataType:
 
 
 def _first_line(error: Exception) -> str:
-    told = error.message if isinstance(error, DataError | SourceError) else str(error)
+    message = error.message if isinstance(error, DataError | SourceError) else str(error)
     # Arrow counts rows from where it was told to begin, which was here.
-    line = _ROW.sub("", told.split("\n", 1)[0]).rstrip(".")
+    line = _ROW.sub("", message.split("\n", 1)[0]).rstrip(".")
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
 

@@ -88,7 +88,7 @@ class MemoryBound(Protocol):
         """It is one of several that share a memory; before the first row."""
         ...
 
-    def told_needs(self, came: Sequence[Came], place: int) -> None:
+    def take_needs(self, came: Sequence[Came], place: int) -> None:
         """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
         ...
 

@@ -33,9 +33,9 @@ def columns_read(one: Input, join: Join, outputs: Columns) -> frozenset[str]:
     ends = (name for name, _ in one.window.ends) if isinstance(one.window, Until) else ()
     keys = one.window.partition_by if isinstance(one.window, RowsWindow | SteppedRows | Session | Each) else ()
     first = one.relation.first if isinstance(one.relation, Stream) else None
-    told_apart = () if first is None else first.keys
+    distinct_keys = () if first is None else first.keys
     lists = (one.window.column,) if isinstance(one.window, Each) else ()
-    return frozenset({*used, one.time or "", *keys, *ends, *lists, *told_apart})
+    return frozenset({*used, one.time or "", *keys, *ends, *lists, *distinct_keys})
 
 
 def reach_us(window: Window | None, outer_us: int) -> int:

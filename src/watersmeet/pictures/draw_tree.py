@@ -9,12 +9,12 @@ from xml.etree.ElementTree import Element, SubElement
 from watersmeet.pictures import svg
 from watersmeet.pictures.svg import number
 from watersmeet.pictures.text import LEADING, Line, cell_of, lines_of
-from watersmeet.pictures.tree import MARGIN, PADDING, Box, Edge, Told, laid_out
+from watersmeet.pictures.tree import MARGIN, PADDING, Box, Edge, NodeText, laid_out
 
 NOTE_WIDTH = 100  # cells of a note below the tree
 
 
-def tree_svg(title: str, root: Told, notes: Sequence[str] = ()) -> str:
+def tree_svg(title: str, root: NodeText, notes: Sequence[str] = ()) -> str:
     """The tree, and below it notes that are of no single box."""
     layout = laid_out(root)
     told = [line for note in notes for line in lines_of(note, NOTE_WIDTH, "quiet", len(note) - len(note.lstrip()))]
@@ -29,7 +29,7 @@ def tree_svg(title: str, root: Told, notes: Sequence[str] = ()) -> str:
     return svg.written(picture)
 
 
-def description(told: Told, depth: int = 0) -> Iterator[str]:
+def description(told: NodeText, depth: int = 0) -> Iterator[str]:
     """The tree in words, the root first."""
     on_edge = [part for part in (told.above, told.below) if part]
     said = "; ".join([told.title, *told.lines, *told.remarks, *on_edge])
@@ -74,7 +74,7 @@ def _draw_box(picture: Element, box: Box) -> None:
 LABEL_CELLS = 9  # as wide as rates that change are
 
 
-def tree_data(root: Told) -> dict[str, Any]:
+def tree_data(root: NodeText) -> dict[str, Any]:
     """Boxes and edges with where they and their lines of text stand. An edge names the stream that it leaves, or the
     answer by null; what is known beforehand of its rate stands in `rate`, where another may be written."""
     layout = laid_out(root, LABEL_CELLS)

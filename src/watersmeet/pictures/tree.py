@@ -20,7 +20,7 @@ MARGIN = 12.0
 
 
 @dataclass(frozen=True)
-class Told:
+class NodeText:
     """What is said of one node: lines of text as long as they come, and on the edge that leaves it what flows there.
 
     kind: stream, table, join or other, by which it is coloured. name: of a stream, by which rates are known."""
@@ -31,7 +31,7 @@ class Told:
     remarks: tuple[str, ...] = ()
     above: str = ""
     below: str = ""
-    children: tuple[Told, ...] = ()
+    children: tuple[NodeText, ...] = ()
     name: str | None = None
 
 
@@ -39,7 +39,7 @@ class Told:
 class Box:
     """A node in its place."""
 
-    told: Told
+    told: NodeText
     x: float
     y: float
     width: float
@@ -77,7 +77,7 @@ class Layout:
 class _Sized:
     """A node that knows how much room it and all below it take."""
 
-    told: Told
+    told: NodeText
     lines: tuple[Line, ...]
     above: tuple[Line, ...]
     below: tuple[Line, ...]
@@ -107,7 +107,7 @@ def _stacked(children: Sequence[_Sized]) -> float:
     return sum(one.strip for one in children) + GAP * max(0, len(children) - 1)
 
 
-def laid_out(root: Told, label_cells: int = 0) -> Layout:
+def laid_out(root: NodeText, label_cells: int = 0) -> Layout:
     """The places of all boxes and edges. label_cells: room on every edge for a label of so many cells, for who writes
     there what comes later."""
     sized = _sized(root, Line("x" * label_cells).width)
@@ -127,7 +127,7 @@ def laid_out(root: Told, label_cells: int = 0) -> Layout:
     return Layout(width, sized.strip + 2 * MARGIN, tuple(boxes), tuple(edges))
 
 
-def _sized(told: Told, label_room: float) -> _Sized:
+def _sized(told: NodeText, label_room: float) -> _Sized:
     lines = [
         *lines_of(told.title, WIDEST, "title"),
         *(line for text in told.lines for line in lines_of(text, WIDEST)),

@@ -109,11 +109,11 @@ class Endpoints:
 
     async def health(self, request: Request) -> Response:
         queries = self._served.queries.values()
-        failed = {one.name: told for one in queries if (told := one.failure_json()) is not None}
+        failed = {one.name: failure for one in queries if (failure := one.failure_json()) is not None}
         stopping = any(one.watched.state == "stopping" for one in queries)
         status = "failed" if failed else "stopping" if stopping else "ok"
-        told = {"status": status, "version": VERSION, **({"failed": failed} if failed else {})}
-        return _json(told, 200 if status == "ok" else 503)
+        health = {"status": status, "version": VERSION, **({"failed": failed} if failed else {})}
+        return _json(health, 200 if status == "ok" else 503)
 
     def queries(self, request: Request) -> Response:
         return _json({"queries": [one.brief() for one in self._served.queries.values()]})
@@ -144,10 +144,10 @@ class Endpoints:
         return _json({"samples": query.history.since(_number(request, "since") or 0)})
 
     def streams(self, request: Request) -> Response:
-        return _json({"streams": [one.told() for one in self._served.streams.values()]})
+        return _json({"streams": [one.as_json() for one in self._served.streams.values()]})
 
     def stream(self, request: Request) -> Response:
-        return _json(self._served.stream(request.path_params["name"]).told())
+        return _json(self._served.stream(request.path_params["name"]).as_json())
 
     async def post(self, request: Request) -> Response:
         stream = self._served.stream(request.path_params["name"])
@@ -199,16 +199,16 @@ def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path, headers = request.url.path, error.headers
     if error.status_code == 405:
-        told = f"{request.method} is not for {path}"
+        message = f"{request.method} is not for {path}"
     elif error.status_code == 404:
-        told = f"there is no {path}"
+        message = f"there is no {path}"
     else:
-        told = str(error.detail)
-    return HttpError(error.status_code, told, "paths tells what there is", headers=headers, paths=PATHS).response()
+        message = str(error.detail)
+    return HttpError(error.status_code, message, "paths tells what there is", headers=headers, paths=PATHS).response()
 
 
-def _json(told: Any, status: int = 200) -> Response:
-    return JSONResponse(told, status, NO_STORE)
+def _json(content: Any, status: int = 200) -> Response:
+    return JSONResponse(content, status, NO_STORE)
 
 
 async def _answered(query: ServedQuery, request: Request) -> None:
@@ -229,11 +229,11 @@ async def _answered(query: ServedQuery, request: Request) -> None:
 
 def _answer(query: ServedQuery, request: Request) -> Response:
     table, number = query.present()
-    told = {"batch": number, "id": query.log.id_after(number), "total": table.num_rows}
-    headers = {**NO_STORE, "X-Event-ID": told["id"]}
+    head = {"batch": number, "id": query.log.id_after(number), "total": table.num_rows}
+    headers = {**NO_STORE, "X-Event-ID": head["id"]}
     limit, as_arrow = _number(request, "limit"), wants_arrow(request.headers.get("accept", ""))
     shown = table if as_arrow and limit is None else table.slice(0, SHOWN_ROWS if limit is None else limit)
-    return _rows(shown, told, headers, as_arrow)
+    return _rows(shown, head, headers, as_arrow)
 
 
 def _last_rows(query: ServedQuery, request: Request) -> Response:
@@ -244,11 +244,11 @@ def _last_rows(query: ServedQuery, request: Request) -> Response:
     return _rows(table, {"batch": number}, NO_STORE, wants_arrow(request.headers.get("accept", "")))
 
 
-def _rows(rows: pa.Table, told: Mapping[str, Any], headers: Mapping[str, str], as_arrow: bool) -> Response:
+def _rows(rows: pa.Table, head: Mapping[str, Any], headers: Mapping[str, str], as_arrow: bool) -> Response:
     if as_arrow:
         return Response(arrow_stream(rows), media_type=ARROW, headers=headers)
-    head = json.dumps(told)[:-1]
-    return Response(f'{head}, "rows": {rows_json(rows)}}}', media_type="application/json", headers=headers)
+    opening = json.dumps(head)[:-1]
+    return Response(f'{opening}, "rows": {rows_json(rows)}}}', media_type="application/json", headers=headers)
 
 
 def _number(request: Request, name: str) -> int | None:
@@ -265,13 +265,13 @@ def _until(content_type: str, body: bytes) -> int:
     if content_type.partition(";")[0].strip().lower() != JSON:
         raise HttpError(415, "a promise is a JSON object", f"send it as {JSON}")
     try:
-        told = json.loads(body)
+        promise = json.loads(body)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or set(told) != {"until"}:
+        promise = None
+    if not isinstance(promise, dict) or set(promise) != {"until"}:
         raise HttpError(400, "a promise says until when", 'such as {"until": "2026-01-31 12:00:00"}')
     try:
-        return instant_us(told["until"])
+        return instant_us(promise["until"])
     except WatersmeetError as error:
         raise HttpError.of(400, error) from None
 

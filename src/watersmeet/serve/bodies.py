@@ -49,10 +49,10 @@ class Bodies:
             except ClientDisconnect:
                 raise HttpError(400, "the body ended too early; no row of it was taken") from None
 
-    def _check_length(self, told: str | None) -> None:
+    def _check_length(self, length: str | None) -> None:
         # What is not a number was refused by the server library.
-        if told is not None and told.isdigit():
-            self._check(int(told), held=False)
+        if length is not None and length.isdigit():
+            self._check(int(length), held=False)
 
     def _check(self, size: int, *, held: bool = True) -> None:
         most = self._limits.body_bytes

@@ -61,7 +61,7 @@ class Guard:
             if began:
                 LOGGER.warning("a response ended early: %s", _sentence(error))
                 raise _EndedEarlyError from None
-            await _told_as(error).response()(scope, receive, send)
+            await _as_http_error(error).response()(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -120,7 +120,7 @@ def _name_of(host: str) -> str:
         return ""
 
 
-def _told_as(error: Exception) -> HttpError:
+def _as_http_error(error: Exception) -> HttpError:
     if isinstance(error, HttpError):
         return error
     LOGGER.warning("a request failed: %s", _sentence(error))

@@ -28,8 +28,8 @@ class HttpError(Exception):
         return cls(status, error.message, error.hint, **more)
 
     def response(self) -> JSONResponse:
-        told = {"error": self.error, "hint": self.hint, **self.more}
-        return JSONResponse(told, self.status, {**(self.headers or {}), "Cache-Control": "no-store"})
+        content = {"error": self.error, "hint": self.hint, **self.more}
+        return JSONResponse(content, self.status, {**(self.headers or {}), "Cache-Control": "no-store"})
 
 
 def busy(error: str, hint: str, **more: Any) -> HttpError:

@@ -110,16 +110,16 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.listeners.count += 1
         self.bell.waiting += 1
-        told = asyncio.create_task(self._tell(send))
+        sending = asyncio.create_task(self._tell(send))
         gone = asyncio.create_task(_gone(receive))
         try:
-            await asyncio.wait({told, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.listeners.count -= 1
             self.bell.waiting -= 1
-            for task in (told, gone):
+            for task in (sending, gone):
                 task.cancel()
-            await asyncio.gather(told, gone, return_exceptions=True)
+            await asyncio.gather(sending, gone, return_exceptions=True)
 
     async def _tell(self, send: Send) -> None:
         headers = [

@@ -36,8 +36,8 @@ def decoded(body: bytes, content_type: str, schema: pa.Schema, check: Check) -> 
     elif kind == JSON:
         rows = _of_array(body, has_decimals)
     else:
-        told = f"{kind!r} is no form of rows" if kind else "the request does not say in which form its rows are"
-        raise HttpError(415, told, f"{KINDS}, in the header Content-Type")
+        message = f"{kind!r} is no form of rows" if kind else "the request does not say in which form its rows are"
+        raise HttpError(415, message, f"{KINDS}, in the header Content-Type")
     return _as_one(_checked(_floats(rows, schema) if has_decimals else rows, check), schema)
 
 

@@ -61,10 +61,10 @@ class ServedQuery:
 
     def of_streams(self, metrics: Mapping[str, Any], name: str) -> dict[str, int]:
         """A metric by stream; of a query over one stream, where nobody tells it, what came is that stream's."""
-        told: dict[str, int] = metrics.get(name) or {}
-        if not told and name == "rows_by_stream" and len(self.streams) == 1:
+        by_stream: dict[str, int] = metrics.get(name) or {}
+        if not by_stream and name == "rows_by_stream" and len(self.streams) == 1:
             return {self.streams[0]: metrics["rows_in"]}
-        return told
+        return by_stream
 
     def present(self) -> tuple[pa.Table, int]:
         """The answer, and the batch after which it is that; worked out once for many who ask."""
@@ -192,7 +192,7 @@ class ServedStream:
             is_open = all(run.is_open for run in self._runs.values())
             raise HttpError.of(409 if is_open else 503, error) from None
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """`taken` and `sequences` are what all queries have, as a post counts when all have it."""
         metrics = {one.name: one.metrics() for one in self._queries}
         taken = {one.name: self._of(one, metrics, "rows_by_stream") or 0 for one in self._queries}

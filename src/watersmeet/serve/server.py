@@ -160,10 +160,10 @@ def _protocol(limits: Limits) -> type[H11Protocol]:
 
 def _full(most: int) -> bytes:
     """What a connection is told for which there is no room, whatever it asks for."""
-    told = busy(f"{most:,} connections are open, and no more are taken", "try again later").response()
-    head = [(b"connection", b"close"), *told.raw_headers]
+    response = busy(f"{most:,} connections are open, and no more are taken", "try again later").response()
+    head = [(b"connection", b"close"), *response.raw_headers]
     lines = b"".join(b"%s: %s\r\n" % (name, value) for name, value in head)
-    return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"\r\n" + bytes(told.body)
+    return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"\r\n" + bytes(response.body)
 
 
 class _Timer:

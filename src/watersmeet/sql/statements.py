@@ -47,7 +47,7 @@ class StatementParser(QueryParser):
         """`EXPLAIN [ANALYZE] query` or `EXPLAIN (ANALYZE, FORMAT JSON) query`."""
         start = self._curr
         self._advance()
-        analyze, told = bool(self._match_text_seq("ANALYZE")), "text"
+        analyze, format_ = bool(self._match_text_seq("ANALYZE")), "text"
         in_query = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
         # `EXPLAIN (SELECT …)` is a query in parentheses, not a list of options.
         if self._curr.token_type == TokenType.L_PAREN and self._next.token_type not in in_query:
@@ -56,7 +56,7 @@ class StatementParser(QueryParser):
                 if self._match_text_seq("ANALYZE"):
                     analyze = True
                 else:
-                    told = self._plan_format()
+                    format_ = self._plan_format()
                 if not self._match(TokenType.COMMA):
                     break
             self._close(")")
@@ -65,16 +65,16 @@ class StatementParser(QueryParser):
                 f"expected a query after EXPLAIN, found {self._found()}",
                 hint="write EXPLAIN SELECT …, EXPLAIN ANALYZE SELECT … or EXPLAIN (ANALYZE, FORMAT JSON) SELECT …",
             )
-        return Explain(self._query(), analyze, "json" if told == "json" else "text", self._from(start))
+        return Explain(self._query(), analyze, "json" if format_ == "json" else "text", self._from(start))
 
     def _plan_format(self) -> str:
         if not self._match_text_seq("FORMAT"):
             self.fail(f"EXPLAIN has the options ANALYZE and FORMAT, found {self._found()}")
-        told = self._curr.text.lower() if self._curr else ""
-        if told not in ("text", "json"):
+        format_ = self._curr.text.lower() if self._curr else ""
+        if format_ not in ("text", "json"):
             self.fail(f"a plan cannot be told as {self._found()}", hint="write FORMAT TEXT or FORMAT JSON")
         self._advance()
-        return told
+        return format_
 
     def _create(self) -> Statement:
         start = self._curr

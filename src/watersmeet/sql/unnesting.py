@@ -56,7 +56,7 @@ def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
         apart[owner] = source.unnest if source.alias is None else _named(source.unnest, source.alias)
         if source.alias is not None:
             names[source.alias.text.lower()] = _name(plain[owner])
-    return TakenApart(_told(tree, apart), names)
+    return TakenApart(_rejoined(tree, apart), names)
 
 
 def _without(tree: FromSyntax, text: Text, found: list[tuple[str, SourceSyntax]]) -> FromSyntax:
@@ -104,9 +104,9 @@ def _named(unnest: UnnestSyntax, alias: Name) -> UnnestSyntax:
     return unnest if unnest.columns else replace(unnest, columns=(alias,))
 
 
-def _told(tree: FromSyntax, apart: dict[str, UnnestSyntax]) -> FromSyntax:
+def _rejoined(tree: FromSyntax, apart: dict[str, UnnestSyntax]) -> FromSyntax:
     if isinstance(tree, JoinSyntax):
-        return replace(tree, left=_told(tree.left, apart), right=_told(tree.right, apart))
+        return replace(tree, left=_rejoined(tree.left, apart), right=_rejoined(tree.right, apart))
     return replace(tree, unnest=apart.get(_name(tree).lower()))
 
 

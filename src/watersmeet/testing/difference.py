@@ -14,20 +14,20 @@ def difference(what: str, expected: Sequence[Row], given: Sequence[Row], *, in_o
     """What differs, as text: `-` did not come, `+` came and was not expected; None if nothing does."""
     missing, extra = unmatched(expected, given)
     if missing or extra:
-        return _told(what, expected, given, missing, extra)
+        return _sentence(what, expected, given, missing, extra)
     if in_order and not all(map(same_row, expected, given)):
         return _out_of_order(what, expected, given)
     return None
 
 
-def _told(
+def _sentence(
     what: str, expected: Sequence[Row], given: Sequence[Row], missing: Sequence[Row], extra: Sequence[Row]
 ) -> str:
     head = []
     if missing:
-        head.append(f"{rows_told(len(missing))} expected did not come")
+        head.append(f"{rows_text(len(missing))} expected did not come")
     if extra:
-        head.append(f"{rows_told(len(extra))} came that {'was' if len(extra) == 1 else 'were'} not expected")
+        head.append(f"{rows_text(len(extra))} came that {'was' if len(extra) == 1 else 'were'} not expected")
     marked = [("+" if any(row is one for one in extra) else " ", row) for row in given]
     marked = [*(("-", row) for row in missing), *sorted(marked, key=lambda line: line[0] != "+")]
     return f"{what}: {', '.join(head)}\n{_drawn(marked, expected, given)}"
@@ -41,7 +41,7 @@ def _out_of_order(what: str, expected: Sequence[Row], given: Sequence[Row]) -> s
     )
 
 
-def rows_told(count: int) -> str:
+def rows_text(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
@@ -52,7 +52,7 @@ def _drawn(marked: Sequence[tuple[str, Row]], expected: Sequence[Row], given: Se
     lines = [_line(" ", names, widths)]
     lines += [_line(mark, line, widths) for (mark, _), line in zip(marked, cells, strict=False)]
     if len(marked) > MOST_LINES:
-        lines.append(f"  … {rows_told(len(marked) - MOST_LINES)} more")
+        lines.append(f"  … {rows_text(len(marked) - MOST_LINES)} more")
     return "\n".join(lines)
 
 

@@ -104,15 +104,15 @@ def has_nothing_of_another_run(case: SinkCase) -> None:
 
 def misses_what_it_has_written_before(case: SinkCase) -> None:
     """What is gone is not made anew without a word, unless that was said."""
-    told: list[Warning] = []
+    warnings_given: list[Warning] = []
     opening = replace(case.opening, committed=3)
     try:
         sink = case.open(opening)
-        check_committed(opening.name, sink, opening.committed, None, told.append)
+        check_committed(opening.name, sink, opening.committed, None, warnings_given.append)
     except SinkError:
         return _made_anew(case)
     assert sink.may_forget, "what it has committed is gone, and it goes on without a word"
-    assert told, "what it has committed is gone, and nobody is told"
+    assert warnings_given, "what it has committed is gone, and nobody is told"
     sink.close()
     return _made_anew(case)
 

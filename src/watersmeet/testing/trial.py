@@ -27,7 +27,7 @@ from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.run_settings import Answers
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
-from watersmeet.testing.difference import difference, rows_told
+from watersmeet.testing.difference import difference, rows_text
 from watersmeet.testing.rows import Row, dated, expected_rows, given_rows, on_day
 
 SECOND_US = 1_000_000
@@ -168,7 +168,7 @@ class Trial:
         late = pa.Table.from_batches(batches, self._execution.clock.clocks[name].stream.schema)
         if isinstance(rows, int):
             if late.num_rows != rows:
-                raise AssertionError(f"{rows_told(late.num_rows)} of {name!r} came too late, expected were {rows}")
+                raise AssertionError(f"{rows_text(late.num_rows)} of {name!r} came too late, expected were {rows}")
             return
         self._compare(f"late rows of {name!r}", rows, late)
 
@@ -183,7 +183,7 @@ class Trial:
             late = self.late(name)
             if late:
                 raise AssertionError(
-                    f"{rows_told(len(late))} of {name!r} came too late and nothing expected that; "
+                    f"{rows_text(len(late))} of {name!r} came too late and nothing expected that; "
                     f"the first is {late[0]}\n"
                     f"hint: trial.expect_late({name!r}, …) before the end of the block, or a lateness of the stream"
                 )
@@ -195,9 +195,9 @@ class Trial:
     def _compare(self, what: str, rows: Any, found: pa.Table, *, in_order: bool = False) -> None:
         expected = expected_rows(rows, found.schema, self._day)
         given = given_rows(found, list(expected[0]) if expected else found.schema.names)
-        told = difference(what, expected, given, in_order=in_order)
-        if told is not None:
-            raise AssertionError(told)
+        differs = difference(what, expected, given, in_order=in_order)
+        if differs is not None:
+            raise AssertionError(differs)
 
 
 def _to_be_pushed(plan: Plan, tables: Mapping[str, Any]) -> Plan:

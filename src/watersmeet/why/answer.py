@@ -105,8 +105,8 @@ def _of_run(plan: Plan, join: Join, outcome: Outcome) -> list[Reason]:
 
 def _described(one: Picked) -> str:
     names = one.row.schema.names
-    told = shown_values({name: one.value(name) for name in names[:MOST_COLUMNS]})
-    return told if len(names) <= MOST_COLUMNS else f"{told}, …"
+    shown = shown_values({name: one.value(name) for name in names[:MOST_COLUMNS]})
+    return shown if len(names) <= MOST_COLUMNS else f"{shown}, …"
 
 
 NUMBER = "__number"

@@ -155,13 +155,15 @@ def _found(alias: str, rows: pa.Table, which: Mapping[str, Any]) -> int:
         here = pc.fill_null(pc.equal(rows[column], _as(value, alias, rows.schema.field(column))), False)
         mask = here if mask is None else pc.and_(mask, here)
     numbers = pc.indices_nonzero(mask).to_pylist()
-    told = " and ".join(f"{name} = {value}" for name, value in which.items())
+    condition = " and ".join(f"{name} = {value}" for name, value in which.items())
     if not numbers:
-        raise BindError(f"no row of {alias} has {told}")
+        raise BindError(f"no row of {alias} has {condition}")
     if len(numbers) > 1:
         some = ", ".join(f"{number + 1:,}" for number in numbers[:3])
         more = " …" if len(numbers) > 3 else ""
-        raise BindError(f"{len(numbers):,} rows of {alias} have {told}", hint=f"say which by its number: {some}{more}")
+        raise BindError(
+            f"{len(numbers):,} rows of {alias} have {condition}", hint=f"say which by its number: {some}{more}"
+        )
     return int(numbers[0]) + 1
 
 

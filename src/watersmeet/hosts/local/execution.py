@@ -43,7 +43,7 @@ class Execution:
         self.plan, self.metrics, self.wall = plan, metrics, wall
         self.operator = built.operator
         self.clock = QueryClock(streams.values(), wall)
-        self.floods = Floods(self._told)
+        self.floods = Floods(self._warn)
         # What `archiving` asks for.
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
@@ -61,7 +61,7 @@ class Execution:
         self._watermark_us = BEGINNING_US
         self._present: PresentAnswer | None = None
         self._tell = tell
-        self._left_out = LeftOutWarnings(streams.values(), self._told, wall)
+        self._left_out = LeftOutWarnings(streams.values(), self._warn, wall)
 
     # ---- static tables ----------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Execution:
     def load_again(self) -> None:
         """Load tables that say so again from now on; `take_loads` joins what has come."""
         if self.reloaded:
-            self._reloads = Reloads(self.reloaded, self._told)
+            self._reloads = Reloads(self.reloaded, self._warn)
             self._reloads.start(self._now)
 
     def take_loads(self) -> None:
@@ -221,6 +221,6 @@ class Execution:
         if self._reloads is not None:
             self._reloads.close()
 
-    def _told(self, what: Warning) -> None:
+    def _warn(self, what: Warning) -> None:
         LOGGER.info("%s", what)
         self._tell(what)

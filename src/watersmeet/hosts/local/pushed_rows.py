@@ -110,8 +110,8 @@ class PushedRows:
             )
         lengths = {name: len(rows[name]) for name in rows}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} {count:,}" for name, count in lengths.items())
-            raise DataError(f"the columns pushed to stream {self.stream.name!r} differ in length: {told}")
+            shown = ", ".join(f"{name} {count:,}" for name, count in lengths.items())
+            raise DataError(f"the columns pushed to stream {self.stream.name!r} differ in length: {shown}")
         return self._of_values(rows, next(iter(lengths.values())))
 
     def _of_list(self, rows: Sequence[Any]) -> list[pa.RecordBatch]:

@@ -63,12 +63,12 @@ def run_job(
 def telling(run: PulledExecution, board: Board, on_progress: OnProgress | None) -> OnProgress:
     """Called with the numbers of a run: tells the board, then whoever is told otherwise."""
 
-    def told(metrics: Metrics) -> None:
+    def on_metrics(metrics: Metrics) -> None:
         board.batch(run.steps, run.busy_s, metrics)
         if on_progress is not None:
             on_progress(metrics)
 
-    return told
+    return on_metrics
 
 
 def showing(run: PulledExecution, board: Board, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

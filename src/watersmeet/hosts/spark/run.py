@@ -250,11 +250,11 @@ def _until_the_first_batch(tell: OnBatch) -> Iterator[OnBatch]:
     with ExitStack() as waiting:
         waiting.enter_context(phase("waiting for the first batch"))
 
-        def told(running: RunningQuery, batch: Batch) -> None:
+        def on_batch(running: RunningQuery, batch: Batch) -> None:
             waiting.close()
             tell(running, batch)
 
-        yield told
+        yield on_batch
 
 
 def checkpoint_folders(checkpoint: str, jobs: list[Job]) -> list[str]:

@@ -52,7 +52,7 @@ def difference(before: Look, now: Look) -> str | None:
     return "has become longer" if now.size > before.size else "has become shorter"
 
 
-def told_of(stream: str, changed: Iterable[Changed]) -> list[str]:
+def sentences_of(stream: str, changed: Iterable[Changed]) -> list[str]:
     """A sentence for each, at most so many and one for the others."""
     found = list(changed)
     if not found:
@@ -71,5 +71,5 @@ def _outcome(one: Changed) -> str:
 
 
 def tell_of(stream: str, changed: Iterable[Changed], tell: Callable[[Warning], None]) -> None:
-    for sentence in told_of(stream, changed):
+    for sentence in sentences_of(stream, changed):
         tell(ConnectorWarning("source_changed", sentence))

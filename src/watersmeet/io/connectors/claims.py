@@ -93,8 +93,8 @@ class Claim:
         if found is not None and self.written_by is not None and self.written_by not in start.known:
             raise SinkError(
                 f"sink {self._name!r} has batches of run {self._run} that this checkpoint does not know "
-                f"({_told(found)} has claimed it last): it is older than what was written with it, or another copy of "
-                "it has written them",
+                f"({_owner_text(found)} has claimed it last): it is older than what was written with it, or another "
+                "copy of it has written them",
                 hint="go on with the checkpoint that wrote them, restore this one from a copy that is as new as the "
                 "sink, or start anew with a new one",
             )
@@ -107,13 +107,13 @@ class Claim:
         if found is not None and found.token == self._start.token:
             return
         if found is None or found.start < self._number:
-            by = "" if found is None else f", which {_told(found)} has claimed"
+            by = "" if found is None else f", which {_owner_text(found)} has claimed"
             raise SinkError(
                 f"sink {self._name!r} was put back to an older state{by}",
                 hint="bring it back, or start again with the same checkpoint",
             )
         raise SinkError(
-            f"sink {self._name!r} is owned by a newer start (run {self._run}, {_told(found)})",
+            f"sink {self._name!r} is owned by a newer start (run {self._run}, {_owner_text(found)})",
             hint="another copy of this checkpoint runs: let one of them run, and stop the other. What this one has not "
             "committed is in its checkpoint; it owns the sink again when it is started again",
         )
@@ -125,6 +125,6 @@ class Claim:
         return None if found.written_by == found.token else replace(found, written_by=found.token)
 
 
-def _told(owner: Owner) -> str:
+def _owner_text(owner: Owner) -> str:
     parts = [f"start {owner.start}", owner.since and f"since {owner.since}", owner.place]
     return ", ".join(part for part in parts if part)

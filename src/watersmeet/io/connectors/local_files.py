@@ -40,7 +40,7 @@ class LocalFiles(FolderSource):
         self._folder = LocalFolder(where, kind)
         self._watch_at_s = 0.0
         self._compares_all = False  # what was read in lives before
-        self._told: set[str] = set()
+        self._warned_of: set[str] = set()
 
     @property
     def files(self) -> FileSource:
@@ -92,7 +92,7 @@ class LocalFiles(FolderSource):
         stop = mark.many - self._life.before
         for place in range(0 if self._compares_all else max(0, stop - WATCHED), stop):
             before = self._life.log[place]
-            now = None if before.path in self._told else self._folder.look_at(before.path)
+            now = None if before.path in self._warned_of else self._folder.look_at(before.path)
             if now is not None and self._tell_if_changed(before, now):
                 self._life.log[place] = now  # it is told once, in all lives
         self._compares_all = False
@@ -101,7 +101,7 @@ class LocalFiles(FolderSource):
     def _tell_if_changed(self, before: Found, now: Found) -> bool:
         how = difference(Look(before.size, before.changed_ns), Look(now.size, now.changed_ns))
         if how is not None:
-            self._told.add(now.path)
+            self._warned_of.add(now.path)
             self._life.changed.append(Changed(self._shown(now.path), how))
         return how is not None
 

@@ -261,8 +261,8 @@ class OffsetReader(Reader):
             tell_of(self._watched.stream, changed, self.tell)
         gone, stream = self._watched.gone(), self._watched.stream
         if gone is not None and not self._is_gone:
-            told = f"{gone}, which stream {stream!r} is read from, is gone; the run waits for it"
-            self.tell(ConnectorWarning("source_gone", told))
+            sentence = f"{gone}, which stream {stream!r} is read from, is gone; the run waits for it"
+            self.tell(ConnectorWarning("source_gone", sentence))
         self._is_gone = gone is not None
 
     def _add(self, splits: Sequence[Split]) -> None:

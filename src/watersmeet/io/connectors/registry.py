@@ -109,8 +109,8 @@ def _package(point: EntryPoint) -> str:
 
 def known_sources(given: str = "") -> str:
     """What `source = '…'` may say, and what was meant if that is near."""
-    told = f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
-    return _meant(given) + told
+    known_names = f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+    return _meant(given) + known_names
 
 
 def known_sinks(given: str = "") -> str:
@@ -125,9 +125,9 @@ def _meant(given: str) -> str:
 
 def _with(*halves: str) -> str:
     able = [one for one in known() if any(getattr(one, half) is not None for half in halves)]
-    told = [f"'{one.name}'{f' (watersmeet[{one.extra}])' if one.extra else ''}" for one in able]
-    told += [f"'{name}' ({_package(point)})" for name, point in sorted(_installed().items())]
-    return "".join(f", {one}" for one in told)
+    known_names = [f"'{one.name}'{f' (watersmeet[{one.extra}])' if one.extra else ''}" for one in able]
+    known_names += [f"'{name}' ({_package(point)})" for name, point in sorted(_installed().items())]
+    return "".join(f", {one}" for one in known_names)
 
 
 def opener_of(connector: Connector, half: str) -> Callable[[Any], Any] | None:

@@ -111,7 +111,7 @@ class BoundedMemory(Keeping):
         # exp(-t / recent) is a half after HALF_LIFE: so counts of rows fade as fast as those of keys.
         self.needs = Needs(sharing, lives, sizes, HALF_LIFE / log(2) if self.policy.fades else 1.0)
 
-    def told_needs(self, came: Sequence[Came], place: int) -> None:
+    def take_needs(self, came: Sequence[Came], place: int) -> None:
         """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
         if self.needs is not None:
             self.needs.add(came)

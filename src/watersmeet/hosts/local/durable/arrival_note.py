@@ -31,9 +31,9 @@ class ArrivalNote:
             }
             for one in streams
         }
-        told = notes.get("streams", {"of": {}, "since": 0})
-        self._held: dict[str, dict[str, Any]] = told["of"]
-        self._since = int(told["since"])  # the first batch that was answered so
+        noted = notes.get("streams", {"of": {}, "since": 0})
+        self._held: dict[str, dict[str, Any]] = noted["of"]
+        self._since = int(noted["since"])  # the first batch that was answered so
 
     def check(self, number: int) -> None:
         """Refuse to repeat a batch that was answered with other settings."""

@@ -157,13 +157,13 @@ class CheckpointFolder:
             ) from None
 
     def _identity(self, plan: Plan) -> Identity:
-        told, query = self.notes.all(), sum_of(identity_of(plan))
-        if not told:
+        noted, query = self.notes.all(), sum_of(identity_of(plan))
+        if not noted:
             self._refuse_nameless()
             made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
             self.notes.note(**made.__dict__)
             return made
-        held = Identity(**{one.name: told[one.name] for one in fields(Identity)})
+        held = Identity(**{one.name: noted[one.name] for one in fields(Identity)})
         if held.query != query:
             raise RunError(
                 f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns",

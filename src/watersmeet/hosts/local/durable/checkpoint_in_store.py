@@ -87,7 +87,7 @@ class CheckpointInStore:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        with self._told("be reached"):
+        with self._naming_errors("be reached"):
             self._files, self._base = located(address, ())
         self._who = {"who": uuid4().hex, "host": socket.gethostname(), "pid": os.getpid()}
         self._lost: RunError | None = None
@@ -107,12 +107,12 @@ class CheckpointInStore:
 
     def put(self, name: str) -> None:
         self.check()
-        with self._told("be written"):
+        with self._naming_errors("be written"):
             self._put(name, (self.folder / name).read_bytes())
 
     def remove(self, name: str) -> None:
         self.check()
-        with self._told("be written"), suppress(FileNotFoundError):
+        with self._naming_errors("be written"), suppress(FileNotFoundError):
             self._files.delete_file(f"{self._base}/{name}")
 
     # ---- who holds it -----------------------------------------------------------------------------------------------
@@ -146,11 +146,11 @@ class CheckpointInStore:
         )
 
     def _holder(self) -> dict[str, Any]:
-        with self._told("be read"):
+        with self._naming_errors("be read"):
             try:
                 with self._files.open_input_stream(f"{self._base}/{HOLDER}") as stream:
-                    told = json.loads(stream.read())
-                    return {name: kind(told[name]) for name, kind in _HOLDER.items()}
+                    holder = json.loads(stream.read())
+                    return {name: kind(holder[name]) for name, kind in _HOLDER.items()}
             except FileNotFoundError:
                 return {}
             except (ValueError, TypeError, KeyError):
@@ -160,7 +160,7 @@ class CheckpointInStore:
                 ) from None
 
     def _say(self) -> None:
-        with self._told("be written"):
+        with self._naming_errors("be written"):
             self._put(HOLDER, json.dumps(self._who | {"at": time()}).encode())
 
     def _renew(self) -> None:
@@ -189,7 +189,7 @@ class CheckpointInStore:
     # ---- objects ----------------------------------------------------------------------------------------------------
 
     def _fetch(self) -> None:
-        with self._told("be read"):
+        with self._naming_errors("be read"):
             found = self._files.get_file_info(pa_fs.FileSelector(self._base, recursive=True, allow_not_found=True))
             for info in found:
                 inside = info.path[len(self._base) :].lstrip("/")
@@ -204,7 +204,7 @@ class CheckpointInStore:
         put_whole(self._files, f"{self._base}/{name}", data)
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _naming_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:

@@ -23,7 +23,7 @@ class DurableDriver(Driver):
         """kept: where answers wait, unless they go elsewhere."""
         super().__init__(run.execution, kept)
         self.run, self._kept, self._timeout_s, self.answers_go_to = run, kept, timeout_s, answers_go_to
-        self._is_told = False  # whether somebody was told what ended it
+        self._is_raised = False  # whether somebody was told what ended it
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class DurableDriver(Driver):
         except NotTaken:
             return True
         except BaseException:
-            self._is_told = self.run.failed
+            self._is_raised = self.run.failed
             raise
 
     def finish(self) -> None:
@@ -91,7 +91,7 @@ class DurableDriver(Driver):
         self.run.fail(error)
 
     def leave(self, error: BaseException | None) -> None:
-        known = self._is_told or error is not None  # what went wrong was raised before, or is on its way
+        known = self._is_raised or error is not None  # what went wrong was raised before, or is on its way
         try:
             self.stop()
         except Exception:
@@ -112,7 +112,7 @@ class DurableDriver(Driver):
     def raise_failure(self) -> None:
         error = self._failure()
         if error is not None:
-            self._is_told = True
+            self._is_raised = True
             raise error
 
     def _failure(self) -> BaseException | None:

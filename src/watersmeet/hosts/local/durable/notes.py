@@ -26,15 +26,15 @@ class RunNotes(CheckpointNotes):
         data = self._place.read(FILE)
         if data is None:
             return {}
-        told: dict[str, Any] = _unsealed(data) or self._opened(FILE, data)
-        if told["layout"] != LAYOUT:
-            by = told.get("version")
+        held: dict[str, Any] = _unsealed(data) or self._opened(FILE, data)
+        if held["layout"] != LAYOUT:
+            by = held.get("version")
             raise RunError(
-                f"the checkpoint {self._shown} has layout {told['layout']}, which watersmeet {by} wrote; "
+                f"the checkpoint {self._shown} has layout {held['layout']}, which watersmeet {by} wrote; "
                 f"watersmeet {VERSION} reads layout {LAYOUT}",
                 hint=f"go on with watersmeet {by}, or start anew with a new checkpoint",
             )
-        return told
+        return held
 
     def get(self, name: str, otherwise: Any = None) -> Any:
         return self.all().get(name, otherwise)
@@ -48,7 +48,7 @@ class RunNotes(CheckpointNotes):
 def _unsealed(data: bytes) -> dict[str, Any] | None:
     """The first layout had no sums."""
     try:
-        told = None if has_seal(data) else json.loads(data)
+        held = None if has_seal(data) else json.loads(data)
     except ValueError:
         return None
-    return told if isinstance(told, dict) and told.get("layout") == 1 else None
+    return held if isinstance(held, dict) and held.get("layout") == 1 else None

@@ -99,18 +99,18 @@ class Snapshots:
         return [name for name in reversed(self._place.names("snapshot-*.json")) if _NAME.fullmatch(name)]
 
     def _manifest(self, name: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(bytes(self._place.read_sealed(name, self._run)))
-        return told
+        manifest: dict[str, Any] = json.loads(bytes(self._place.read_sealed(name, self._run)))
+        return manifest
 
     def _load(self, name: str) -> Snapshot:
-        told = self._manifest(name)
-        check_format(told["format"], told["version"])
-        places = {name: Block(*place) for name, place in told["blocks"].items()}
+        manifest = self._manifest(name)
+        check_format(manifest["format"], manifest["version"])
+        places = {name: Block(*place) for name, place in manifest["blocks"].items()}
         reader = _BlockReader(self._place, places)
-        values = {name: _read(value, reader) for name, value in told["values"].items()}
-        notes = _with_long_positions(told["notes"], reader)
-        self._kept = [_Manifest(told["number"], notes, places)]
-        return Snapshot(told["number"], Saved(values, told["format"], told["version"]), notes)
+        values = {name: _read(value, reader) for name, value in manifest["values"].items()}
+        notes = _with_long_positions(manifest["notes"], reader)
+        self._kept = [_Manifest(manifest["number"], notes, places)]
+        return Snapshot(manifest["number"], Saved(values, manifest["format"], manifest["version"]), notes)
 
     @property
     def oldest(self) -> _Manifest | None:
@@ -122,11 +122,11 @@ class Snapshots:
     def write(self, snapshot: Snapshot) -> None:
         """Write what is new of a state, and a draft of what names it all; `publish` makes it count."""
         blocks = _BlockWriter(self._place, f"{_BLOCKS}{snapshot.number:015d}", self._usable())
-        values = {name: _told(value, blocks) for name, value in snapshot.state.values.items()}
+        values = {name: _as_json(value, blocks) for name, value in snapshot.state.values.items()}
         notes = _without_long_positions(snapshot.notes, blocks)
         blocks.close()
         self.written_bytes = blocks.written
-        told = {
+        manifest = {
             "number": snapshot.number,
             "format": STATE_FORMAT,
             "version": VERSION,
@@ -135,7 +135,7 @@ class Snapshots:
             "blocks": {name: [place.file, place.at, place.size] for name, place in blocks.used.items()},
         }
         name = snapshot_name(snapshot.number)
-        data = json.dumps(told, separators=(",", ":")).encode()
+        data = json.dumps(manifest, separators=(",", ":")).encode()
         self._place.write_sealed(name, data, self._run, draft=f".{name}")
         self._kept.append(_Manifest(snapshot.number, snapshot.notes, blocks.used))
 
@@ -268,7 +268,7 @@ def _sum_of(data: memoryview) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def _told(value: Any, blocks: _BlockWriter) -> Any:
+def _as_json(value: Any, blocks: _BlockWriter) -> Any:
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")

@@ -39,8 +39,8 @@ class LateFound:
     oldest_us: int
 
     def packet(self, watermark_us: int) -> bytes:
-        told = {STREAM: self.stream.name.encode(), WATERMARK: str(watermark_us).encode()}
-        return to_packet([self.rows], self.stream.schema.with_metadata(told))
+        metadata = {STREAM: self.stream.name.encode(), WATERMARK: str(watermark_us).encode()}
+        return to_packet([self.rows], self.stream.schema.with_metadata(metadata))
 
 
 def late_among(streams: Iterable[Stream], found: Iterable[MaybeLate], watermark_us: int) -> Iterator[LateFound]:
@@ -57,5 +57,5 @@ def late_among(streams: Iterable[Stream], found: Iterable[MaybeLate], watermark_
 
 def missed_watermark_us(records: pa.RecordBatch) -> int | None:
     """The watermark that rows beside the answers missed; None if they are no late rows."""
-    told = (records.schema.metadata or {}).get(WATERMARK)
-    return None if told is None else int(told)
+    watermark = (records.schema.metadata or {}).get(WATERMARK)
+    return None if watermark is None else int(watermark)

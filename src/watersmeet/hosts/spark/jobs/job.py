@@ -189,7 +189,7 @@ class SparkJob(ABC):
         if bounded is None:
             return None
         if self.sharing is not None and bucket in self.bucket_ids:
-            bounded.told_needs(came, self.bucket_ids.index(bucket))
+            bounded.take_needs(came, self.bucket_ids.index(bucket))
         return bounded.memory
 
     @cached_property

@@ -175,7 +175,7 @@ def _opened(path: Path, chosen_by: str) -> Iterator[PrivateFolder]:
 
 def _sum(java_home: Path, jars: Path, environ: Mapping[str, str]) -> str:
     """What an archive depends on: this Java, these jars in this order, and how Spark makes the class path of them."""
-    told = [
+    parts = [
         str(FORMAT),
         str(java_home),
         str(jars),
@@ -184,9 +184,9 @@ def _sum(java_home: Path, jars: Path, environ: Mapping[str, str]) -> str:
         str(local_files.JAR),  # which comes first on the class path
     ]
     with contextlib.suppress(OSError):
-        told.append((java_home / "release").read_text(encoding="utf-8"))
+        parts.append((java_home / "release").read_text(encoding="utf-8"))
     ours = [local_files.JAR] if local_files.JAR.is_file() else []
     for path in [*ours, *sorted(jars.iterdir())]:
         status = path.stat()
-        told.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+        parts.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -121,11 +121,11 @@ def _packaged() -> Path | None:
 def version_of(java: Path) -> int | None:
     """The major version a java executable tells; None if it cannot be run."""
     try:
-        told = subprocess.run([str(java), "-version"], capture_output=True, timeout=_SECONDS, check=False)
+        ran = subprocess.run([str(java), "-version"], capture_output=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    text = (told.stderr + told.stdout).decode(errors="replace")  # whatever it prints, it may not be text
-    return parse_version(text) if told.returncode == 0 else None
+    text = (ran.stderr + ran.stdout).decode(errors="replace")  # whatever it prints, it may not be text
+    return parse_version(text) if ran.returncode == 0 else None
 
 
 def parse_version(text: str) -> int | None:

@@ -186,9 +186,9 @@ def cores(spark: SparkSession) -> int:
     if not is_connect(spark):
         return max(1, int(spark.sparkContext.defaultParallelism))
     # Spark Connect has no context to ask, but a plan of its own making shows the number, without a job.
-    with redirect_stdout(StringIO()) as told:
+    with redirect_stdout(StringIO()) as printed:
         spark.range(1).explain()
-    splits = re.search(r"splits=(\d+)", told.getvalue())
+    splits = re.search(r"splits=(\d+)", printed.getvalue())
     return max(1, int(splits.group(1))) if splits else int(spark.conf.get(PARTITIONS, "8") or 8)
 
 
@@ -221,8 +221,8 @@ def _is_true(name: str, chosen: Mapping[str, str]) -> bool:
 
 def _workers_run_this_python(chosen: Mapping[str, str]) -> bool:
     """Another may not have this package, and its daemon would not even start."""
-    told = [chosen.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON")]
-    return all(program in (None, "", sys.executable) for program in told)
+    programs = [chosen.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON")]
+    return all(program in (None, "", sys.executable) for program in programs)
 
 
 def _launch(conf: SparkConf, tell: OnPhase) -> None:

@@ -30,16 +30,16 @@ NEEDED = ("numpy", "numba", "pyarrow", "pandas", "sqlglot")
 PROBE = f"""
 import json, sys
 from importlib.util import find_spec
-told = {{"python": "%d.%d" % sys.version_info[:2], "program": sys.executable}}
-told["without"] = [name for name in {NEEDED!r} if find_spec(name) is None]
+found = {{"python": "%d.%d" % sys.version_info[:2], "program": sys.executable}}
+found["without"] = [name for name in {NEEDED!r} if find_spec(name) is None]
 try:
     import watersmeet
-    told["version"] = watersmeet.__version__
+    found["version"] = watersmeet.__version__
     from watersmeet.code_sum import code
-    told["code"] = code()
+    found["code"] = code()
 except ImportError as error:
-    told["missing"] = str(error)
-told = json.dumps(told)
+    found["missing"] = str(error)
+found = json.dumps(found)
 """
 PATIENCE_SECONDS = 60  # importing the package cold, on a busy machine
 # Sessions whose workers were found to be right.
@@ -55,32 +55,32 @@ def check_workers(spark: SparkSession, *, by_job: bool = True) -> None:
         return
     if not _is_this_python(spark):
         if _has_known_path(spark):
-            told = _told_by(spark.sparkContext.pythonExec)
+            found = _asked(spark.sparkContext.pythonExec)
         elif by_job:
-            told = _told_by_job(spark)
+            found = _asked_by_a_job(spark)
         else:
             return
-        compare(told)
+        compare(found)
     _right.add(spark)
 
 
-def compare(told: dict[str, Any]) -> None:
+def compare(found: dict[str, Any]) -> None:
     """Refuse what a worker tells of itself if this process is something else."""
-    program, here = told["program"], f"{sys.version_info[0]}.{sys.version_info[1]}"
-    if told["python"] != here:
-        raise _wrong(f"Spark's workers run Python {told['python']} ({program}), and this process runs {here}")
-    if "version" not in told:
-        raise _wrong(f"the Python of Spark's workers, {program}, has no watersmeet ({told['missing']})")
-    version = told["version"]
+    program, here = found["program"], f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if found["python"] != here:
+        raise _wrong(f"Spark's workers run Python {found['python']} ({program}), and this process runs {here}")
+    if "version" not in found:
+        raise _wrong(f"the Python of Spark's workers, {program}, has no watersmeet ({found['missing']})")
+    version = found["version"]
     if version != VERSION:
         raise _wrong(f"Spark's workers have watersmeet {version} ({program}), this process {VERSION}")
     # Jobs travel as pickles, which hold names of our classes: the same version with other code may not even load them.
-    if told.get("code") != code():
+    if found.get("code") != code():
         raise _wrong(
             f"Spark's workers have another watersmeet {version} than this process ({program}): the code differs"
         )
-    if told["without"]:
-        raise _wrong(f"the Python of Spark's workers, {program}, has no {', '.join(told['without'])}")
+    if found["without"]:
+        raise _wrong(f"the Python of Spark's workers, {program}, has no {', '.join(found['without'])}")
 
 
 def _wrong(problem: str) -> SetupError:
@@ -102,15 +102,15 @@ def _runs_here(spark: SparkSession) -> bool:
     return not is_connect(spark) and is_local(spark.sparkContext.master or "")
 
 
-def _told_by(program: str) -> dict[str, Any]:
-    asked = [program, "-c", PROBE + "print(told)"]
+def _asked(program: str) -> dict[str, Any]:
+    asked = [program, "-c", PROBE + "print(found)"]
     try:
         ran = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise _wrong(f"{program}, which Spark's workers are to run, cannot be used: {_reason(error)}") from None
     # The last line: a site's start-up files may print as well.
-    told: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return told
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
 
 
 def _reason(error: Exception) -> str:
@@ -118,7 +118,7 @@ def _reason(error: Exception) -> str:
     return str(said).strip().splitlines()[-1] if said else str(error)
 
 
-def _told_by_job(spark: SparkSession) -> dict[str, Any]:
+def _asked_by_a_job(spark: SparkSession) -> dict[str, Any]:
     # With Arrow the function itself could not run where pyarrow is missing, which is what it is to tell.
     ask = F.udf(_asking(PROBE), "string", useArrow=False)
     try:
@@ -128,8 +128,8 @@ def _told_by_job(spark: SparkSession) -> dict[str, Any]:
         if versions:
             raise _wrong(f"Spark's workers run Python {versions[1]}, and this process runs {versions[2]}") from None
         raise _wrong(f"Spark's workers cannot run Python functions: {first_useful_line(error)}") from None
-    told: dict[str, Any] = json.loads(row[0])
-    return told
+    found: dict[str, Any] = json.loads(row[0])
+    return found
 
 
 def _asking(probe: str) -> Callable[[int], str]:
@@ -138,6 +138,6 @@ def _asking(probe: str) -> Callable[[int], str]:
     def ask(_: int) -> str:
         names: dict[str, Any] = {}
         exec(probe, names)
-        return str(names["told"])
+        return str(names["found"])
 
     return ask

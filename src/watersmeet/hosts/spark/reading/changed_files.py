@@ -13,7 +13,7 @@ from ast import literal_eval
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from watersmeet.io.connectors.changed_files import Changed, told_of
+from watersmeet.io.connectors.changed_files import Changed, sentences_of
 
 CHANGED = "changed"
 
@@ -24,9 +24,9 @@ class ChangedFiles(NamedTuple):
     sentences: tuple[str, ...]
 
 
-def changed_told(stream: str, changed: Sequence[Changed]) -> dict[str, Any]:
+def changed_in_offset(stream: str, changed: Sequence[Changed]) -> dict[str, Any]:
     """What an offset says of them: it takes no lists."""
-    return {"stream": stream, "files": str(len(changed)), "told": "\n".join(told_of(stream, changed))}
+    return {"stream": stream, "files": str(len(changed)), "told": "\n".join(sentences_of(stream, changed))}
 
 
 def changed_in(sources: Iterable[Any]) -> list[ChangedFiles]:

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_told
+from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_in_offset
 from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, EndSplit, Moments, Offset, SourceSplit
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start != self.asked:
             self.asked, self.changed = start, []
         self.changed += files.changed_files()
-        return {CHANGED: changed_told(self.source, self.changed)} if self.changed else {}
+        return {CHANGED: changed_in_offset(self.source, self.changed)} if self.changed else {}
 
     def _waiting(self, upto: Offsets) -> list[str]:
         """The partitions with rows that a limit leaves for later batches. One that is alone keeps nobody waiting, and a

@@ -17,7 +17,7 @@ from watersmeet.hosts.spark.reading.event_times import timed_frame, with_reading
 from watersmeet.hosts.spark.reading.files_frame import files_frame, nanosecond_files, nanosecond_frame
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema
 from watersmeet.io.conform import check_columns, conform
-from watersmeet.io.files import open_files, untold_types
+from watersmeet.io.files import open_files, unknown_types
 from watersmeet.io.path_formats import ALIASES, is_hidden, named_kind
 from watersmeet.io.sources import source_of
 from watersmeet.model.names import column_named
@@ -98,15 +98,15 @@ def _as_type(df: DataFrame, wanted: StructField) -> Column:
     return column if are_times else column.cast(wanted.dataType)
 
 
-def check_types_told(frame: DataFrame, kind: str, name: str, path: str) -> None:
+def check_types_known(frame: DataFrame, kind: str, name: str, path: str) -> None:
     """Refuse text files whose types Spark could only guess from no rows: it takes everything for text."""
     texts = all(field.dataType == StringType() for field in frame.schema)
     if kind == "csv" and texts and frame.isEmpty():
-        raise untold_types(name, path, frame.schema.names)
+        raise unknown_types(name, path, frame.schema.names)
 
 
 def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame:
-    named = told_kind(path) or "parquet"  # as a folder of folders mostly is
+    named = path_kind(path) or "parquet"  # as a folder of folders mostly is
     kind = ALIASES.get(named, named)
     files = nanosecond_files(path) if kind == "parquet" else []
     if files:
@@ -122,11 +122,11 @@ def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame
         frame = _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
     except Exception as error:
         raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
-    check_types_told(frame, kind, name, path)
+    check_types_known(frame, kind, name, path)
     return frame
 
 
-def told_kind(path: str) -> str | None:
+def path_kind(path: str) -> str | None:
     """The format of a path: of a folder on this machine what its files are named after, else its own name; None where
     neither tells."""
     folder = Path(path).expanduser()

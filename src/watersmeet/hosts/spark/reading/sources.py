@@ -26,9 +26,9 @@ from watersmeet.hosts.spark.reading.files_frame import nanosecond_files, nanosec
 from watersmeet.hosts.spark.reading.generated_files import as_files
 from watersmeet.hosts.spark.reading.inputs import (
     as_dataframe,
-    check_types_told,
+    check_types_known,
     declared_frame,
-    told_kind,
+    path_kind,
     with_declared_times,
 )
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
@@ -246,7 +246,7 @@ class _Input:
                 raise
             return self._with_text(spark_schema(self.declared))  # nothing to look at yet
         if self.declared is None:
-            check_types_told(frame, self.kind, self.name, self.path or path)
+            check_types_known(frame, self.kind, self.name, self.path or path)
             plain = self.spark.read.format(self.kind).options(**self.options)
             if self.kind == "csv":
                 found = with_readings(found, lambda schema: plain.schema(schema).load(path))
@@ -332,7 +332,7 @@ def kind_of(name: str, path: str | None) -> str:
             f"{name!r} says neither what it reads nor where",
             hint="add source = '…' (parquet, csv, json, rate, socket or any format of Spark) and path = '…'",
         )
-    kind = told_kind(path)
+    kind = path_kind(path)
     if kind is not None:
         return kind
     raise SourceError(

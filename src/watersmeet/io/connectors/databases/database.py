@@ -106,9 +106,9 @@ def file_of(name: str, options: Mapping[str, str], error: type[SinkError] | type
 def query_of(opening: TableOpening) -> str:
     table, query = opening.options.get("table"), opening.options.get("query")
     if (table is None) == (query is None):
-        told = "neither table nor query" if table is None else "both table and query"
+        says = "neither table nor query" if table is None else "both table and query"
         raise SourceError(
-            f"table {opening.name!r} says {told}", hint="write table = '…', or query = 'SELECT …', one of them"
+            f"table {opening.name!r} says {says}", hint="write table = '…', or query = 'SELECT …', one of them"
         )
     if query is not None:
         return query.strip().rstrip(";")

@@ -16,9 +16,9 @@ _MOST_S_TO_CONNECT = 15
 def dsn_of(name: str, options: Mapping[str, str], error: type[SinkError] | type[SourceError]) -> str:
     given = [options[one] for one in ("dsn", "url") if options.get(one)]
     if len(given) != 1:
-        told = "both dsn and url" if given else "neither dsn nor url"
+        says = "both dsn and url" if given else "neither dsn nor url"
         raise error(
-            f"{name!r} says {told}, of which one names the PostgreSQL server",
+            f"{name!r} says {says}, of which one names the PostgreSQL server",
             hint="write dsn = 'host=… dbname=… user=… password=${NAME}', or url = 'postgresql://…'",
         )
     try:
@@ -61,7 +61,7 @@ def said_by(error: psycopg.Error, dsn: str) -> str:
     text = (error.diag.message_primary or str(error)).strip() or type(error).__name__
     # Of several addresses that were tried, or lines of context, the last is what went wrong; below it the library may
     # ask whether the server runs.
-    told = [one.strip() for one in text.splitlines() if one.strip() and not one.strip().endswith("?")]
-    line = told[-1] if told else text
+    lines = [one.strip() for one in text.splitlines() if one.strip() and not one.strip().endswith("?")]
+    line = lines[-1] if lines else text
     password = conninfo_to_dict(dsn).get("password")
     return line.replace(str(password), "…") if password else line

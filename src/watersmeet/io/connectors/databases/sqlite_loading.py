@@ -55,9 +55,9 @@ def _column(table: str, name: str, kind: pa.DataType | None, values: tuple[Any, 
             return pc.cast(found, pa.string()) if pa.types.is_null(found.type) else found
         return _typed(kind, values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        told = "its values" if kind is None else f"a value that is no {kind}"
+        what = "its values" if kind is None else f"a value that is no {kind}"
         raise SourceError(
-            f"column {name!r} of table {table!r} has {told}: {str(error).splitlines()[0]}",
+            f"column {name!r} of table {table!r} has {what}: {str(error).splitlines()[0]}",
             hint="declare the column with another type, or CAST it in the query",
         ) from None
 

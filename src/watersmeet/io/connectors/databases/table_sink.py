@@ -126,8 +126,8 @@ class TableSink(NumberedSink):
             for nulls in there[NULLS].unique().to_pylist():
                 same = self._same(self._keys, nulls)
                 if values:
-                    told = ", ".join(f"{quoted(one)} = {_STAGED}.{quoted(one)}" for one in values)
-                    work.run(f"UPDATE {self._table} AS t SET {told} FROM {staged} AS {_STAGED} WHERE {same}")
+                    values_set = ", ".join(f"{quoted(one)} = {_STAGED}.{quoted(one)}" for one in values)
+                    work.run(f"UPDATE {self._table} AS t SET {values_set} FROM {staged} AS {_STAGED} WHERE {same}")
                 work.run(
                     f"INSERT INTO {self._table} ({listed(self._names)}) SELECT {listed(self._names, _STAGED + '.')} "
                     f"FROM {staged} AS {_STAGED} WHERE {_STAGED}.{NULLS} = '{nulls}' "
@@ -151,10 +151,10 @@ class TableSink(NumberedSink):
             staged, row = work.stage(less, self._table), self._database.row_id
             for nulls in less[NULLS].unique().to_pylist():
                 # Of equal rows as many go as were told of; which of them does not matter.
-                told_apart = listed(self._names, _STAGED + ".")
+                distinct_names = listed(self._names, _STAGED + ".")
                 work.run(
                     f"DELETE FROM {self._table} WHERE {row} IN (SELECT found FROM (SELECT t.{row} AS found, "
-                    f"row_number() OVER (PARTITION BY {told_apart}) AS nth, {_STAGED}.{COUNT} AS enough "
+                    f"row_number() OVER (PARTITION BY {distinct_names}) AS nth, {_STAGED}.{COUNT} AS enough "
                     f"FROM {self._table} AS t, {staged} AS {_STAGED} WHERE {self._same(self._names, nulls)}) AS each "
                     "WHERE nth <= enough)"
                 )

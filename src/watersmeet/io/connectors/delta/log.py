@@ -66,12 +66,12 @@ def read_version(files: pa_fs.FileSystem, number: int, *, changes: bool) -> Vers
     actions = [json.loads(line) for line in lines if line.strip()]
     added = _of_kind(actions, "add")
     removed = [one for one in _of_kind(actions, "remove") if one.get("dataChange", True)]
-    told = _of_kind(actions, "cdc")
+    changed = _of_kind(actions, "cdc")
     info = next(iter(_of_kind(actions, "commitInfo")), {})
     found = [_file(one, "insert") for one in added if one.get("dataChange", True)]
-    if changes and told:  # which then say everything
+    if changes and changed:  # which then say everything
         # In a file they stand in any order, and in a version a row may be in two files: what is taken away comes first.
-        found = [replace(_file(one, None), only=only) for only in (TAKEN, CAME) for one in told]
+        found = [replace(_file(one, None), only=only) for only in (TAKEN, CAME) for one in changed]
     elif changes:
         # What is taken away first, so that of a row that is written anew the new one is the last.
         found = [_file(one, "delete") for one in removed] + found

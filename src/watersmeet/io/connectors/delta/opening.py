@@ -59,7 +59,7 @@ class Place:
 
     def files(self) -> pa_fs.FileSystem:
         """The files of the table, by their paths in it."""
-        with self.told("cannot be reached"):
+        with self.naming_errors("cannot be reached"):
             if any(name.startswith("storage.") for name in self._options):
                 return pa_fs.PyFileSystem(DeltaStorageHandler(self.path, self.storage))
             # Arrow's own lets other threads work while it waits for the store; Delta's does not.
@@ -68,21 +68,21 @@ class Place:
             return pa_fs.SubTreeFileSystem(path, files)
 
     def opened(self, version: int | str | None = None) -> DeltaTable:
-        with self.told("cannot be opened"):
+        with self.naming_errors("cannot be opened"):
             table = DeltaTable(self.path, storage_options=self.storage)
             if version is not None:
                 table.load_as_version(version)
             return table
 
     def opened_if_there(self) -> DeltaTable | None:
-        with self.told("cannot be opened"):
+        with self.naming_errors("cannot be opened"):
             try:
                 return DeltaTable(self.path, storage_options=self.storage)
             except TableNotFoundError:
                 return None
 
     @contextmanager
-    def told(self, what: str, hint: str | None = None) -> Iterator[None]:
+    def naming_errors(self, what: str, hint: str | None = None) -> Iterator[None]:
         try:
             with in_a_sentence(self.kind, f"the Delta table {self.path} {what}", (DeltaError,), self._options, hint):
                 yield
@@ -127,7 +127,7 @@ def delta_table(opening: TableOpening) -> pa.Table:
     found = pa.schema(table.schema())
     if opening.columns is not None:
         check_columns(found, opening.columns, opening.name, f"the Delta table {place.path}")
-    with place.told("cannot be read"):
+    with place.naming_errors("cannot be read"):
         rows = pa.table(table.scan(columns=columns))
     schema = opening.columns or plain_schema(rows.schema, f"the Delta table {place.path}")
     return pa.Table.from_batches([conform(batch, schema) for batch in rows.to_batches()], schema)

@@ -59,7 +59,7 @@ class DeltaSink(NumberedSink):
             self._check(name, table)
         self._table = table or self._made()
         self.claim = DeltaClaim(opening, self._run)
-        with self._place.told("cannot be written", GO_ON):
+        with self._place.naming_errors("cannot be written", GO_ON):
             self.claim.take_over(self._table)
         self._committed = self._last(self._table)
         self._is_partial = set(columns_of(self._table, self._place.path).names) != set(self._schema.names)
@@ -70,12 +70,12 @@ class DeltaSink(NumberedSink):
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self._committed:
             return
-        with self._place.told("cannot be written", GO_ON):
+        with self._place.naming_errors("cannot be written", GO_ON):
             self._table.update_incremental()
             self._check_there()
             mark = [Transaction(app_id=self._run, version=number), *self.claim.marks(self._table)]
             self._check_alone()
-            with self.claim.told(self._table):
+            with self.claim.checked_after_failure(self._table):
                 self._write(rows, CommitProperties(app_transactions=mark))
         self._committed = number
         self._commits += 1
@@ -93,7 +93,7 @@ class DeltaSink(NumberedSink):
         )
 
     def _made(self) -> DeltaTable:
-        with self._place.told("cannot be made", GO_ON):
+        with self._place.naming_errors("cannot be made", GO_ON):
             return DeltaTable.create(
                 self._place.path,
                 self._schema,
@@ -143,13 +143,13 @@ class DeltaSink(NumberedSink):
     def _compact(self) -> None:
         """Small files become large ones, in a commit of its own that changes no row; what it replaced is kept for those
         who read older versions, as long as is said."""
-        with self._place.told("cannot be compacted", GO_ON):
+        with self._place.naming_errors("cannot be compacted", GO_ON):
             self._table.update_incremental()
             self._table.optimize.compact(target_size=self._file_bytes)
             self._table.vacuum(retention_hours=self._keep_hours, dry_run=False, enforce_retention_duration=False)
 
 
-_TOLD = "watersmeetOwner"  # what a claim says of itself, for people
+_OWNER_TEXT = "watersmeetOwner"  # what a claim says of itself, for people
 _TOKEN_BITS = 32
 T = TypeVar("T")
 
@@ -174,7 +174,7 @@ class DeltaClaim:
             table.update_incremental()
             owner = self._in_full(table, self._claim.taking_over)
             said = CommitProperties(
-                custom_metadata={_TOLD: json.dumps({self._owner: owner.as_text()})},
+                custom_metadata={_OWNER_TEXT: json.dumps({self._owner: owner.as_text()})},
                 app_transactions=[Transaction(app_id=self._owner, version=_packed(owner.start, owner.token))],
             )
             try:
@@ -197,7 +197,7 @@ class DeltaClaim:
         return [Transaction(app_id=one, version=now) for one in (self._owner, self._writer)]
 
     @contextmanager
-    def told(self, table: DeltaTable) -> Iterator[None]:
+    def checked_after_failure(self, table: DeltaTable) -> Iterator[None]:
         """A commit that failed may have met a claim."""
         try:
             yield
@@ -238,8 +238,8 @@ def _parts(version: int) -> tuple[int, str]:
 def _as_claimed(table: DeltaTable, name: str, found: Owner) -> Owner:
     """With the words of the claim, if they are still in the log."""
     for commit in table.history(100):
-        told = json.loads(commit.get(_TOLD) or "{}").get(name)
-        owner = owner_in(told)
+        claim = json.loads(commit.get(_OWNER_TEXT) or "{}").get(name)
+        owner = owner_in(claim)
         if owner is not None and owner.token == found.token:
             return replace(owner, written_by=found.written_by)
     return found

@@ -181,7 +181,7 @@ class DeltaSource(PartitionedSource):
 
     def read(self, split: Split) -> Iterator[SourceBatch]:
         for at, file in self._between(Offset(*split.after), Offset(*split.upto)):
-            with self._place.told(f"cannot be read: {file.path}", _GONE):
+            with self._place.naming_errors(f"cannot be read: {file.path}", _GONE):
                 for rows in self._rows(at, file):
                     yield SourceBatch(rows)
 
@@ -209,7 +209,7 @@ class DeltaSource(PartitionedSource):
     def _rows_of(self, file: DataFile) -> int:
         if file.rows is not None:
             return file.rows
-        with self._place.told(f"cannot be read: {file.path}", _GONE):
+        with self._place.naming_errors(f"cannot be read: {file.path}", _GONE):
             return count_rows(self._files, file.path)
 
     # ---- versions ---------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class DeltaSource(PartitionedSource):
         found = self._versions.get((number, False))
         if found is not None:
             return found
-        with self._place.told("cannot be read"):
+        with self._place.naming_errors("cannot be read"):
             found = read_version(self._files, number, changes=self._feed)
         if found is None:
             self._check_newest(number - 1)
@@ -301,7 +301,7 @@ class DeltaSource(PartitionedSource):
 
     def _written(self, number: int) -> int:
         """When a version was, as its file in the log tells."""
-        with self._place.told("cannot be read"):
+        with self._place.naming_errors("cannot be read"):
             info = self._files.get_file_info(version_file(number))
         return NOT_THERE if info.type == pa_fs.FileType.NotFound else info.mtime_ns or 0
 

@@ -27,7 +27,7 @@ class Folder:
 
     @property
     def file_system(self) -> pa_fs.FileSystem:
-        with self.told("cannot be reached"):
+        with self.naming_errors("cannot be reached"):
             return located(self.address, self._options)[0]
 
     @property
@@ -40,7 +40,7 @@ class Folder:
 
     def listed(self, kind: str | None) -> list[Found]:
         """The files of a format that the path stands for, in any order."""
-        with self.told("cannot be listed"):
+        with self.naming_errors("cannot be listed"):
             if glob.has_magic(self.path):
                 return list(self._matching(kind))
             info = self.file_system.get_file_info(self.path)
@@ -49,7 +49,7 @@ class Folder:
             return list(self._in(self.path, kind, recursive=False))
 
     def is_there(self) -> bool:
-        with self.told("cannot be reached"):
+        with self.naming_errors("cannot be reached"):
             return bool(self.file_system.get_file_info(self.path).type != pa_fs.FileType.NotFound)
 
     def _matching(self, kind: str | None) -> Iterator[Found]:
@@ -64,7 +64,7 @@ class Folder:
             if info.type == pa_fs.FileType.File and is_data_name(info.base_name, kind):
                 yield _found(info)
 
-    def told(self, what: str, hint: str | None = None) -> AbstractContextManager[None]:
+    def naming_errors(self, what: str, hint: str | None = None) -> AbstractContextManager[None]:
         return in_a_sentence(self._kind, f"{self.address} {what}", (), dict(self._options), hint)
 
 

@@ -43,7 +43,7 @@ class LocalFolder:
     def __str__(self) -> str:
         return str(self._path)
 
-    def told(self, hint: str | None = None) -> AbstractContextManager[None]:
+    def naming_errors(self, hint: str | None = None) -> AbstractContextManager[None]:
         return writable(self._path, hint)
 
     def take_over(self) -> int:

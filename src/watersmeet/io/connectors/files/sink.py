@@ -36,7 +36,7 @@ class Place(Protocol):
     @property
     def claim(self) -> Claimed: ...
 
-    def told(self, hint: str | None = None) -> AbstractContextManager[None]:
+    def naming_errors(self, hint: str | None = None) -> AbstractContextManager[None]:
         """What goes wrong there becomes a sentence."""
 
     def take_over(self) -> int:
@@ -69,7 +69,7 @@ class FilesSink(NumberedSink):
         self.claim = place.claim
         self._hint = None if opening.start is None else GO_ON
         mode = mode_of(opening.name, opening.options)
-        with place.told(self._hint):
+        with place.naming_errors(self._hint):
             marked, files = place.take_over(), place.files()
             own = {path: number for path in files if (number := self._number_of(path)) is not None}
             self._committed = place.committed(marked, max(own.values(), default=-1))
@@ -84,7 +84,7 @@ class FilesSink(NumberedSink):
     def commit(self, number: int, rows: Sequence[pa.RecordBatch]) -> None:
         if number <= self._committed:
             return
-        with self._place.told(self._hint), self._place.drafting() as folder:
+        with self._place.naming_errors(self._hint), self._place.drafting() as folder:
             self._place.publish(number, self._drafted(folder, number, rows))
         self._committed = number
 

@@ -18,7 +18,7 @@ from watersmeet.io.connectors.changed_files import MOST_NOTED
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
 from watersmeet.io.connectors.files.folder import Folder, kind_of
 from watersmeet.io.connectors.folder_source import FolderSource, Found, Life, file_of
-from watersmeet.io.files import FileSource, first_schema, readable, undeclared, untold_types
+from watersmeet.io.files import FileSource, first_schema, readable, undeclared, unknown_types
 from watersmeet.io.filesystems import StoreFile, address_of
 from watersmeet.io.formats import Format, format_named
 from watersmeet.model.arrival import arrival_of
@@ -88,7 +88,7 @@ class StoreFiles(FolderSource):
     def _nothing(self) -> SourceError:
         if not self._folder.is_there():
             return SourceError(f"there is no file or folder {self._folder.address}")
-        return untold_types(self._name, self._folder.address, ())
+        return unknown_types(self._name, self._folder.address, ())
 
     # ---- its files --------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class StoreFiles(FolderSource):
         found = file_of(split)
         self._note_read(split, found)
         file = self._folder.file(found.path)
-        with self._folder.told(f"cannot be read: {found.path}"):
+        with self._folder.naming_errors(f"cannot be read: {found.path}"):
             self._check_size(file, found.size)
             with readable(file, self._source.hint):
                 yield from self._batches(file)

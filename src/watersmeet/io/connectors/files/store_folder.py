@@ -39,8 +39,8 @@ class StoreFolder:
     def __str__(self) -> str:
         return self._folder.address
 
-    def told(self, hint: str | None = None) -> AbstractContextManager[None]:
-        return self._folder.told("cannot be written", hint)
+    def naming_errors(self, hint: str | None = None) -> AbstractContextManager[None]:
+        return self._folder.naming_errors("cannot be written", hint)
 
     def take_over(self) -> int:
         self.claim.take_over()

@@ -33,23 +33,23 @@ class Place:
         self.kind = kind
 
     def catalog(self) -> Catalog:
-        with self.told("cannot be reached, as its catalog"):
+        with self.naming_errors("cannot be reached, as its catalog"):
             return load_catalog(self._catalog, **self._settings)
 
     def opened(self) -> Table:
         catalog = self.catalog()
-        with self.told("cannot be opened"):
+        with self.naming_errors("cannot be opened"):
             return catalog.load_table(self.name)
 
     def opened_if_there(self, catalog: Catalog) -> Table | None:
-        with self.told("cannot be opened"):
+        with self.naming_errors("cannot be opened"):
             try:
                 return catalog.load_table(self.name)
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 
     @contextmanager
-    def told(self, what: str, hint: str | None = None) -> Iterator[None]:
+    def naming_errors(self, what: str, hint: str | None = None) -> Iterator[None]:
         # An address of a catalog may have a password in it. What goes wrong may be the error of any client library.
         hidden = {**self._settings, "password": self._settings.get("uri", "")}
         try:
@@ -79,7 +79,7 @@ def iceberg_table(opening: TableOpening) -> pa.Table:
     if opening.columns is not None:
         check_columns(schema, opening.columns, opening.name, f"the Iceberg table {place.name}")
         schema = opening.columns
-    with place.told("cannot be read"):
+    with place.naming_errors("cannot be read"):
         rows = table.scan(selected_fields=tuple(schema.names), snapshot_id=_snapshot(opening)).to_arrow()
     return pa.Table.from_batches([conform(batch, schema) for batch in rows.to_batches()], schema)
 

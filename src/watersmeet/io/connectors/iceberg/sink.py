@@ -53,7 +53,7 @@ class IcebergSink(NumberedSink):
             self._check(name, table, grows=grows)
         self.claim = IcebergClaim(opening, self._run)
         self._table = self._made(catalog, partition, size) if table is None else table
-        with self._place.told("cannot be written", GO_ON):
+        with self._place.naming_errors("cannot be written", GO_ON):
             self._table = self.claim.take_over(self._table)
         self._committed = self._last(self._table)
 
@@ -64,7 +64,7 @@ class IcebergSink(NumberedSink):
         if number <= self._committed:
             return
         given = pa.Table.from_batches([one.cast(self._schema) for one in rows], self._schema)
-        with self._place.told("cannot be written", GO_ON):
+        with self._place.naming_errors("cannot be written", GO_ON):
             self._refresh()
             self._check_alone()
             with self._table.transaction() as change:
@@ -79,7 +79,7 @@ class IcebergSink(NumberedSink):
         properties = {"commit.manifest-merge.enabled": "true"}
         if size is not None:
             properties["write.target-file-size-bytes"] = str(size)
-        with self._place.told("cannot be made", GO_ON):
+        with self._place.naming_errors("cannot be made", GO_ON):
             with suppress(NamespaceAlreadyExistsError):  # another process was quicker
                 catalog.create_namespace_if_not_exists(self._place.name.rpartition(".")[0])
             table = catalog.create_table_if_not_exists(self._place.name, self._schema, properties=properties)
@@ -117,7 +117,7 @@ class IcebergSink(NumberedSink):
         what = f"the Iceberg table {self._place.name}"
         self._schema = check_answer(name, self._schema, there, what, may_grow=grows)
         if set(self._schema.names) - set(there.names):
-            with self._place.told("cannot be given new columns", GO_ON), table.update_schema() as change:
+            with self._place.naming_errors("cannot be given new columns", GO_ON), table.update_schema() as change:
                 change.union_by_name(self._schema)
 
 

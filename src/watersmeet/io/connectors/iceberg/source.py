@@ -134,14 +134,14 @@ class IcebergSource(PartitionedSource):
         projected = self._table.schema().select(*self.schema.names)
         scan = ArrowScan(self._table.metadata, self._table.io, projected, AlwaysTrue())
         for _, task in self._between(at, Offset(*split.upto)):
-            with self._place.told(f"cannot be read: {task.file.file_path}", _GONE):
+            with self._place.naming_errors(f"cannot be read: {task.file.file_path}", _GONE):
                 for rows in scan.to_record_batches([task]):
                     yield SourceBatch(conform(rows, self.schema))
 
     # ---- snapshots --------------------------------------------------------------------------------------------------
 
     def _refresh(self, at: Offset) -> None:
-        with self._place.told("cannot be read"):
+        with self._place.naming_errors("cannot be read"):
             self._table.refresh()
         if str(self._table.metadata.table_uuid) != at.table:
             raise SourceError(
@@ -178,7 +178,7 @@ class IcebergSource(PartitionedSource):
             return []
         found = self._brought.get((at.snapshot, at.whole))
         if found is None:
-            with self._place.told("cannot be read", _GONE):
+            with self._place.naming_errors("cannot be read", _GONE):
                 found = self._all(at.snapshot) if at.whole else sorted(self._added(at.snapshot), key=_path)
             if len(self._brought) >= 100:
                 self._brought.pop(next(iter(self._brought)))

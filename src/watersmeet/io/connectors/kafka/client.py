@@ -114,17 +114,17 @@ def timeout_of(owner: str, options: Mapping[str, str]) -> float:
 
 
 @contextmanager
-def told_as(
+def naming_errors(
     kind: type[WatersmeetError], cluster: Cluster, what: str, heard: Heard | None = None, hint: str | None = None
 ) -> Iterator[None]:
     """Errors of the client library as ours. what: what could not be done, as the beginning of a sentence."""
     try:
         yield
     except KafkaException as error:
-        raise told(kind, cluster, what, error.args[0], heard, hint) from None
+        raise named_error(kind, cluster, what, error.args[0], heard, hint) from None
 
 
-def told(
+def named_error(
     kind: type[WatersmeetError],
     cluster: Cluster,
     what: str,
@@ -166,6 +166,6 @@ def made(
     try:
         return factory(config)
     except KafkaException as error:
-        raise told(kind, cluster, what, error.args[0]) from None
+        raise named_error(kind, cluster, what, error.args[0]) from None
     except (TypeError, ValueError) as error:
         raise OptionError(f"Kafka's client library refuses a setting: {cluster.without_secrets(str(error))}") from None

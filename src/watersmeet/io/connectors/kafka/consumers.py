@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError
 
 from watersmeet.errors import SourceError, WatersmeetError
-from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error
 
 _KEPT = 8
 _KEPT_SECONDS = 15.0
@@ -102,7 +102,7 @@ def read_error(stream: str, client: ReadingClient, place: str, error: KafkaError
         )
     if client.heard.denied is None and (error.retriable() or error.code() in _WAITED_FOR):
         return None
-    return told(SourceError, client.cluster, what, error, client.heard)
+    return named_error(SourceError, client.cluster, what, error, client.heard)
 
 
 def gone(stream: str, place: str) -> SourceError:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Owner, owner_in
-from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told, told_as
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error, naming_errors
 
 DEFAULT_TOPIC = "watersmeet.batches"
 PARTITION = 0
@@ -44,7 +44,7 @@ def last_marker(cluster: Cluster, sink: str, topic: str, key: bytes, *, waits: b
     """What was committed last under a key. waits: also until open transactions that may have more of it have ended."""
     asking = _Asking(cluster, sink, topic, key)
     admin = made(SinkError, cluster, asking.what, AdminClient, cluster.config(asking.heard))
-    with told_as(SinkError, cluster, asking.what, asking.heard):
+    with naming_errors(SinkError, cluster, asking.what, asking.heard):
         end = _end(admin, cluster, topic)
         return asking.committed(end, waits=waits)
 
@@ -116,7 +116,7 @@ class _Asking:
                         at = max(at, one.offset())
                         yield at, None
                     elif not error.retriable():
-                        raise told(SinkError, self._cluster, self.what, error, self.heard)
+                        raise named_error(SinkError, self._cluster, self.what, error, self.heard)
                 yield None, None
         finally:
             consumer.close()

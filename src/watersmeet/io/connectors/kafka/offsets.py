@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from watersmeet.errors import OptionError, SourceError
-from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told, told_as
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error, naming_errors
 from watersmeet.model.names import nearest
 
 # A partition that was added a moment ago, or whose leader is another since.
@@ -83,17 +83,17 @@ class Topic:
         self._level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     def partitions(self) -> list[int]:
-        with told_as(SourceError, self._cluster, self._what, self._heard):
+        with naming_errors(SourceError, self._cluster, self._what, self._heard):
             found = self._asker.list_topics(self.name, timeout=self._cluster.timeout_s).topics[self.name]
         if found.error is not None and found.error.code() in _MISSING:
             raise self.no_topic()
         if found.error is not None:
-            raise told(SourceError, self._cluster, self._what, found.error, self._heard)
+            raise named_error(SourceError, self._cluster, self._what, found.error, self._heard)
         return sorted(found.partitions)
 
     def identity(self) -> str | None:
         """The id of the topic, which one that is made anew has not; None if the brokers are too old to have any."""
-        with told_as(SourceError, self._cluster, self._what, self._heard):
+        with naming_errors(SourceError, self._cluster, self._what, self._heard):
             try:
                 return self._described(self._cluster.timeout_s)[0]
             except KafkaException as error:
@@ -129,7 +129,7 @@ class Topic:
         """The first offset of each partition whose record is of that moment or later; its end if there is none."""
         ends = self.ends()
         asked = [TopicPartition(self.name, one, moment_ms) for one in ends]
-        with told_as(SourceError, self._cluster, self._what, self._heard):
+        with naming_errors(SourceError, self._cluster, self._what, self._heard):
             found = self._asker.offsets_for_times(asked, timeout=self._cluster.timeout_s)
         return {one.partition: ends[one.partition] if one.offset < 0 else one.offset for one in found}
 
@@ -159,7 +159,7 @@ class Topic:
         if not asked:
             return {}
         until_s = monotonic() + self._cluster.timeout_s
-        with told_as(SourceError, self._cluster, self._what, self._heard):
+        with naming_errors(SourceError, self._cluster, self._what, self._heard):
             while True:
                 futures: Mapping[TopicPartition, Any] = self._admin.list_offsets(
                     asked, isolation_level=self._level, request_timeout=self._cluster.timeout_s
@@ -177,7 +177,7 @@ class Topic:
                 sleep(_AGAIN_S)
 
     def no_topic(self) -> SourceError:
-        with told_as(SourceError, self._cluster, self._what, self._heard):
+        with naming_errors(SourceError, self._cluster, self._what, self._heard):
             there = [one for one in self._asker.list_topics(timeout=self._cluster.timeout_s).topics if one[0] != "_"]
         near = nearest(self.name, there)
         if near is not None:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import PartitionedSource, Position, Range, Reader, SourceBatch, Split
 from watersmeet.io.connectors.identity import check_identity, made_anew
-from watersmeet.io.connectors.kafka.client import told
+from watersmeet.io.connectors.kafka.client import named_error
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, gone, read_error
 from watersmeet.io.connectors.kafka.offsets import Topic
 from watersmeet.io.connectors.kafka.reading import Reading
@@ -281,7 +281,7 @@ class KafkaReader(Reader):
         heard = self._client.heard
         if heard.denied is not None:
             what = f"stream {self._reading.stream!r} cannot be read"
-            raise told(SourceError, self._reading.cluster, what, heard.denied, heard)
+            raise named_error(SourceError, self._reading.cluster, what, heard.denied, heard)
         if heard.last is None:
             return
         if self._silent_since_s is None:

@@ -168,9 +168,9 @@ def _avro(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
             hint=f"write CREATE STREAM {opening.name} (id BIGINT, ts TIMESTAMP, m MAP(STRING, INT), …) WITH (…)",
         )
     if columns is None or found is None:
-        told = None if columns is None or writer is None else misfit(kinds_of(writer), columns)
-        if told is not None:
-            raise SourceError(f"stream {opening.name!r}: {told}", hint="declare it so, and CAST it in the query")
+        wrong = None if columns is None or writer is None else misfit(kinds_of(writer), columns)
+        if wrong is not None:
+            raise SourceError(f"stream {opening.name!r}: {wrong}", hint="declare it so, and CAST it in the query")
         return AvroDecoder(found if columns is None else columns, writer, wire)
     check_columns(found, _as_instants(columns, found), opening.name, "its schema of Avro")
     return AvroDecoder(columns, writer, wire)
@@ -277,6 +277,6 @@ FORMATS: dict[str, Callable[[SourceOpening, pa.Schema | None], Decoder]] = {
 def _no_format(name: str, kind: str) -> OptionError:
     known = ", ".join(map(repr, FORMATS))
     near = nearest(kind, FORMATS)
-    told = f"there is no format {kind!r} for stream {name!r}" if kind else f"stream {name!r} does not say its format"
+    message = f"there is no format {kind!r} for stream {name!r}" if kind else f"stream {name!r} does not say its format"
     way = f"did you mean {near!r}? " if near else ""
-    return OptionError(told, hint=f"{way}format may be {known}", option="format")
+    return OptionError(message, hint=f"{way}format may be {known}", option="format")

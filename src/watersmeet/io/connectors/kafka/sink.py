@@ -23,7 +23,7 @@ from watersmeet.io.connectors.claims import Claim, Owner
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening
 from watersmeet.io.connectors.gone import GO_ON, gone
 from watersmeet.io.connectors.kafka import markers
-from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, told
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, cluster_of, made, named_error
 from watersmeet.io.connectors.kafka.markers import Marker
 from watersmeet.io.connectors.kafka.topics import ensure_topic, is_missing
 from watersmeet.io.connectors.kafka.writing import KeyAndValue, RecordMaker, record_maker, whole_number
@@ -123,7 +123,7 @@ class KafkaSink(NumberedSink):
         try:
             producer.init_transactions(max(target.cluster.timeout_s, 30.0))
         except KafkaException as error:
-            raise told(SinkError, target.cluster, target.what, error.args[0], self._heard) from None
+            raise named_error(SinkError, target.cluster, target.what, error.args[0], self._heard) from None
         return producer
 
     def _write(self, marker: Marker, made_of: Sequence[Sequence[KeyAndValue]]) -> None:
@@ -155,18 +155,18 @@ class KafkaSink(NumberedSink):
                     raise
             missing = self._missing()
             if missing is not None:
-                raise self._told_missing(missing)
+                raise self._missing_topic(missing)
 
     def _after(self, error: KafkaError, tries_left: int) -> None:
         """Undo what was begun, so that it can be tried again; raises if that makes no sense."""
         if not error.txn_requires_abort() or not tries_left:
-            raise self._told(error)
+            raise self._error(error)
         try:
             self._producer.abort_transaction(_COMMIT_S)
         except KafkaException as then:
-            raise self._told(then.args[0]) from None
+            raise self._error(then.args[0]) from None
 
-    def _told(self, error: KafkaError) -> SinkError:
+    def _error(self, error: KafkaError) -> SinkError:
         target = self._target
         if error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
             return self._refused()
@@ -177,8 +177,8 @@ class KafkaSink(NumberedSink):
             )
         missing = self._missing()
         if missing is not None:
-            return self._told_missing(missing)
-        return told(SinkError, target.cluster, target.what, error, self._heard, GO_ON)  # type: ignore[return-value]
+            return self._missing_topic(missing)
+        return named_error(SinkError, target.cluster, target.what, error, self._heard, GO_ON)  # type: ignore[return-value]
 
     def _refused(self) -> SinkError:
         """The brokers know only that it is shut out; who has done that says so in the marker."""
@@ -198,7 +198,7 @@ class KafkaSink(NumberedSink):
         names = (target.topic, target.marker_topic)
         return next((one for one in names if is_missing(target.cluster, one, _LOOK_S)), None)
 
-    def _told_missing(self, topic: str) -> SinkError:
+    def _missing_topic(self, topic: str) -> SinkError:
         return SinkError(
             f"{self._target.what}: topic {topic!r} is there no more",
             hint="start anew with a new checkpoint; or say if_gone = 'make' and start again with this one, which "

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, Reader, SourceBatch, SourceOpening, Split
-from watersmeet.io.connectors.kafka.client import cluster_of, told
+from watersmeet.io.connectors.kafka.client import cluster_of, named_error
 from watersmeet.io.connectors.kafka.consumers import ReadingClient, give_back, gone, lend, read_error
 from watersmeet.io.connectors.kafka.offsets import Topic, start_of
 from watersmeet.io.connectors.kafka.reading import Reading, row_maker
@@ -142,7 +142,7 @@ class KafkaSource(PartitionedSource):
         if denied is not None or monotonic() > heard_s + max(self.reading.cluster.timeout_s, 30.0):
             error = denied or client.heard.last or KafkaError(KafkaError._TIMED_OUT)
             what = f"stream {self.reading.stream!r} cannot be read from {place}"
-            raise told(SourceError, self.reading.cluster, what, error, client.heard)
+            raise named_error(SourceError, self.reading.cluster, what, error, client.heard)
 
 
 def open_source(opening: SourceOpening) -> KafkaSource:

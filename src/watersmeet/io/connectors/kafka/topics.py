@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from watersmeet.errors import SinkError
-from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, told, told_as
+from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error, naming_errors
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _DEFAULT = -1  # as the brokers are set
@@ -32,14 +32,14 @@ def ensure_topic(
     asker: Consumer = made(SinkError, cluster, what, Consumer, cluster.config(heard, group_id="watersmeet"))
     heard.serve = lambda: asker.poll(0)
     try:
-        with told_as(SinkError, cluster, what, heard):
+        with naming_errors(SinkError, cluster, what, heard):
             found = asker.list_topics(name, timeout=cluster.timeout_s).topics[name]
     finally:
         asker.close()
     if found.error is None:
         return len(found.partitions)
     if found.error.code() not in _MISSING:
-        raise told(SinkError, cluster, what, found.error, heard)
+        raise named_error(SinkError, cluster, what, found.error, heard)
     if_missing(name)
     _make(cluster, sink, NewTopic(name, partitions or _DEFAULT, replication or _DEFAULT, config=dict(config or {})))
     return partitions
@@ -62,7 +62,7 @@ def _make(cluster: Cluster, sink: str, topic: NewTopic) -> None:
     heard = Heard()
     admin: AdminClient = made(SinkError, cluster, what, AdminClient, cluster.config(heard))
     heard.serve = lambda: admin.poll(0)
-    with told_as(SinkError, cluster, what, heard, hint="make it by hand, or ask for the right to"):
+    with naming_errors(SinkError, cluster, what, heard, hint="make it by hand, or ask for the right to"):
         try:
             admin.create_topics([topic], request_timeout=cluster.timeout_s)[topic.topic].result()
         except KafkaException as error:

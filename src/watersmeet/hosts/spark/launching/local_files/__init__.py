@@ -23,8 +23,8 @@ CLASSES: Mapping[str, str] = {
 def bring(conf: SparkConf) -> None:
     """Have a Java that is to be started find the classes. A class path of the user's, or of a Spark of the user's own,
     is left alone."""
-    told = conf.contains(CLASS_PATH) or "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
-    if os.name == "posix" and not told and JAR.is_file() and os.pathsep not in str(JAR):
+    is_configured = conf.contains(CLASS_PATH) or "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
+    if os.name == "posix" and not is_configured and JAR.is_file() and os.pathsep not in str(JAR):
         conf.set(CLASS_PATH, str(JAR))
 
 

@@ -85,9 +85,9 @@ class _Block:
         self._steps = steps_of(writer) if is_flat(writer) else None
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        told = misfit(self._kinds, self._wanted)
-        if told is not None:
-            bad = [Bad(place, WRONG_TYPE, told) for place in range(len(values))]
+        wrong = misfit(self._kinds, self._wanted)
+        if wrong is not None:
+            bad = [Bad(place, WRONG_TYPE, wrong) for place in range(len(values))]
             return Decoded(pa.RecordBatch.from_pylist([], schema=self._wanted), np.empty(0, np.int64), bad)
         frame = self._together(values)
         if frame is None:

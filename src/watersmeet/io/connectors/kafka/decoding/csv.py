@@ -55,7 +55,7 @@ class CsvDecoder:
                 ),
             )
         except pa.ArrowInvalid as error:
-            raise _told(str(error), self.schema) from None
+            raise _undecodable(str(error), self.schema) from None
         places = table.column(_PLACE).to_numpy()
         if len(places) != len(values) or not np.array_equal(places, np.arange(len(values))):
             raise UndecodableError(NOT_CSV, "it is not one line")
@@ -63,7 +63,7 @@ class CsvDecoder:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _told(words: str, schema: pa.Schema) -> UndecodableError:
+def _undecodable(words: str, schema: pa.Schema) -> UndecodableError:
     """Arrow counts the place of a record as a column of its own."""
     if counted := _COUNT.match(words):
         expected, got = (int(one) - 1 for one in counted.groups())

@@ -58,7 +58,7 @@ def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
             pa_json.ParseOptions(explicit_schema=held, unexpected_field_behavior="ignore", newlines_in_values=True),
         )
     except pa.ArrowInvalid as error:
-        raise _told(str(error), schema, values) from None
+        raise _undecodable(str(error), schema, values) from None
     # Every value begins and ends as an object does. So one that is not whole is an error together with the next, and
     # none has no row: if there are as many rows as values, each value is one row.
     if table.num_rows != len(values):
@@ -84,14 +84,14 @@ def _as_declared(table: pa.Table, schema: pa.Schema, values: Sequence[bytes]) ->
         columns = [_one(table.column(name)) for name in schema.names]
         return as_declared(pa.RecordBatch.from_arrays(columns, schema=table.schema), schema)
     except pa.ArrowInvalid as error:
-        raise _told(str(error), schema, values) from None
+        raise _undecodable(str(error), schema, values) from None
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _told(words: str, schema: pa.Schema, values: Sequence[bytes]) -> UndecodableError:
+def _undecodable(words: str, schema: pa.Schema, values: Sequence[bytes]) -> UndecodableError:
     """Arrow's words for a value of another type name the column; for text that is no JSON they do not."""
     words = words.split("\n", 1)[0].removeprefix("JSON parse error: ").removesuffix(" in row 0")
     if words.startswith("Column(/"):
