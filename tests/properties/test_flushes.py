@@ -18,7 +18,7 @@ from tests.relays import Relay, between, shown, whole
 from tests.runners import bound_plan
 from watersmeet.hosts.local.pushed_execution import answered_all
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.contract import End, Operator, Rows
+from watersmeet.operators.contract import End, Operator, Rows, Wrapper
 from watersmeet.operators.deduplicate import Deduplicate
 
 # Which holds what is inside, and does not divide.
@@ -41,7 +41,7 @@ def test_so_it_is_where_duplicates_are_left_out(case: OverCase, share: float) ->
 
 def test_what_leaves_duplicates_out_answers_all_else_by_what_it_stands_before() -> None:
     asked = {name for name in vars(Operator) if not name.startswith("_")}
-    assert asked - OF_ITS_OWN_STATE <= {*vars(Deduplicate)}
+    assert asked - OF_ITS_OWN_STATE <= {*vars(Deduplicate), *vars(Wrapper)}
 
 
 def goes_on_after_a_flush(relay: Relay, share: float) -> None:

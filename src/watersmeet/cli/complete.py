@@ -14,7 +14,7 @@ from watersmeet.errors import OptionError
 from watersmeet.model.time import format_instant
 from watersmeet.runtime.declaring import Opener, open_in_process
 from watersmeet.runtime.interrupt import Interrupts
-from watersmeet.runtime.progress import NoProgress, progress_on
+from watersmeet.runtime.progress import Progress, progress_on
 from watersmeet.runtime.script import CONSOLE, Job, read_script
 
 
@@ -72,7 +72,7 @@ def _target(job: Job, into: Path | None) -> Target:
 def _complete(job: Job, completing: Completing, interrupts: Interrupts, again: bool, quiet: bool) -> None:
     # Rows printed on the terminal and a line that changes in place would overwrite each other.
     live = not (job.sink == CONSOLE and sys.stdout.isatty())
-    with NoProgress() if quiet else progress_on(sys.stderr, live=live) as progress:
+    with Progress() if quiet else progress_on(sys.stderr, live=live) as progress:
         completing.on_chunk = lambda of, chunk: progress.show(bar(of, chunk))
         with interrupts.stopping(completing.request_stop):
             report = completing.run(again=again)

@@ -7,10 +7,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.noticing import Phase
@@ -82,9 +80,9 @@ class Sentences:
         sys.stderr.flush()
 
     def progress(self, query: str, *, live: bool) -> Progress:
-        from watersmeet.runtime.progress import NoProgress, progress_on
+        from watersmeet.runtime.progress import Progress, progress_on
 
-        return NoProgress() if self.quiet else progress_on(sys.stderr, live=live)
+        return Progress() if self.quiet else progress_on(sys.stderr, live=live)
 
     def batch(self, query: str, total: Metrics, **batch: Any) -> None:
         """The line of progress shows it."""
@@ -147,7 +145,9 @@ class JsonLines(logging.Handler):
         self.event("error", text=message, hint=hint, shown=str(error), exit_code=code)
 
     def progress(self, query: str, *, live: bool) -> Progress:
-        return _Totals(self, query)
+        from watersmeet.runtime.progress import JsonProgress
+
+        return JsonProgress(query, self.event, PROGRESS_SECONDS)
 
     def batch(self, query: str, total: Metrics, **batch: Any) -> None:
         self.event("progress", query=query, batch=batch, metrics=total.as_json())
@@ -160,38 +160,6 @@ class JsonLines(logging.Handler):
 
     def viewing(self, url: str, queries: list[str]) -> None:
         self.event("viewing", url=url, queries=queries)
-
-
-class _Totals:
-    """The progress of a run in this process."""
-
-    def __init__(self, to: JsonLines, query: str) -> None:
-        self._to = to
-        self._query = query
-        self._started = time.monotonic()
-        self._next = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def update(self, metrics: Metrics) -> None:
-        self.update_durable({self._query: metrics}, {})
-
-    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + PROGRESS_SECONDS
-            seconds = _rounded(now - self._started)
-            for query, metrics in runs.items():
-                self._to.event("progress", query=query, seconds=seconds, metrics=metrics.as_json())
-
-    def show(self, text: str) -> None:
-        """Texts are for people; `batch` tells the numbers."""
 
 
 def _rounded(seconds: float) -> float:

@@ -311,3 +311,35 @@ class Operator(ABC):
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         """Of the windows that a join keeps apart, by input: rows and bytes."""
         return {}
+
+
+class Wrapper(Operator):
+    """An operator around another, which says all but what this one adds."""
+
+    inner: Operator
+
+    @property
+    def counters(self) -> Counters:  # type: ignore[override]
+        return self.inner.counters
+
+    @property
+    def lag_us(self) -> int:
+        return self.inner.lag_us
+
+    @property
+    def is_kept_whole(self) -> bool:
+        return self.inner.is_kept_whole
+
+    @property
+    def bounded(self) -> MemoryBound | None:
+        return self.inner.bounded
+
+    @property
+    def held_by_input(self) -> dict[str, tuple[int, int]]:
+        return self.inner.held_by_input
+
+    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
+        self.inner.load_table(alias, data)
+
+    def forget_table(self, alias: str) -> None:
+        self.inner.forget_table(alias)

@@ -12,9 +12,8 @@ from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.row_ids import RowIds
-from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
+from watersmeet.operators.contract import End, Operator, Positions, Rows, WaitingRows, Wrapper
 from watersmeet.operators.kernels import firsts as kernel
-from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.slots import Slots
 
 FEW = 64
@@ -98,7 +97,7 @@ class Firsts:
         self._after_sweep = self.ids.live
 
 
-class Deduplicate(Operator):
+class Deduplicate(Wrapper):
     """Any operator, some of whose inputs have their duplicates left out.
 
     A row that was left out is not needed by a restart either; of the others those whose times may still be asked for.
@@ -173,20 +172,12 @@ class Deduplicate(Operator):
     # ---- what the operator inside says ------------------------------------------------------------------------------
 
     @property
-    def counters(self) -> Counters:  # type: ignore[override]
-        return self.inner.counters
-
-    @property
     def piece_rows(self) -> int | None:
         return self.inner.piece_rows
 
     @property
     def read_rows(self) -> int | None:
         return self.inner.read_rows
-
-    @property
-    def lag_us(self) -> int:
-        return self.inner.lag_us
 
     @property
     def wake_us(self) -> int | None:
@@ -201,14 +192,6 @@ class Deduplicate(Operator):
         return self.inner.goes_on
 
     @property
-    def is_kept_whole(self) -> bool:
-        return self.inner.is_kept_whole
-
-    @property
-    def bounded(self) -> MemoryBound | None:
-        return self.inner.bounded
-
-    @property
     def delays(self) -> Mapping[str, float] | None:
         return self.inner.delays
 
@@ -221,12 +204,6 @@ class Deduplicate(Operator):
     def waiting_rows(self) -> dict[str, WaitingRows]:
         return self.inner.waiting_rows()
 
-    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
-        self.inner.load_table(alias, data)
-
-    def forget_table(self, alias: str) -> None:
-        self.inner.forget_table(alias)
-
     @property
     def window_rows(self) -> int:
         return self.inner.window_rows + sum(firsts.slots.used for firsts in self.firsts.values())
@@ -234,10 +211,6 @@ class Deduplicate(Operator):
     @property
     def state_bytes(self) -> int:
         return self.inner.state_bytes + sum(firsts.nbytes for firsts in self.firsts.values())
-
-    @property
-    def held_by_input(self) -> dict[str, tuple[int, int]]:
-        return self.inner.held_by_input
 
 
 def _longer(array: Positions, room: int) -> Positions:

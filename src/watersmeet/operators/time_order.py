@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
-from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
+from watersmeet.operators.contract import End, Operator, Rows, WaitingRows, Wrapper
 from watersmeet.operators.keyed_state import KeyedState
-from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, told_of
@@ -32,21 +31,18 @@ class Counting(Operator):
         return ()
 
 
-class InTimeOrder(Operator):
+class InTimeOrder(Wrapper):
     """Wraps an operator with ROWS windows: which rows are the latest N at T is known when none up to T is missing.
 
     Rows wait until the smallest watermark is beyond their time; rows of equal time keep their arrival order.
     """
 
     STATE = ("inner", "waiting")
+    inner: Counting
 
     def __init__(self, inner: Counting, aliases: Sequence[str]) -> None:
         self.inner = inner
         self.waiting = {alias: Waiting() for alias in aliases}
-
-    @property
-    def counters(self) -> Counters:  # type: ignore[override]
-        return self.inner.counters
 
     @property
     def piece_rows(self) -> int | None:
@@ -54,22 +50,10 @@ class InTimeOrder(Operator):
         return None
 
     @property
-    def lag_us(self) -> int:
-        return self.inner.lag_us
-
-    @property
     def wake_us(self) -> int | None:
         """The time of the first row that waits, or None."""
         times = [waiting.oldest_us for waiting in self.waiting.values()]
         return min((time for time in times if time is not None), default=None)
-
-    @property
-    def is_kept_whole(self) -> bool:
-        return self.inner.is_kept_whole
-
-    @property
-    def bounded(self) -> MemoryBound | None:
-        return self.inner.bounded
 
     @property
     def window_rows(self) -> int:
@@ -79,18 +63,8 @@ class InTimeOrder(Operator):
     def state_bytes(self) -> int:
         return self.inner.state_bytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
-    @property
-    def held_by_input(self) -> dict[str, tuple[int, int]]:
-        return self.inner.held_by_input
-
     def waiting_rows(self) -> dict[str, WaitingRows]:
         return told_of(self.waiting)
-
-    def load_table(self, alias: str, data: pa.RecordBatch) -> None:
-        self.inner.load_table(alias, data)
-
-    def forget_table(self, alias: str) -> None:
-        self.inner.forget_table(alias)
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.waiting[alias].add(rows)

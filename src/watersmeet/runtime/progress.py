@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import Self, TextIO
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
 from watersmeet.model.wording import counted
@@ -18,24 +19,25 @@ STILL_SECONDS = 3.0  # a watermark that has not moved for so long is told of
 Clock = Callable[[], float]
 
 
-class Progress(Protocol):
-    def __enter__(self) -> Self: ...
+class Progress:
+    """This one shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        return None
 
     def update(self, metrics: Metrics) -> None:
         """Show how a run is doing, if it is time to."""
-        ...
 
     def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
         """The same of runs that go on, by name; so many rows of each came in earlier lives."""
-        ...
 
     def show(self, text: str) -> None:
         """Show a text, if it is time to."""
-        ...
 
 
 def progress_on(out: TextIO, *, live: bool) -> Progress:
@@ -194,24 +196,16 @@ class EventClock:
         return written[:-10] if self._spans_days else clock_time(us)
 
 
-class LineProgress:
-    """A line now and then, for logs. A run that is over before the first is due prints nothing."""
+class TextProgress(Progress):
+    """A text now and then."""
 
-    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
-        self._out = out
-        self._clock = clock
-        self._event_clock = EventClock()
+    def __init__(self, every_s: float, clock: Clock) -> None:
+        self._every_s, self._clock, self._event_clock = every_s, clock, EventClock()
         self._started = self._next = 0.0
 
     def __enter__(self) -> Self:
         self._started = self._clock()
-        self._next = self._started + LINE_SECONDS
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def update(self, metrics: Metrics) -> None:
         self.show(brief(metrics, self._clock() - self._started, self._event_clock))
@@ -221,63 +215,63 @@ class LineProgress:
 
     def show(self, text: str) -> None:
         now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + LINE_SECONDS
+        if now >= self._next:
+            self._next = now + self._every_s
+            self._write(text)
+
+    @abstractmethod
+    def _write(self, text: str) -> None: ...
+
+
+class LineProgress(TextProgress):
+    """A line now and then, for logs. A run that is over before the first is due prints nothing."""
+
+    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        super().__init__(LINE_SECONDS, clock)
+        self._out = out
+
+    def __enter__(self) -> Self:
+        self._next = self._clock() + LINE_SECONDS
+        return super().__enter__()
+
+    def _write(self, text: str) -> None:
         self._out.write(text + "\n")
         self._out.flush()
 
 
-class LiveProgress:
+class LiveProgress(TextProgress):
     """A text that changes in place and is gone at the end."""
 
     def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        super().__init__(LIVE_SECONDS, clock)
         self._screen = screen_on(out, redirect=True)
         self._text = ""
-        self._clock = clock
-        self._event_clock = EventClock()
-        self._started = self._next = 0.0
-
-    def __enter__(self) -> Self:
-        self._started = self._clock()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._screen.clear("progress")
 
-    def update(self, metrics: Metrics) -> None:
-        self.show(brief(metrics, self._clock() - self._started, self._event_clock))
-
-    def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
-        self.show(_lines(runs, self._clock() - self._started, self._event_clock, rows_before))
-
-    def show(self, text: str) -> None:
-        now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + LIVE_SECONDS
+    def _write(self, text: str) -> None:
         self._text = text
         # Not before there is something to show: an empty line would stand there.
         self._screen.show("progress", lambda: self._text)
         self._screen.refresh()
 
 
-class NoProgress:
-    def __enter__(self) -> Self:
-        return self
+class JsonProgress(Progress):
+    """Numbers for programs, as events; texts are for people."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __init__(self, query: str, event: Callable[..., None], every_s: float) -> None:
+        self._query, self._event, self._every_s = query, event, every_s
+        self._started, self._next = time.monotonic(), 0.0
 
     def update(self, metrics: Metrics) -> None:
-        return None
+        self.update_durable({self._query: metrics}, {})
 
     def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
-        return None
-
-    def show(self, text: str) -> None:
-        return None
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every_s
+            for query, metrics in runs.items():
+                self._event("progress", query=query, seconds=round(now - self._started, 3), metrics=metrics.as_json())
