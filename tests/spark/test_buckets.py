@@ -19,8 +19,7 @@ from tests.runners import Source, bound_plan
 from watersmeet.hosts.spark.exchange.messages import MemoryNeeds, decode
 from watersmeet.hosts.spark.exchange.pack import packets
 from watersmeet.hosts.spark.exchange.placement import Placement
-from watersmeet.hosts.spark.jobs.buckets import balanced_ids, murmur3_of_int
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.job import SparkJob, balanced_ids, murmur3_of_int
 from watersmeet.hosts.spark.jobs.kinds import OWN, job_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of

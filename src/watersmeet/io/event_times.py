@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import DataError
-from watersmeet.io.bad_rows import OnCounted, without_bad_rows
+from watersmeet.io.bad_rows import OnCounted
 from watersmeet.io.read_times import LATEST_US
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
@@ -22,24 +22,6 @@ SKIP = (
     "every row of a stream needs an event time: say on_null = 'skip' to leave those rows out and count them, or filter "
     "them out before they enter"
 )
-
-
-class Judged(NamedTuple):
-    """Rows whose event times can be, apart from the records that could not be read, and how many rows are skipped
-    because they have no event time."""
-
-    rows: pa.RecordBatch
-    bad: pa.RecordBatch | None = None
-    skipped: int = 0
-
-
-def judged(stream: Stream, batch: pa.RecordBatch, place: str | None = None, before: int = 0) -> Judged:
-    """Rows as they came, by what their stream says of those without an event time, or with one that cannot be; where it
-    says nothing they are refused when their times are taken (`timed_rows`). place: where they came from, so many rows
-    behind its beginning; without it whoever read them has told apart what could not be read."""
-    rows, bad = (batch, None) if place is None else without_bad_rows(stream, batch, before, place)
-    left = without_nulls(stream, rows)
-    return Judged(left, bad, rows.num_rows - left.num_rows)
 
 
 def without_nulls(stream: Stream, batch: pa.RecordBatch, on_skipped: OnCounted | None = None) -> pa.RecordBatch:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, judged, timed_rows
+from watersmeet.io.bad_rows import without_bad_rows
+from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, timed_rows, without_nulls
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.contract import Rows
@@ -135,8 +136,10 @@ class StreamClock(StreamTime):
         """Rows that came, with their event times, apart from those that cannot be read and those that are skipped;
         nothing has changed, also if some are refused. A reader has said which it cannot read, of others they are found
         here: `place` says where those came from, and so many came there before them that were not let in yet."""
-        found = judged(self.stream, rows, place, self.came + before)
-        return TimedBatch(self.timed(found.rows), bad if place is None else found.bad, found.skipped)
+        if place is not None:
+            rows, bad = without_bad_rows(self.stream, rows, self.came + before, place)
+        left = without_nulls(self.stream, rows)
+        return TimedBatch(self.timed(left), bad, rows.num_rows - left.num_rows)
 
     def in_turn(self, rows: Rows) -> Rows:
         """Rows that arrived before others were let in, or before time went on, arrive with them: they had to wait."""

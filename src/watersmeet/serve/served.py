@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -26,7 +27,6 @@ from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.watched import Failure, Watched
 from watersmeet.serve.change_log import ChangeLog
-from watersmeet.serve.history import History
 from watersmeet.serve.http_error import HttpError
 from watersmeet.serve.limits import Limits
 
@@ -275,3 +275,21 @@ def _named(name: str, known: Mapping[str, T], what: str) -> T:
 
 def columns_json(schema: pa.Schema) -> list[dict[str, str]]:
     return [{"name": field.name, "type": sql_type(field.type)} for field in schema]
+
+
+EVERY_S = 1.0
+MOST = 900
+
+
+class History:
+    """What the numbers of a query were in the last minutes, so that a page that is opened has something to draw."""
+
+    def __init__(self) -> None:
+        self._samples: deque[dict[str, Any]] = deque(maxlen=MOST)
+
+    def add(self, sample: dict[str, Any]) -> None:
+        self._samples.append(sample)
+
+    def since(self, time_s: float) -> list[dict[str, Any]]:
+        """What was noted after a time."""
+        return [one for one in list(self._samples) if one["time_s"] > time_s]

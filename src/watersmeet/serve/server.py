@@ -14,11 +14,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from watersmeet.errors import SetupError
 from watersmeet.serve.app import make_app
 from watersmeet.serve.guard import is_loopback
-from watersmeet.serve.history import EVERY_S
 from watersmeet.serve.http_error import busy
 from watersmeet.serve.limits import MOST_ACCEPTED, Limits, allowed_files, fitted
 from watersmeet.serve.listeners import Listeners
-from watersmeet.serve.served import Served
+from watersmeet.serve.served import EVERY_S, Served
 
 BACKLOG = 1024
 LAST_S = 3.0  # for so long requests in hand may go on when the server ends

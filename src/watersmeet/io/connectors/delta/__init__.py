@@ -16,8 +16,8 @@ _HERE = "watersmeet.io.connectors.delta"
 
 DELTA = Connector(
     name="delta",
-    source=f"{_HERE}.source:delta_source",
-    sink=f"{_HERE}.sink:delta_sink",
+    source=f"{_HERE}.source:DeltaSource",
+    sink=f"{_HERE}.sink:DeltaSink",
     table=f"{_HERE}.opening:delta_table",
     source_options=Options(("path", "start", "changes"), prefixes=_STORE, secret=_SECRET),
     sink_options=Options(

@@ -28,10 +28,6 @@ from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, pa
 WEEK_S = 7 * 24 * 3600.0
 
 
-def delta_sink(opening: SinkOpening) -> NumberedSink:
-    return DeltaSink(opening)
-
-
 class DeltaSink(NumberedSink):
     claim: DeltaClaim
 

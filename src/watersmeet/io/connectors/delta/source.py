@@ -47,10 +47,6 @@ class Offset(NamedTuple):
     whole: bool
 
 
-def delta_source(opening: SourceOpening) -> PartitionedSource:
-    return DeltaSource(opening)
-
-
 class DeltaSource(PartitionedSource):
     def __init__(self, opening: SourceOpening) -> None:
         options = opening.options

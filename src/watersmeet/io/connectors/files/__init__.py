@@ -13,7 +13,7 @@ FILES = Connector(
     name="files",
     source=f"{_HERE}.source:files_source",
     sink=f"{_HERE}.sink:files_sink",
-    table=f"{_HERE}.table:files_table",
+    table=f"{_HERE}.source:files_table",
     source_options=Options(_READING, prefixes=("fs.",), secret=_SECRET),
     sink_options=Options(
         ("path", "format", "mode", "partition_by", "compression", "delimiter", "sep", "header", "commit_every"),

@@ -15,7 +15,14 @@ import pyarrow as pa
 
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.changed_files import MOST_NOTED
-from watersmeet.io.connectors.contract import Offsets, PartitionedSource, SourceBatch, SourceOpening, Split
+from watersmeet.io.connectors.contract import (
+    Offsets,
+    PartitionedSource,
+    SourceBatch,
+    SourceOpening,
+    Split,
+    TableOpening,
+)
 from watersmeet.io.connectors.files.folder import Folder, kind_of
 from watersmeet.io.connectors.folder_source import FolderSource, Found, Life, file_of
 from watersmeet.io.files import FileSource, first_schema, readable, undeclared, unknown_types
@@ -148,3 +155,10 @@ class StoreFiles(FolderSource):
                 f"{file} has {now:,} bytes, but had {size:,} when it was found",
                 hint="files must stay as they are; write rows that come later to files of their own",
             )
+
+
+def files_table(opening: TableOpening) -> pa.Table:
+    files = StoreFiles(opening.name, opening.options, opening.columns)
+    after = files.begin()
+    parts = files.splits(after, files.newest(after))
+    return pa.Table.from_batches([batch.rows for split in parts for batch in files.read(split)], files.schema)

@@ -13,8 +13,8 @@ _HERE = "watersmeet.io.connectors.iceberg"
 
 ICEBERG = Connector(
     name="iceberg",
-    source=f"{_HERE}.source:iceberg_source",
-    sink=f"{_HERE}.sink:iceberg_sink",
+    source=f"{_HERE}.source:IcebergSource",
+    sink=f"{_HERE}.sink:IcebergSink",
     table=f"{_HERE}.opening:iceberg_table",
     source_options=Options(("table", "catalog", "start"), prefixes=("catalog.",), secret=_SECRET),
     sink_options=Options(

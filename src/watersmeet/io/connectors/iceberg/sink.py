@@ -22,10 +22,6 @@ from watersmeet.io.connectors.lake_options import column_list, interval_s, one_o
 from watersmeet.io.connectors.lake_schema import as_lake_holds, check_answer, partition_names
 
 
-def iceberg_sink(opening: SinkOpening) -> NumberedSink:
-    return IcebergSink(opening)
-
-
 class IcebergSink(NumberedSink):
     claim: IcebergClaim
 

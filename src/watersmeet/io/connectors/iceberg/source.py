@@ -37,10 +37,6 @@ class Offset(NamedTuple):
     whole: bool
 
 
-def iceberg_source(opening: SourceOpening) -> PartitionedSource:
-    return IcebergSource(opening)
-
-
 class IcebergSource(PartitionedSource):
     def __init__(self, opening: SourceOpening) -> None:
         self._name, self._declared = opening.name, opening.columns
