@@ -223,8 +223,8 @@ def test_a_run_on_spark_is_followed(browser: Any, tmp_path: Path) -> None:
     from watersmeet.cli.view import Page
     from watersmeet.hosts.spark.host import SparkHost
     from watersmeet.hosts.spark.run import SparkRun
-    from watersmeet.runtime.board import Board
     from watersmeet.runtime.run_settings import RunSettings
+    from watersmeet.runtime.watched import Board
 
     for number in range(3):
         arrive(tmp_path, number)

@@ -15,9 +15,9 @@ from watersmeet.hosts.spark.progress.boards import MOST_ROWS, WrittenRows, not_r
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.modes import SPARK_LOG
-from watersmeet.runtime.board import Board
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
+from watersmeet.runtime.watched import Board
 
 SINK = "CREATE SINK pairs WITH (sink='parquet', path='pairs'{more}) AS SELECT a.k, a.ts FROM a;"
 

@@ -27,10 +27,10 @@ from watersmeet.runtime.interrupt import INTERRUPTED
 
 if TYPE_CHECKING:
     from watersmeet.hosts.local.pulled_execution import PulledExecution
-    from watersmeet.runtime.board import Board
     from watersmeet.runtime.interrupt import Interrupts
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import Job
+    from watersmeet.runtime.watched import Board
 
 
 def run(
@@ -130,9 +130,9 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         from watersmeet.hosts.local.pulled_execution import PulledExecution
         from watersmeet.hosts.local.side_files import beside_all
         from watersmeet.plan.explaining import Explaining
-        from watersmeet.runtime.board import Board
         from watersmeet.runtime.interrupt import Interrupts
         from watersmeet.runtime.script import read_script
+        from watersmeet.runtime.watched import Board
 
         jobs = read_script(text, explain=True)
         # All are made before the first one runs, so that what is wrong with the last shows at once.

@@ -18,11 +18,11 @@ from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.plan.nodes import streams_below
-from watersmeet.runtime.board import Board
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import EventClock, describe, waiting
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE
+from watersmeet.runtime.watched import Board
 
 log = logging.getLogger("watersmeet")
 

@@ -10,11 +10,11 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.sinks import sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
-from watersmeet.runtime.board import Board
 from watersmeet.runtime.final import check_final
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
+from watersmeet.runtime.watched import Board
 
 OnProgress = Callable[[Metrics], None]
 

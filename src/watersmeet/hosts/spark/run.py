@@ -37,11 +37,11 @@ from watersmeet.hosts.spark.writing.file_claim import RACE, FileClaim
 from watersmeet.hosts.spark.writing.sinks import SparkSink, is_checkpoint
 from watersmeet.noticing import phase
 from watersmeet.private_folders import kept_file, temporary_folder
-from watersmeet.runtime.board import Board
 from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.skipped_batches import skipped_batches, way_past
+from watersmeet.runtime.watched import Board
 
 logger = logging.getLogger("watersmeet")
 POLL_SECONDS = 0.1

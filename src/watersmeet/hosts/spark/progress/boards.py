@@ -19,7 +19,7 @@ from watersmeet.hosts.spark.progress.tally import Batch
 from watersmeet.hosts.spark.writing.sinks import SparkSink
 from watersmeet.io.conform import conform
 from watersmeet.io.modes import SPARK_LOG
-from watersmeet.runtime.board import Board
+from watersmeet.runtime.watched import Board
 
 
 class Boards:
