@@ -141,6 +141,23 @@ def test_files_are_read_as_they_come_and_available_now_ends(tmp_path: Path) -> N
         reading.push("a", at(3))
 
 
+@pytest.mark.parametrize("in_sql", [True, False])
+def test_a_folder_may_be_empty_at_first_if_columns_and_source_are_declared(tmp_path: Path, in_sql: bool) -> None:
+    (folder := tmp_path / "in").mkdir()
+    session = wm.Session()
+    if in_sql:
+        session.sql(f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (source = 'parquet', path = '{folder}', time = 'ts')")
+    else:
+        session.stream("s", source="parquet", path=folder, schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    query = session.sql("SELECT k FROM s")
+    with pytest.raises(wm.SourceError, match="holds no parquet file"):
+        query.to_arrow()
+    with query.start(checkpoint=tmp_path / "state") as run:
+        pq.write_table(pa.table({"k": [7], "ts": [NOON]}), folder / "first.parquet")
+        assert run.take(timeout=30).to_pylist() == [{"k": 7}]
+    assert query.to_arrow().to_pylist() == [{"k": 7}]
+
+
 def test_an_answer_that_changes_is_there_at_any_time_and_flush_answers_what_waits(tmp_path: Path) -> None:
     with pushed(COUNTS).start(checkpoint=tmp_path, on_answer=lambda batch: None) as run:
         run.push("a", at(0, 1, 30))

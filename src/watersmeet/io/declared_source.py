@@ -77,8 +77,11 @@ def with_history(live: ConnectedSource, declared: Declaration) -> ConnectedSourc
     if column is None:
         raise OptionError(f"{name!r} has no column {time!r}", hint=columns_hint(live.schema.names), option="time")
     kept = open_declared(Declaration.in_python("stream", name, history_options(options), schema=live.schema))
-    if isinstance(kept, FileSource):  # on Spark it is read by processes that run elsewhere
-        kept = replace(kept, paths=tuple(one.absolute() if isinstance(one, Path) else one for one in kept.paths))
+    # On Spark it is read by processes that run elsewhere, and it is read again from a place in the middle, so the files
+    # stay the same.
+    if isinstance(kept, FileSource):
+        absolute = tuple(one.absolute() if isinstance(one, Path) else one for one in kept.paths)
+        kept = replace(kept, paths=absolute, where="")
     values = declared.values
     judging = arrival_of({word: values.get(word) for word in ("on_null", "on_bad")})
     rounding = values.get("rounding", "error")

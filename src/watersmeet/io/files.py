@@ -55,6 +55,10 @@ class FileSource:
         """The same files without the records that cannot be read, which are handed over when they are come by."""
         return replace(self, stream=stream, on_bad=on_bad) if stream.arrival.keeps_going else self
 
+    def as_of_now(self) -> FileSource:
+        """The same, of the files that are there now: some may have come or gone since it was declared."""
+        return replace(self, paths=tuple(find_files(self.where, self.format.kind))) if self.where else self
+
     def of_file(self, path: AnyFile, max_rows: int) -> Iterator[SourceBatch]:
         """The same; whatever goes wrong names the file."""
         with readable(path, self.hint):
@@ -172,7 +176,8 @@ class FileSource:
             self.reading.check(self.name, kind, is_text_file=not self.format.has_footer)
             schema = self.reading.held(schema, self.reading.kind or kind)
         if not self.declared:
-            _check_drift(found, plain_schema(schema, str(path)), path, self.paths[0])
+            first = f"in {self.paths[0]}" if path != self.paths[0] else f"when {self.name!r} was declared"
+            _check_drift(found, plain_schema(schema, str(path)), path, first)
         # Only such a file has types of its own: text is parsed in the declared ones.
         elif self.format.has_footer:
             check_columns(found, schema, self.name, str(path))
@@ -181,6 +186,8 @@ class FileSource:
 
     def first_value(self, column: str) -> object:
         """The first value of a column that is not NULL, if it is among the first rows."""
+        if not self.paths:
+            return None
         with readable(self.paths[0]):
             first = next(iter(self.read(self.paths[0], FIRST_ROWS, only=column)), None)
         known = pa.nulls(0) if first is None else first.column(0).drop_null()
@@ -324,15 +331,15 @@ def with_nanoseconds(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def _check_drift(found: pa.Schema, schema: pa.Schema, path: AnyFile, first: AnyFile) -> None:
-    """Refuse a file whose columns are not those of the first."""
+def _check_drift(found: pa.Schema, schema: pa.Schema, path: AnyFile, first: str) -> None:
+    """Refuse a file whose columns are not those that were found first."""
     plain = plain_schema(found, str(path))
     for name in sorted({*plain.names, *schema.names}):
         here, there = _type_in(plain, name), _type_in(schema, name)
         if not _same_column(here, there):
             raise SourceError(
                 f"the columns change from file to file: {name!r} is {here or 'missing'} in {path}, "
-                f"but {there or 'missing'} in {first}",
+                f"but {there or 'missing'} {first}",
                 hint=_declared_hint(name, here, there),
             )
 

@@ -44,10 +44,19 @@ def batches_of(
             f"{relation.name!r} has columns but no data",
             hint="push rows into it, query.start(), or declare it with data",
         )
-    source = cast(Source, relation.source)
+    source = source_now(relation)
     if isinstance(relation, Stream):
         source = readable_of(relation, source, on_bad, on_handed_over)
     return entered(_read(relation, source, max_rows, on_skipped), relation)
+
+
+def source_now(relation: Relation) -> Source:
+    """What a run that starts now reads."""
+    source = cast(Source, relation.source)
+    # When rows arrived is known by their numbers, so of such a stream the files stay those that were declared.
+    if not isinstance(source, FileSource) or (isinstance(relation, Stream) and relation.by_arrival):
+        return source
+    return source.as_of_now()
 
 
 def readable_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from watersmeet.errors import CatalogError
 from watersmeet.io.connectors.registry import connector_of
 from watersmeet.io.declared_source import open_declared
-from watersmeet.io.files import FileSource
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.io.source_options import check_source_options
 from watersmeet.io.sources import TableSource
@@ -24,7 +23,6 @@ from watersmeet.model.names import column_named
 from watersmeet.model.side_sink import SideSink
 from watersmeet.model.stream_options import meaningless_by_arrival
 from watersmeet.model.time_reading import in_schema
-from watersmeet.runtime.reloading import ReopenedFiles
 
 # The columns of an input, what the host reads it from, and its number of rows if that is known.
 Opened = tuple[pa.Schema, Any, int | None]
@@ -144,8 +142,6 @@ def _table(declared: Declaration, opened: Opened) -> Table:
     schema, source, rows = opened
     values = declared.values
     known = Statistics(None, rows, values.get("distinct", {}), values.get("unique", ()))
-    if "reload" in values and isinstance(source, FileSource):  # a folder may hold other files then
-        source = ReopenedFiles(source, lambda: cast(FileSource, open_declared(declared)))
     rounding = values.get("rounding", "error")
     return Table(declared.name, schema, source, known, rounding, values.get("reload"))
 

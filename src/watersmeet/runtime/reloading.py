@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Event, Lock, Thread
 
 import pyarrow as pa
 
-from watersmeet.errors import SourceError, UnsupportedError, WatersmeetError
-from watersmeet.io.files import FileSource
+from watersmeet.errors import UnsupportedError, WatersmeetError
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.plan.nodes import Plan, relations_below
@@ -112,22 +111,3 @@ def are_equal(one: Load | None, other: Load) -> bool:
     if one is None or sum(part.num_rows for part in one) != sum(part.num_rows for part in other):
         return False
     return not one or bool(pa.Table.from_batches(one).equals(pa.Table.from_batches(other)))
-
-
-class ReopenedFiles:
-    bounded = True
-    at_hand = True
-
-    def __init__(self, first: FileSource, open_again: Callable[[], FileSource]) -> None:
-        self.schema, self.description, self.known_rows = first.schema, first.description, first.known_rows
-        self._name = first.name
-        self._open_again = open_again
-
-    def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
-        opened = self._open_again()
-        if not opened.schema.equals(self.schema):
-            raise SourceError(
-                f"the files of table {self._name!r} have other columns than before: {', '.join(opened.schema.names)}, "
-                f"and they were {', '.join(self.schema.names)}, or of other types"
-            )
-        return opened.batches(max_rows)

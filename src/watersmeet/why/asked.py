@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import BindError, OptionError, SourceError, UnsupportedError
 from watersmeet.io.conform import entered
-from watersmeet.io.time_ordered import readable_of
+from watersmeet.io.time_ordered import readable_of, source_now
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import sql_type
@@ -132,6 +132,7 @@ def rows_of(relation: Stream | Table) -> pa.Table:
             f"{relation.name!r} cannot be read to its end, so its rows cannot be looked at",
             hint="declare it over a table or over files",
         )
+    source = source_now(relation)
     if isinstance(relation, Stream):
         source = readable_of(relation, source, None)
     schema = relation.schema

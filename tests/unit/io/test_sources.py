@@ -16,6 +16,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 import pytest
 
+import watersmeet as wm
 from tests.unit.declared import source_with
 from watersmeet.errors import SourceError
 from watersmeet.io.sources import Source, source_of
@@ -291,3 +292,22 @@ def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
     for option in ({"header": "maybe"}, {"delimiter": "--"}):
         given = {"source": "csv", "path": str(tmp_path / "a.csv"), **option}
         assert "must be" in failure(source_with, "a", given, None)
+
+
+@pytest.mark.parametrize("read", ["time", "arrival"])
+def test_a_run_reads_the_files_that_are_there_when_it_starts(tmp_path: Path, read: str) -> None:
+    """Those that came after the stream was declared, and not those that went."""
+    for number in (1, 2):
+        pa_parquet.write_table(TABLE.slice(number, 1), tmp_path / f"{number}.parquet")
+    session = wm.Session()
+    session.stream("s", tmp_path, time="ts", read=read)
+    session.table("t", tmp_path)
+    rows, joined = session.sql("SELECT k FROM s"), session.sql("SELECT s.k FROM s, t WHERE s.k = t.k")
+    (tmp_path / "2.parquet").unlink()
+    pa_parquet.write_table(TABLE.slice(0, 1), tmp_path / "0.parquet")
+    there = sorted(TABLE["k"].to_pylist()[:2])
+    assert sorted(rows.to_arrow()["k"].to_pylist()) == there
+    assert sorted(joined.to_arrow()["k"].to_pylist()) == there
+    pa_parquet.write_table(pa.table({"k": ["text"], "ts": TABLE["ts"][:1]}), tmp_path / "0.parquet")
+    with pytest.raises(SourceError, match="'k' is string in .*0.parquet, but int64 when 's' was declared"):
+        rows.to_arrow()
