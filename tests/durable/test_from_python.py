@@ -146,7 +146,9 @@ def test_a_folder_may_be_empty_at_first_if_columns_and_source_are_declared(tmp_p
     (folder := tmp_path / "in").mkdir()
     session = wm.Session()
     if in_sql:
-        session.sql(f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (source = 'parquet', path = '{folder}', time = 'ts')")
+        session.sql(
+            f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (source = 'parquet', path = '{folder}', time = 'ts')"
+        )
     else:
         session.stream("s", source="parquet", path=folder, schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
     query = session.sql("SELECT k FROM s")

@@ -66,7 +66,8 @@ def late(stream: Stream, metrics: Metrics) -> str:
         how.append(f"although it was said that none comes before {until} any more")
     if name in metrics.late_after_silence_us:
         behind = interval_up(metrics.late_after_silence_us[name])
-        how.append(f"after a silence, up to {behind} behind the other streams")
+        silence = f"after a silence, up to {behind} behind the other streams"
+        how.append(silence if _may_be_silent(stream) else f"up to {behind} behind what a flush has answered")
     return f"{_rows_of(stream, rows)} came too late and {_are(rows)} left out of the answer: {'; '.join(how)}"
 
 
@@ -87,7 +88,8 @@ def in_time(stream: Stream, metrics: Metrics, today_us: int) -> str:
     if name in metrics.late_promised_us:
         ways.append("call advance() with a time that all later rows keep to")
     if name in metrics.late_after_silence_us:
-        ways.append("set a longer idle, or none, to wait for a stream that is silent")
+        waiting = "set a longer idle, or none, to wait for a stream that is silent"
+        ways.append(waiting if _may_be_silent(stream) else "flush only when no rows of before are to come")
     return ", ".join(ways)
 
 
@@ -144,6 +146,11 @@ LEFT_OUT = (
     LeftOut("bad_rows", lambda metrics: metrics.bad_by_stream, _bad),
     LeftOut("handed_over_rows", lambda metrics: metrics.left_out_by_stream, _handed_over),
 )
+
+
+def _may_be_silent(stream: Stream) -> bool:
+    """Time goes on without a stream only if that says idle, or if all that waits is to be answered."""
+    return stream.arrival.idle_us is not None
 
 
 def _rows_of(stream: Stream, rows: int) -> str:

@@ -309,5 +309,5 @@ def test_a_run_reads_the_files_that_are_there_when_it_starts(tmp_path: Path, rea
     assert sorted(rows.to_arrow()["k"].to_pylist()) == there
     assert sorted(joined.to_arrow()["k"].to_pylist()) == there
     pa_parquet.write_table(pa.table({"k": ["text"], "ts": TABLE["ts"][:1]}), tmp_path / "0.parquet")
-    with pytest.raises(SourceError, match="'k' is string in .*0.parquet, but int64 when 's' was declared"):
+    with pytest.raises(SourceError, match=r"'k' is string in .*0\.parquet, but int64 when 's' was declared"):
         rows.to_arrow()

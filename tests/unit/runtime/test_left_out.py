@@ -22,7 +22,7 @@ from watersmeet.warning import WatersmeetWarning
 
 NOON = datetime(2026, 1, 1, 12)
 NOON_US = int((NOON - datetime(1970, 1, 1)) / timedelta(microseconds=1))
-ARRIVAL = Arrival(max_future_us=3_600_000_000)
+ARRIVAL = Arrival(idle_us=30_000_000, max_future_us=3_600_000_000)
 A = Stream("a", pa.schema([("ts", pa.timestamp("us"))]), "ts", arrival=ARRIVAL)
 
 

@@ -65,6 +65,8 @@ class AsyncRun:
                 await self.finish()
             if self._handing_on is not None:
                 await self._handed_on(error)
+            if error is None:
+                await self._call(partial(self._running.driver.leave, None))
         finally:
             await self.stop()
             self._thread.shutdown(wait=False)
@@ -90,6 +92,14 @@ class AsyncRun:
         """No row of this stream will come any more at all."""
         await self._call(partial(self._running.end, stream))
 
+    async def flush(self) -> None:
+        """Answer all that waits for time to go on; see `Run.flush`."""
+        await self._call(self._running.flush)
+
+    async def taken(self, stream: str) -> int:
+        """How many rows of a stream have come."""
+        return await self._call(partial(self._running.taken, stream))
+
     async def finish(self) -> None:
         """No row will come any more: everything that waits is answered."""
         await self._call(self._running.finish)
@@ -99,9 +109,13 @@ class AsyncRun:
         # Not in the run's own thread, where a push may be waiting for room.
         await asyncio.to_thread(self._running.stop)
 
-    async def take(self) -> pa.Table:
-        """The answers that are ready and were not taken yet."""
-        return self._running.take()
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Until the run has ended; see `Run.wait`."""
+        return await asyncio.to_thread(self._running.wait, timeout)
+
+    async def take(self, *, timeout: float = 0.0) -> pa.Table:
+        """The answers that are ready and were not taken yet; waits so long, at most, for some."""
+        return await asyncio.to_thread(partial(self._running.take, timeout=timeout))
 
     async def answer(self) -> pa.Table:
         """What an answer that changes is now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ class Driver(ABC):
     def __init__(self, execution: PushedExecution, answers: AnswerQueue | None) -> None:
         """answers: where they wait to be taken, unless they go elsewhere."""
         self.execution, self.answers = execution, answers
+        self._raised_in: set[int] = set()  # the threads that know what ended it
 
     @abstractmethod
     def push(self, name: str, rows: Any, timeout: float | None) -> int | None: ...
@@ -47,8 +49,18 @@ class Driver(ABC):
         """End with an error, which is raised where somebody pushes or waits."""
 
     @abstractmethod
+    def close(self, error: BaseException | None) -> None:
+        """What the end of a `with` block does, which may be an error's."""
+
     def leave(self, error: BaseException | None) -> None:
-        """A `with` block ends."""
+        """A `with` block ends. What ended the run is raised, unless whoever leaves the block knows it: by an error that
+        is on its way, or as it was raised to this thread before."""
+        is_known = error is not None or get_ident() in self._raised_in
+        try:
+            self.close(error)
+        except Exception:
+            if not is_known:
+                raise
 
     @abstractmethod
     def wait(self, timeout: float | None) -> bool: ...
@@ -63,9 +75,16 @@ class Driver(ABC):
     @abstractmethod
     def metrics(self) -> dict[str, Any]: ...
 
+    @property
     @abstractmethod
+    def failure(self) -> BaseException | None:
+        """What ended the run, if something went wrong."""
+
     def raise_failure(self) -> None:
-        """What ended the run, if something went wrong: whoever waits for answers is told."""
+        """Whoever waits for answers is told."""
+        if self.failure is not None:
+            self._raised_in.add(get_ident())
+            raise self.failure
 
     @property
     @abstractmethod

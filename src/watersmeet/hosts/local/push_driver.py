@@ -122,8 +122,8 @@ class PushDriver(Driver):
                 self._end("stopped")
                 self._keep_beside()
 
-    def leave(self, error: BaseException | None) -> None:
-        if error is None and self._ended is None:
+    def close(self, error: BaseException | None) -> None:
+        if error is None:
             self.finish()
         else:
             self.stop()
@@ -170,9 +170,9 @@ class PushDriver(Driver):
         with self._lock:
             return self.execution.report().as_dict()
 
-    def raise_failure(self) -> None:
-        if self._error is not None:
-            raise self._error
+    @property
+    def failure(self) -> BaseException | None:
+        return self._error
 
     @property
     def is_open(self) -> bool:
@@ -293,6 +293,7 @@ class PushDriver(Driver):
         if not isinstance(error, Exception):
             error = RunError(f"the run was interrupted ({type(error).__name__}) in the middle of a step")
         self._error = error
+        self._raised_in.add(threading.get_ident())  # as it is raised here
         self.execution.abort(error)
         if self._side is not None:
             self._side.abort()

@@ -94,7 +94,8 @@ class Run:
         self.driver.end(self._execution.named(stream))
 
     def flush(self) -> None:
-        """Answer all that waits for time to go on. Rows that come later and are not newer than that are late."""
+        """Answer all that waits for time to go on. Rows that come later and are not newer than that are late. With a
+        checkpoint it returns when that is on the disk; the answers follow."""
         self.driver.flush()
 
     def taken(self, stream: str) -> int:
@@ -153,7 +154,8 @@ class Run:
         self.driver.raise_failure()
 
     def answer(self) -> pa.Table:
-        """What an answer that changes is now: at the watermark, or after `finish` at the last event."""
+        """What an answer that changes is now: at the watermark, or after `finish` at the last event; with a checkpoint,
+        where `finish` has answered all that waited, at its end."""
         self.driver.raise_failure()
         present = self.driver.answer()
         if present is None:

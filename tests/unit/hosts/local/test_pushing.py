@@ -7,7 +7,8 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -406,7 +407,8 @@ def test_a_run_is_flushed_and_goes_on_and_what_is_not_newer_is_late() -> None:
         assert run.take().num_rows == 0, "another row of that instant may come"
         run.flush()
         assert run.take()["n"].to_pylist() == [1, 1]
-        with pytest.warns(wm.DataWarning, match="late_rows"):
+        behind = "up to 5 s 1 ms behind what a flush has answered; flush only when no rows of before are to come"
+        with pytest.warns(wm.DataWarning, match=f"late_rows: 1 row .*: {behind}"):
             run.push("a", [row(2, 0), row(3, 9)])
         assert run.taken("A") == 3
         assert run.metrics()["late_rows"] == 1
@@ -468,6 +470,40 @@ def test_a_block_that_ends_well_answers_what_waits_and_one_that_fails_does_not()
         run.push("a", row(1, 0))
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_ended_a_run_in_another_thread_is_raised_where_its_block_ends(is_kept: bool, tmp_path: Path) -> None:
+    query = session(on_late="error").sql("SELECT k FROM a")
+
+    def start() -> wm.Run:
+        return query.start(checkpoint=tmp_path / "state") if is_kept else query.start()
+
+    def push() -> None:
+        with suppress(wm.DataError):
+            run.push("a", [row(1, 9), row(2, 0)])
+
+    def push_elsewhere() -> None:
+        pushing = threading.Thread(target=push)
+        pushing.start()
+        pushing.join()
+
+    with pytest.raises(wm.DataError, match="came too late"), start() as run:
+        push_elsewhere()
+    if not is_kept:
+        with start() as run:  # who was told need not be told again
+            push()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_run_that_has_ended_may_be_finished_and_stopped_again(is_kept: bool, tmp_path: Path) -> None:
+    query = session().sql(COUNT)
+    run = query.start(checkpoint=tmp_path / "state") if is_kept else query.start()
+    run.push("a", row(1, 0))
+    run.finish()
+    run.finish()
+    run.stop()
+    assert run.take()["_op"].to_pylist() == ["+", "-"]
+
+
 def test_two_runs_of_a_query_know_nothing_of_each_other() -> None:
     query = session().sql(JOIN)
     with query.start() as one, query.start() as other:
@@ -506,6 +542,39 @@ def test_coroutines_push_and_take() -> None:
         made.stream(name, pa.Table.from_pylist([row(second % 3, second) for second in range(10)]), time="ts")
     expected = made.sql(JOIN).to_arrow().to_pylist()
     assert sorted(map(str, asyncio.run(main()))) == sorted(map(str, expected))
+
+
+def test_coroutines_flush_wait_and_ask_what_was_taken() -> None:
+    async def main() -> None:
+        async with session().sql(COUNT).start_async() as run:
+            await run.push("a", row(1, 0))
+            assert (await run.take(timeout=0.01)).num_rows == 0
+            taking = asyncio.create_task(run.take(timeout=PATIENCE_S))
+            await run.flush()
+            assert (await taking)["n"].to_pylist() == [1, 1]
+            assert await run.taken("a") == 1
+            assert not await run.wait(0.01)
+            waiting = asyncio.create_task(run.wait())
+            await run.finish()
+            assert await waiting
+
+    asyncio.run(main())
+
+
+def test_what_ends_a_run_by_the_clock_is_raised_where_its_async_block_ends() -> None:
+    def fails() -> Iterator[pa.RecordBatch]:
+        yield from ()
+        raise ValueError("the clock is gone")
+
+    async def main() -> None:
+        query = session(idle="20 ms").sql("SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WINDOW (a, b) = 1 SECOND")
+        async with query.start_async() as run:
+            run._running.driver.execution.tick = fails  # type: ignore[method-assign]
+            await run.push("a", row(1, 0))
+            assert await asyncio.to_thread(eventually, lambda: not run.is_open)
+
+    with pytest.raises(ValueError, match="the clock is gone"):
+        asyncio.run(main())
 
 
 def test_coroutines_are_handed_answers_and_their_errors_come_back() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,6 @@ class DurableDriver(Driver):
         """kept: where answers wait, unless they go elsewhere."""
         super().__init__(run.execution, kept)
         self.run, self._kept, self._timeout_s, self.answers_go_to = run, kept, timeout_s, answers_go_to
-        self._is_raised = False  # whether somebody was told what ended it
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
 
@@ -72,12 +72,14 @@ class DurableDriver(Driver):
             return self.run.wait(timeout)
         except NotTaken:
             return True
-        except BaseException:
-            self._is_raised = self.run.failed
+        except BaseException as error:
+            if error is self.failure:
+                self._raised_in.add(get_ident())
             raise
 
     def finish(self) -> None:
-        self.flush()
+        if self.is_open:
+            self.flush()
         self.stop()
 
     def stop(self) -> None:
@@ -90,13 +92,8 @@ class DurableDriver(Driver):
     def fail(self, error: BaseException) -> None:
         self.run.fail(error)
 
-    def leave(self, error: BaseException | None) -> None:
-        known = self._is_raised or error is not None  # what went wrong was raised before, or is on its way
-        try:
-            self.stop()
-        except Exception:
-            if not known:
-                raise
+    def close(self, error: BaseException | None) -> None:
+        self.stop()
 
     # ---- what it is now ---------------------------------------------------------------------------------------------
 
@@ -109,13 +106,8 @@ class DurableDriver(Driver):
     def metrics(self) -> dict[str, Any]:
         return self.run.metrics()
 
-    def raise_failure(self) -> None:
-        error = self._failure()
-        if error is not None:
-            self._is_raised = True
-            raise error
-
-    def _failure(self) -> BaseException | None:
+    @property
+    def failure(self) -> BaseException | None:
         error = self.run.error
         return None if isinstance(error, NotTaken) else error
 
@@ -127,7 +119,7 @@ class DurableDriver(Driver):
     def state(self) -> str:
         if self.run.is_open:
             return "running"
-        return "ended by an error" if self._failure() is not None else "stopped"
+        return "ended by an error" if self.failure is not None else "stopped"
 
     @property
     def extent(self) -> str:

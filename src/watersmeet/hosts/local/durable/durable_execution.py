@@ -254,7 +254,9 @@ class DurableExecution:
             self.on_end()
 
     def _close(self, *, commit: bool) -> None:
-        reason = self.error or RunError("the run has ended, so no more rows can be pushed")
+        reason = self.error or RunError(
+            "the run has ended, so no more rows can be pushed", hint="the same start() goes on with it"
+        )
         answer_waiting(self._intake.close(reason), error=reason)
         if not commit and self.on_abandoned is not None:
             self.on_abandoned()
