@@ -54,6 +54,10 @@ _STRICT: dict[str, Function] = _CASTS | {
 _LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT, **subscripts.LENIENT}
 
 
+def columns_in(data: pa.RecordBatch) -> Columns:
+    return lambda column: data.column(column.name)
+
+
 def evaluate(expression: Expression, columns: Columns, length: int, event_times: EventTimes | None = None) -> pa.Array:
     """The value of an expression for every row, in exactly the expression's type."""
     if isinstance(expression, Column):  # as most are, and batches may be small

@@ -13,14 +13,14 @@ import pyarrow as pa
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows
-from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.evaluate import columns_in, evaluate, evaluate_predicate
 from watersmeet.operators.few_rows import FEW, taken
 from watersmeet.operators.few_select import few_select
 from watersmeet.operators.keyed_state import KeyedState, NumberedAnew
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import RowWindow, counts_together
 from watersmeet.operators.time_order import Counting
-from watersmeet.plan.expressions import Column, Expression, columns_of
+from watersmeet.plan.expressions import Expression, columns_of
 
 
 class Select(Operator):
@@ -40,12 +40,12 @@ class Select(Operator):
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         for predicate in self.predicates:
-            kept = evaluate_predicate(predicate, _lookup(rows.data), len(rows), _times(rows))
+            kept = evaluate_predicate(predicate, columns_in(rows.data), len(rows), _times(rows))
             if not kept.all():
                 rows = self._narrowed(rows, np.flatnonzero(kept))
         if len(rows):
             self.counters.results += len(rows)
-            arrays = [evaluate(e, _lookup(rows.data), len(rows), _times(rows)) for _, e in self.columns]
+            arrays = [evaluate(e, columns_in(rows.data), len(rows), _times(rows)) for _, e in self.columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
@@ -87,10 +87,6 @@ class Select(Operator):
 
 def _times(rows: Rows) -> Callable[[], pa.Array]:
     return lambda: pa.array(rows.times, pa.timestamp("us"))
-
-
-def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
-    return lambda column: data.column(column.name)
 
 
 class CountedSelect(Select, Counting):

@@ -153,8 +153,22 @@ class AsTheyComeNode(PhysicalNode):
         return tuple(one.alias for one in self.inner.strategy.join.streams)
 
 
+class SidedNode(PhysicalNode):
+    """A join of two sides, which may be joins themselves."""
+
+    join: Join
+    side_aliases: tuple[str, ...]
+    streams: tuple[tuple[str, ...], ...]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The streams it reads, in the order of the leaves."""
+        inside = dict(zip(self.side_aliases, self.streams, strict=True))
+        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
+
+
 @dataclass(frozen=True)
-class OuterJoinNode(PhysicalNode):
+class OuterJoinNode(SidedNode):
     """A join of two sides of which rows are given, or asked for, without a partner. `joining` finds who matches, with
     hidden columns beside those asked for; `sides` are the inputs that are joins themselves, `streams` what each reads,
     in the same order. A row may decide about others for `remembered_us` after its time."""
@@ -169,15 +183,9 @@ class OuterJoinNode(PhysicalNode):
     looked_up: tuple[LookedUp, ...] = ()
     """Of the streams those in which as-of joins look for partners, here and in the sides."""
 
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """The streams it reads, in the order of the leaves."""
-        inside = dict(zip(self.side_aliases, self.streams, strict=True))
-        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
-
 
 @dataclass(frozen=True)
-class AsofJoinNode(PhysicalNode):
+class AsofJoinNode(SidedNode):
     """For each row of one side the latest partner. The left side may be a join itself; then `sides` has it."""
 
     join: Join
@@ -187,12 +195,6 @@ class AsofJoinNode(PhysicalNode):
     streams: tuple[tuple[str, ...], ...]
     remembered_us: int
     looked_up: tuple[LookedUp, ...] = ()
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """The streams it reads, in the order of the leaves."""
-        inside = dict(zip(self.side_aliases, self.streams, strict=True))
-        return tuple(name for one in self.join.streams for name in inside.get(one.alias, (one.alias,)))
 
 
 @dataclass(frozen=True)

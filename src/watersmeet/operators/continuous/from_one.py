@@ -25,10 +25,10 @@ from watersmeet.operators.continuous.node import Divides, Node, next_event_below
 from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
 from watersmeet.operators.contract import Positions
-from watersmeet.operators.evaluate import evaluate, evaluate_predicate
+from watersmeet.operators.evaluate import columns_in, evaluate, evaluate_predicate
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey, keys_in
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.expressions import Expression
 
 ONLY = ""
 # A row that is chosen once more as it leaves has the event_time() it was born with, so that is held too.
@@ -177,16 +177,12 @@ class FromOne(Divides):
             kept = np.flatnonzero(passed)
             delta, births = delta.take(kept), births[kept]
             data = delta.data
-        column_of = _lookup(data)
+        column_of = columns_in(data)
         arrays = [evaluate(e, column_of, data.num_rows, times) for _, e in self.columns]
         return delta.with_data(pa.RecordBatch.from_arrays(arrays, schema=self.schema)), kept
 
     def _passed(self, data: pa.RecordBatch, times: Callable[[], pa.Array]) -> Bools:
         passed = np.ones(data.num_rows, np.bool_)
         for predicate in self.predicates:
-            passed &= evaluate_predicate(predicate, _lookup(data), data.num_rows, times)
+            passed &= evaluate_predicate(predicate, columns_in(data), data.num_rows, times)
         return passed
-
-
-def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
-    return lambda column: data.column(column.name)

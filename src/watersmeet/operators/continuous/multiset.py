@@ -55,8 +55,8 @@ class Multiset:
         columns = delta.data.columns
         ids = self.ids.of(columns, len(delta))
         if self.ids.room > self.left.size:
-            self.left = _zeros_after(self.left, self.ids.room)
-            self.right = _zeros_after(self.right, self.ids.room)
+            self.left = zeros_after(self.left, self.ids.room)
+            self.right = zeros_after(self.right, self.ids.room)
             self._scratch = np.full(self.ids.room, -1, np.int64)
         new = np.flatnonzero(~self.rows.holds(ids))
         # A new row may come several times in a batch.
@@ -81,7 +81,7 @@ class Multiset:
         self.ids.forget(empty)
 
 
-def _zeros_after(array: Int64s, room: int) -> Int64s:
+def zeros_after(array: Int64s, room: int) -> Int64s:
     grown = np.zeros(room, np.int64)
     grown[: array.size] = array
     return grown

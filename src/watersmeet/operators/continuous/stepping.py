@@ -54,14 +54,10 @@ class Entrance:
         return min((waiting.next_birth() for waiting in self.by_step), default=FOREVER_US)
 
 
-class Steps:
-    """`[RANGE w SLIDE s]`, TUMBLE, HOP and `[LANDMARK t]`: when a row enters and when it leaves is known as soon as it
-    comes."""
+class _Held:
+    """Rows that wait until they enter."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("waiting",)
-
-    def __init__(self, window: Stepped | Hop | Landmark | Each) -> None:
-        self.window = window
+    def __init__(self) -> None:
         self.waiting = Waiting()
 
     def __len__(self) -> int:
@@ -70,6 +66,22 @@ class Steps:
     @property
     def nbytes(self) -> int:
         return self.waiting.nbytes
+
+    def divided(self, keys_of: KeysOf) -> KeyedState:
+        state = KeyedState()
+        state.put("waiting", self.waiting.divided(keys_of))
+        return state
+
+
+class Steps(_Held):
+    """`[RANGE w SLIDE s]`, TUMBLE, HOP and `[LANDMARK t]`: when a row enters and when it leaves is known as soon as it
+    comes."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("waiting",)
+
+    def __init__(self, window: Stepped | Hop | Landmark | Each) -> None:
+        super().__init__()
+        self.window = window
 
     def next_birth(self) -> int:
         oldest = self.waiting.oldest_us
@@ -81,11 +93,6 @@ class Steps:
             self.waiting.add(self._stepped(rows, self.window))
         ready = self.waiting.release(until)
         return None if ready is None else _with_deaths(ready)
-
-    def divided(self, keys_of: KeysOf) -> KeyedState:
-        state = KeyedState()
-        state.put("waiting", self.waiting.divided(keys_of))
-        return state
 
     def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
         """Rows of one step leave in the order in which they came."""
@@ -258,22 +265,15 @@ def _entries(rows: Rows, window: Each) -> Rows:
     return _dying(entries.data, entries.times, entries.times + 1)
 
 
-class Sessions:
+class Sessions(_Held):
     """SESSION: rows wait until the gap after the last one of their session has passed."""
 
     STATE = ("waiting", "_ends")
 
     def __init__(self, window: Session) -> None:
+        super().__init__()
         self.window = window
-        self.waiting = Waiting()
         self._ends = FOREVER_US  # of the sessions that are there, the first that would
-
-    def __len__(self) -> int:
-        return len(self.waiting)
-
-    @property
-    def nbytes(self) -> int:
-        return self.waiting.nbytes
 
     def next_birth(self) -> int:
         return self._ends - 1 if len(self.waiting) else FOREVER_US
@@ -298,11 +298,6 @@ class Sessions:
         data = everything.data.take(pa.array(which))
         ends = ends[which]
         return _with_deaths(_dying(_in_windows(data, starts[which], ends, self.window.zone), ends - 1, ends))
-
-    def divided(self, keys_of: KeysOf) -> KeyedState:
-        state = KeyedState()
-        state.put("waiting", self.waiting.divided(keys_of))
-        return state
 
     def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
         """When the first of these sessions is over follows from the rows that wait."""

@@ -3,7 +3,7 @@ between where it was and where it is are touched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,13 @@ from watersmeet.operators.continuous.node import Divides, Node, keys_below, next
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.set_operation import Held
-from watersmeet.operators.evaluate import evaluate
+from watersmeet.operators.evaluate import columns_in, evaluate
 from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import threshold as kernel
 from watersmeet.operators.kernels.ordered import DONE, NEEDS_ROOM
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.strategy import Code, Comparison
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.expressions import Expression
 
 # Which rows pass: those above the value, or below it; and whether the border lies behind those that are equal to it.
 BORDERS = {"gt": (True, True), "ge": (True, False), "lt": (False, False), "le": (False, True)}
@@ -158,12 +158,12 @@ class Threshold(Divides):
 
     @staticmethod
     def _codes(code: Code, data: pa.RecordBatch) -> tuple[Int64s, Bools]:
-        codes, valid = codes_of(code.expression, _lookup(data), data.num_rows)
+        codes, valid = codes_of(code.expression, columns_in(data), data.num_rows)
         return codes, np.ones(data.num_rows, np.bool_) if valid is None else valid
 
     def _grouped(self, data: pa.RecordBatch, keys: Sequence[Code], valid: Bools) -> Int64s:
         """The number of each row's group: -1 where a key is NULL, which is equal to none, or a row is not valid."""
-        columns = [evaluate(key.expression, _lookup(data), data.num_rows) for key in keys]
+        columns = [evaluate(key.expression, columns_in(data), data.num_rows) for key in keys]
         there = np.logical_and.reduce(
             [valid, *(column.is_valid().to_numpy(zero_copy_only=False) for column in columns)]
         )
@@ -196,7 +196,7 @@ class Threshold(Divides):
     def _shown(self, ids: Int64s) -> pa.RecordBatch:
         # Only of rows that pass: of others what is selected may not be defined.
         held = pa.RecordBatch.from_arrays(self._table.get(ids), schema=self._table.schema)
-        arrays = [evaluate(e, _lookup(held), ids.size) for _, e in self.columns]
+        arrays = [evaluate(e, columns_in(held), ids.size) for _, e in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _forget(self, changed: Events, events: Events) -> None:
@@ -207,7 +207,3 @@ class Threshold(Divides):
         if self.keys:
             touched = np.unique(events.groups)
             self._groups.forget(touched[(self._counts[touched] == 0) & (self._levels[touched, kernel.KNOWN] == 0)])
-
-
-def _lookup(data: pa.RecordBatch) -> Callable[[Column], pa.Array]:
-    return lambda column: data.column(column.name)

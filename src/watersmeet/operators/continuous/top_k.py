@@ -12,6 +12,7 @@ from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.continuous.copies import Copies
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.multiset import zeros_after
 from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
@@ -136,7 +137,7 @@ class TopKOperator(Unary):
         known = np.flatnonzero(self.counts > 0)
         ids = self.ids.of(columns, len(delta))
         if self.ids.room > self.counts.size:
-            self.counts, self.ranks = _longer(self.counts, self.ids.room), _longer(self.ranks, self.ids.room)
+            self.counts, self.ranks = zeros_after(self.counts, self.ids.room), zeros_after(self.ranks, self.ids.room)
         new = np.flatnonzero(~self.rows.holds(ids))
         _, first = np.unique(ids[new], return_index=True)
         new = new[first]
@@ -165,9 +166,3 @@ class TopKOperator(Unary):
         """Positions in the order asked for; then by all columns."""
         data = pa.RecordBatch.from_arrays(self.rows.get(ids), schema=self.schema)
         return answer_order(data, self.keys)
-
-
-def _longer(array: Int64s, room: int) -> Int64s:
-    grown = np.zeros(room, np.int64)
-    grown[: array.size] = array
-    return grown

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from queue import Empty, SimpleQueue
-from typing import Any
+
+from watersmeet.runtime.wall_clock import SystemClock
 
 
-class BatchClock:
+class BatchClock(SystemClock):
     """Stands still between batches. Its seconds go on where they were before a restart: while nothing ran, nobody was
     silent."""
 
@@ -44,9 +44,3 @@ class BatchClock:
 
     def today_us(self) -> int:
         return self.today
-
-    def wait(self, events: SimpleQueue[Any], seconds: float | None) -> None:
-        try:
-            events.get(timeout=seconds)
-        except Empty:
-            return

@@ -7,7 +7,6 @@ be of one kind and in one place. What a batch brings here is the same whenever i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from hashlib import sha256
 
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.sink_writer import SinkWriter
@@ -16,7 +15,7 @@ from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
-from watersmeet.runtime.side_output import SideOutput
+from watersmeet.runtime.side_output import SideOutput, side_run
 from watersmeet.warning import warn
 
 
@@ -34,7 +33,7 @@ class SideOutputs:
                     name,
                     options,
                     output.schemas[name],
-                    run_beside(checkpoint.run, name),
+                    side_run(checkpoint.run, name),
                     committed=self.last_with_rows.get(name, -1),
                     tell=tell,
                     start=start,
@@ -91,15 +90,6 @@ class SideOutputs:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-
-def run_beside(run: str, sink: str) -> str:
-    """The name of a run for one of the sinks beside its answers: the same in all its lives.
-
-    >>> len(run_beside("0a1b2c3d", "late")), run_beside("0a1b2c3d", "late") == run_beside("0a1b2c3d", "bad")
-    (12, False)
-    """
-    return sha256(f"{run} {sink}".encode()).hexdigest()[:12]
 
 
 def _options(sink: SideSink, *, is_new: bool) -> dict[str, str]:

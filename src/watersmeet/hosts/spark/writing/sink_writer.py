@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 import numpy as np
 import pyarrow as pa
@@ -100,8 +99,3 @@ class SinkWriter:
             answer = answer.sort_by([(AT, "ascending"), (OP, "descending")])
         batches = answer.combine_chunks().to_batches()
         return [conform(one, self._plan.output_schema) for one in batches if one.num_rows]
-
-
-def side_run(run: str, sink: str) -> str:
-    """The name of a run for one of the sinks beside its answers: the same in all its lives."""
-    return sha256(f"{run} {sink}".encode()).hexdigest()[:12]

@@ -24,7 +24,7 @@ from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
-from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter, side_run
+from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.files.local_folder import PREFIX
@@ -41,7 +41,7 @@ from watersmeet.io.writers import WRITERS
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.side_output import SideOutput
+from watersmeet.runtime.side_output import SideOutput, side_run
 from watersmeet.runtime.watched import OnAnswers
 
 log = logging.getLogger("watersmeet")
