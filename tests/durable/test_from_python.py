@@ -155,7 +155,8 @@ def test_a_folder_may_be_empty_at_first_if_columns_and_source_are_declared(tmp_p
     with pytest.raises(wm.SourceError, match="holds no parquet file"):
         query.to_arrow()
     with query.start(checkpoint=tmp_path / "state") as run:
-        pq.write_table(pa.table({"k": [7], "ts": [NOON]}), folder / "first.parquet")
+        pq.write_table(pa.table({"k": [7], "ts": [NOON]}), folder / ".first")
+        (folder / ".first").rename(folder / "first.parquet")  # a file must appear whole
         assert run.take(timeout=30).to_pylist() == [{"k": 7}]
     assert query.to_arrow().to_pylist() == [{"k": 7}]
 
