@@ -324,6 +324,16 @@ def test_words_may_be_said_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         wm.Session().stream("s", time=wm.EventTime("ts", lateness="1 second"), lateness="2 seconds")
 
 
+def test_words_that_are_said_twice_or_are_no_group() -> None:
+    schema = {"ts": "TIMESTAMP"}
+    with pytest.raises(wm.CatalogError, match="the lateness of 's' is said twice"):
+        wm.Session().stream("s", schema=schema, time="ts", lateness="1 second", Lateness="2 seconds")
+    with pytest.raises(wm.CatalogError, match="the policy of 's' is 'skip', not a RowPolicy"):
+        wm.Session().stream("s", schema=schema, time="ts", policy="skip")  # type: ignore[arg-type]
+    with pytest.raises(wm.CatalogError, match="the delimiter of 's' is said twice"):
+        wm.Session().stream("s", source="csv", path="s.csv", schema=schema, time="ts", sep=";", delimiter=",")
+
+
 def test_words_that_nobody_reads() -> None:
     with pytest.raises(wm.CatalogError, match="stream 's' has no option 'latness'") as error:
         wm.Session().stream("s", schema={"ts": "TIMESTAMP"}, time="ts", latness="1 second")

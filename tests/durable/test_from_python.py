@@ -275,6 +275,9 @@ def generator() -> Any:
         ({"checkpoint": "s", "sink": 7}, "sink must be a path"),
         ({"checkpoint": "s", "sink": "out"}, "does not say its kind"),
         ({"checkpoint": "s", "sink": {"sink": "parquet", "path": "o", "partitionby": "k"}}, "no option 'partitionby'"),
+        ({"checkpoint": "s", "sink": {"sink": "json", "path": "o", "Path": "p"}}, "the path of 'out' is said twice"),
+        ({"checkpoint": "s", "sink": {"sink": "csv", "path": "o", "sep": "ab"}}, "must be one character"),
+        ({"checkpoint": "s", "sink": {"sink": "parquet", "path": "o", "compression": "zip"}}, "none of Parquet's"),
         (
             {"checkpoint": "s", "sink": lambda run: run},
             "the sink that was made is a str, which does not derive from NumberedSink",

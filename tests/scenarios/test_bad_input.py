@@ -16,7 +16,7 @@ import pytest
 import watersmeet
 from tests import forked
 from watersmeet.cli import commands as cli
-from watersmeet.errors import BindError, CatalogError, DataError, WatersmeetError
+from watersmeet.errors import BindError, CatalogError, DataError, SinkError, WatersmeetError
 
 SECOND = 1_000_000
 AB = "a.k, b.k AS bk FROM a, b WHERE a.k = b.k"
@@ -185,6 +185,26 @@ def test_a_sink_that_cannot_be_is_refused_and_nothing_is_touched(
     assert part in capsys.readouterr().err
     assert sorted(p.name for p in data.rglob("*") if p.name != "script.sql") == before
     assert Path("there.csv").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "path='out.csv', delimiter='ab'",
+        "path='out.parquet', compression='magic'",
+        "path='out.csv', mode='apend'",
+        "sink='csv'",
+        "sink='rabbit', path='x'",
+        "path='out.csv', partition_by='nobody'",
+        "sink='console', limit='some'",
+    ],
+)
+def test_what_is_wrong_with_the_last_sink_is_told_before_the_first_query_runs(options: str, data: Path) -> None:
+    script = f"{A}{B}CREATE SINK o WITH (path='first.csv') AS {JOIN};CREATE SINK p WITH ({options}) AS {JOIN}"
+    assert run(script) == 1
+    with pytest.raises(SinkError):
+        watersmeet.Session().run(script)
+    assert not Path("first.csv").exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")

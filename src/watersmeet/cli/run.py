@@ -128,6 +128,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         from watersmeet.explain.explaining import explained
         from watersmeet.hosts.local.host import LocalHost
         from watersmeet.hosts.local.pulled_execution import PulledExecution
+        from watersmeet.hosts.local.run_job import check_sinks
         from watersmeet.hosts.local.side_files import beside_all
         from watersmeet.plan.explaining import Explaining
         from watersmeet.runtime.interrupt import Interrupts
@@ -140,6 +141,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
             PulledExecution(job.plan, batch_rows=batch_rows) if job.explaining is None else job.explaining
             for job in jobs
         ]
+        check_sinks(jobs, final=final)
     interrupts = Interrupts(voice().tell)
     shown = [] if view is None else [job for job in jobs if job.explaining is None]
     boards = {job.name: Board(job.plan, adds_up=True) for job in shown}

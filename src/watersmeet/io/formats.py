@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
 
-from watersmeet.errors import SourceError
+from watersmeet.errors import OptionError, SourceError, WatersmeetError
 from watersmeet.io import csv_errors
 from watersmeet.io.connectors.registry import known_sources
 from watersmeet.io.filesystems import AnyFile, to_seek, to_stream
@@ -214,18 +214,21 @@ def format_named(kind: str, options: Mapping[str, str] | None = None) -> Format:
         case "parquet":
             return Parquet()
         case "csv":
-            default = "\t" if kind == "tsv" else ","
-            return Csv(_delimiter(given, default), _flag(given, "header", True), null_values=null_values(given))
+            delimiter = delimiter_of(given, "\t" if kind == "tsv" else ",", SourceError)
+            return Csv(delimiter, _flag(given, "header", True), null_values=null_values(given))
         case "json":
             return Json()
     raise SourceError(f"there is no source {kind!r}", hint=known_sources(kind))
 
 
-def _delimiter(options: Mapping[str, str], default: str) -> str:
+def delimiter_of(
+    options: Mapping[str, str], default: str = ",", wrong: Callable[[str], WatersmeetError] = OptionError
+) -> str:
+    """What stands between the values of a line of CSV. wrong: the error of whoever asks."""
     # SQL texts have no escapes, so a tab is written as two characters.
     written = options.get("delimiter", options.get("sep", default)).replace("\\t", "\t")
     if len(written) != 1:
-        raise SourceError(f"delimiter = {written!r} must be one character, for example ';' or '\\t'")
+        raise wrong(f"delimiter = {written!r} must be one character, for example ';' or '\\t'")
     return written
 
 

@@ -6,7 +6,7 @@ from watersmeet.errors import OptionError
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.registry import connector_named, connector_of
 from watersmeet.io.path_formats import ALIASES, written_kind
-from watersmeet.io.source_options import SPARK, TO_SPARK, wrong_option
+from watersmeet.io.source_options import OF_CSV, SPARK, TO_SPARK, check_once, wrong_option
 from watersmeet.model.declaration import Declaration, Setting
 from watersmeet.model.names import nearest
 
@@ -46,6 +46,7 @@ def check_sink_options(declared: Declaration, host: str) -> None:
     connector = connector_named(kind) if on_spark else connector_of("sink", declared.options)
     if connector is None and (kind is None or (kind not in OURS and not on_spark)):
         return  # whoever opens it says what is wrong with that
+    check_once(declared, OF_CSV if connector is None else {})
     for setting in declared.settings:
         wrong = _wrong_for(connector, setting, declared.name, kind or "", on_spark=on_spark)
         if wrong is not None:

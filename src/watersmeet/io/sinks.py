@@ -21,7 +21,7 @@ from watersmeet.io.drafts import Drafts, put_in_place
 from watersmeet.io.modes import check_replaceable, in_the_way, is_file_not_folder, mode_of, visible_files
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.whole_files import hidden_beside
-from watersmeet.io.writers import WRITERS, writable
+from watersmeet.io.writers import WRITERS, check_settings, writable
 
 ALIASES = {"jsonl": "json", "ndjson": "json"}
 
@@ -82,6 +82,20 @@ def sink_from_options(
     if columns:
         return _open_partitioned(path, kind, mode_of(name, given), schema, given, columns)
     return _open(path, kind, mode_of(name, given), schema, given)
+
+
+def check_sink(name: str, options: Mapping[str, str], schema: pa.Schema) -> None:
+    """What is wrong with a sink, as far as that can be told before it is opened."""
+    given = {key.lower(): value for key, value in options.items()}
+    if connector_of("sink", given) is not None:
+        return
+    kind, path = kind_and_path(name, given)
+    if path is None:
+        limit_of(name, given)
+        return
+    mode_of(name, given)
+    partition_columns(name, given.get("partition_by"), schema)
+    check_settings(kind, given)
 
 
 def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | None]:

@@ -18,6 +18,7 @@ HISTORY = "history_"
 OF_READING = ("time_unit", "time_format", "time_zone", "rounding")
 # What both hosts read of a format.
 OF_FORMATS = {"csv": ("delimiter", "sep", "header", "null_values")}
+OF_CSV = {"sep": "delimiter"}  # what means the same
 # Spark's own, by format as Spark documents them. They go on to its reader.
 ANY_FILE = (
     "ignoreCorruptFiles", "ignoreMissingFiles", "pathGlobFilter", "recursiveFileLookup", "modifiedBefore",
@@ -66,6 +67,7 @@ def format_written(declared: Declaration) -> str | None:
 def check_source_options(declared: Declaration, host: str) -> None:
     """Refuse options of a stream or a table that nothing reads."""
     on_spark = host == SPARK
+    check_once(declared)
     if on_spark:
         _check_for_spark(declared)
     kind = format_written(declared)
@@ -81,11 +83,24 @@ def check_source_options(declared: Declaration, host: str) -> None:
         return
     if not on_spark and kind not in (None, *KINDS):  # that there is no such source is told when it is opened
         return
+    check_once(declared, OF_CSV)
     ours = options_of("table" if declared.is_static else "stream", "files")
     shared = [*ours, *_of(OF_FORMATS, kind), *(PACE if kind in (None, *FILES) else ())]
     sparks = [*_of(OF_SPARK, kind), *(ANY_FILE + CLEANING if kind in (None, *FILES) else ())]
     for setting in declared.settings:
         _check_one(setting, declared, shared, sparks, kind, on_spark=on_spark)
+
+
+def check_once(declared: Declaration, same: Mapping[str, str] = {}) -> None:
+    """Refuse an option that is said twice, in another case or by a name that means the same: one would not be read."""
+    found: set[str] = set()
+    for setting in declared.settings:
+        name = same.get(setting.name.lower(), setting.name.lower())
+        if name in found:
+            raise declared.wrong(
+                f"the {name} of {declared.name!r} is said twice", setting.name.lower(), hint="leave one out"
+            )
+        found.add(name)
 
 
 def _check_for_spark(declared: Declaration) -> None:

@@ -17,11 +17,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError
+from watersmeet.io.formats import delimiter_of
 from watersmeet.io.rows import python_rows
 from watersmeet.model.types import is_bytes
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
+CODECS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")  # of Parquet
 
 
 @contextmanager
@@ -51,7 +53,7 @@ class ParquetWriter:
 
     def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
         self._schema = schema
-        self._writer = pa_parquet.ParquetWriter(path, schema, compression=options.get("compression", "zstd"))
+        self._writer = pa_parquet.ParquetWriter(path, schema, compression=_codec(options))
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -78,6 +80,21 @@ class ParquetWriter:
         self._writer.close()
 
 
+def _codec(options: Mapping[str, str]) -> str:
+    written = options.get("compression", "zstd").lower()
+    if written not in CODECS:
+        raise SinkError(f"compression = {written!r} is none of Parquet's", hint=f"it may be {', '.join(CODECS)}")
+    return written
+
+
+def check_settings(kind: str, options: Mapping[str, str]) -> None:
+    """Refuse what a format cannot be written with, before anything is."""
+    if kind == "csv":
+        delimiter_of(options, wrong=SinkError)
+    elif kind == "parquet":
+        _codec(options)
+
+
 def _readable(column: pa.Array) -> pa.Array:
     """Bytes that can be written as text."""
     try:
@@ -96,9 +113,7 @@ class CsvWriter:
 
     def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
         header = options.get("header", "true").lower() == "true"
-        delimiter = options.get("delimiter", options.get("sep", ",")).replace("\\t", "\t")
-        if len(delimiter) != 1:
-            raise SinkError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
+        delimiter = delimiter_of(options, wrong=SinkError)
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
         if nested:
             raise SinkError(f"column {nested[0]!r} is nested and cannot be written as csv", hint="use parquet or json")

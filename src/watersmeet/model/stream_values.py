@@ -72,6 +72,12 @@ class Hints(_Group):
 
 def words_of(name: str, words: Mapping[str, Any]) -> dict[str, Any]:
     """The words of a call, those of its groups among them; none may be said twice."""
+    for word, kind in {"policy": RowPolicy, "hints": Hints}.items():
+        if not isinstance(words.get(word), kind | None):
+            raise CatalogError(
+                f"the {word} of {name!r} is {words[word]!r}, not a {kind.__name__}",
+                hint=f"write {word}={kind.__name__}(…), or say each word by its name",
+            )
     alone = {word: value for word, value in words.items() if value is not None and not isinstance(value, _Group)}
     for group in (value for value in words.values() if isinstance(value, _Group)):
         twice = next((word for word in group.words if word in alone), None)

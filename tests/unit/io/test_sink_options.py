@@ -31,6 +31,7 @@ def read(options: str, *, on_spark: bool = False) -> list[Job]:
         ("sink='console', path='o'", "path='o'", "the options of a console sink are sink, limit"),
         ("path='o.csv', limit=5", "limit=5", "the options of a csv sink are"),
         ("path='o.csv', header='yes'", "header='yes'", "write header = 'true' or header = 'false'"),
+        ("path='o.csv', sep=';', delimiter=','", "delimiter=','", "leave one out"),
         ("path='o.csv', checkpointLocation='ck'", "checkpointLocation='ck'", "--checkpoint DIR"),
     ],
 )

@@ -82,8 +82,10 @@ class LocalHost:
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """One after the other, each whole or not at all."""
+        from watersmeet.hosts.local.run_job import check_sinks
         from watersmeet.hosts.local.side_files import beside_all
 
+        check_sinks(jobs)
         with beside_all(job.plan for job in jobs) as beside:
             return [self._run_job(job, beside) for job in jobs]
 

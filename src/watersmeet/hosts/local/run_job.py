@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.pulled_execution import PulledExecution
-from watersmeet.io.sinks import sink_from_options
+from watersmeet.io.sinks import check_sink, sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.runtime.final import check_final
 from watersmeet.runtime.interrupt import Interrupts
@@ -17,6 +17,13 @@ from watersmeet.runtime.script import Job
 from watersmeet.runtime.watched import Board
 
 OnProgress = Callable[[Metrics], None]
+
+
+def check_sinks(jobs: Iterable[Job], *, final: bool = False) -> None:
+    """Before the first of them runs: what is wrong with the sink of a later one is no surprise then."""
+    for job in jobs:
+        if job.explaining is None:
+            check_sink(job.name, job.sink, job.plan.schema if final else job.plan.output_schema)
 
 
 def run_job(

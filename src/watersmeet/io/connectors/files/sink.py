@@ -26,6 +26,7 @@ from watersmeet.io.drafts import Drafts
 from watersmeet.io.modes import check_replaceable, in_the_way, mode_of
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import ALIASES
+from watersmeet.io.writers import check_settings
 
 _NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
@@ -69,6 +70,7 @@ class FilesSink(NumberedSink):
         self.claim = place.claim
         self._hint = None if opening.start is None else GO_ON
         mode = mode_of(opening.name, opening.options)
+        check_settings(kind, opening.options)
         with place.naming_errors(self._hint):
             marked, files = place.take_over(), place.files()
             own = {path: number for path in files if (number := self._number_of(path)) is not None}

@@ -22,7 +22,7 @@ from watersmeet.io.connectors.kafka.offsets import Start
 from watersmeet.io.connectors.kafka.records import METADATA, RECORD_TIME, check_metadata
 from watersmeet.io.connectors.kafka.rows import RowMaker
 from watersmeet.io.connectors.kafka.schemas import avro_schema, file_of, wire_of
-from watersmeet.io.formats import null_values
+from watersmeet.io.formats import delimiter_of, null_values
 from watersmeet.model.names import column_named, nearest
 from watersmeet.model.types import is_bytes, is_text, sql_type
 from watersmeet.model.versions import parse_key
@@ -120,9 +120,7 @@ def _json(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
 
 
 def _csv(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
-    delimiter = opening.options.get("delimiter", ",").replace("\\t", "\t")
-    if len(delimiter) != 1:
-        raise OptionError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
+    delimiter = delimiter_of(opening.options)
     columns = declared(opening, columns)
     wrong = next((one for one in columns if pa.types.is_nested(one.type)), None)
     if wrong is not None:

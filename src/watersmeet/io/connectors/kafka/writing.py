@@ -21,6 +21,7 @@ from watersmeet.io.connectors.kafka.encoding import (
 )
 from watersmeet.io.connectors.kafka.schemas import avro_schema
 from watersmeet.io.consolidation import one_of_each
+from watersmeet.io.formats import delimiter_of
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.model.versions import parse_key
@@ -167,9 +168,7 @@ def _raw(opening: SinkOpening, value: pa.Schema) -> Encoder:
 
 def _csv(opening: SinkOpening, value: pa.Schema) -> Encoder:
     check_flat(opening.name, value)
-    delimiter = opening.options.get("delimiter", ",").replace("\\t", "\t")
-    if len(delimiter) != 1:
-        raise OptionError(f"delimiter = {delimiter!r} must be one character, for example ';' or '\\t'")
+    delimiter = delimiter_of(opening.options)
     return CsvEncoder(delimiter)
 
 
