@@ -67,14 +67,12 @@ class Snapshots(Unary):
         while moment < stop:
             now, delta = delta.before(moment + 1)
             self._apply(now)
-            if self._rows.ids.live:
-                whole = self._whole()
-                sent.append(whole)
-                instants.append(np.full(whole.num_rows, moment, np.int64))
-                moment = self._after_ends(moment + self.pace_us)
-            else:  # nothing to send until something changes
-                changes = self._multiple_from(int(delta.instants[0])) if len(delta) else stop
-                moment = self._after_ends(max(moment + self.pace_us, changes))
+            changes = min(stop, self._multiple_from(int(delta.instants[0]))) if len(delta) else stop
+            if self._rows.ids.live:  # the same again and again until something changes
+                whole, moments = self._whole(), self._moments(moment, changes)
+                sent.append(_repeated(whole, moments.size))
+                instants.append(np.repeat(moments, whole.num_rows))
+            moment = self._after_ends(max(moment + self.pace_us, changes))
         self._apply(delta)
         if first < FOREVER_US:
             self._next = max(self._next, self._multiple_from(stop))
@@ -104,6 +102,13 @@ class Snapshots(Unary):
                 moment = self._multiple_from(answered_us + 1)
         return moment
 
+    def _moments(self, first: int, stop: int) -> Int64s:
+        """When answers are given, from the first on."""
+        moments = np.arange(first, stop, self.pace_us)
+        for ends in zip(*(stream.ends for stream in self.streams), strict=True):
+            moments = moments[(moments <= max(last for last, _ in ends)) | (moments > ends[0][1])]
+        return moments
+
     def _multiple_from(self, instant: int) -> int:
         return -(-instant // self.pace_us) * self.pace_us
 
@@ -129,3 +134,7 @@ class Snapshots(Unary):
         order = np.arange(self._number, self._number + data.num_rows)
         self._number += data.num_rows
         return Delta(data, np.concatenate(instants), np.ones(data.num_rows, np.int64), order)
+
+
+def _repeated(rows: pa.RecordBatch, times: int) -> pa.RecordBatch:
+    return rows if times == 1 else rows.take(pa.array(np.tile(np.arange(rows.num_rows), times)))
