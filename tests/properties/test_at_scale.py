@@ -71,7 +71,7 @@ def test_two_streams_join_as_in_duckdb(name: str) -> None:
 
 @pytest.mark.parametrize("rows", [1, 7])
 def test_batches_of_a_few_rows_give_the_same_answer(rows: int) -> None:
-    size = 500 * rows
+    size = 300 * rows
     shapes = {"a": Shape(size, 100, keys=20, bursts=4), "b": Shape(size, 100, keys=20, disorder_us=1_000_000)}
     check(pair("a.k = b.k", 20, **shapes), [rows])
     check(pair("a.k = b.k AND ABS(a.v - b.v) <= 50", 20, **shapes), [rows])

@@ -14,7 +14,7 @@ SWITCH_S = 0.0005
 @contextmanager
 def preferring_latency() -> Iterator[None]:
     """Leave what is loaded by now out of all looks for garbage, and let threads take turns more often."""
-    before_s = sys.getswitchinterval()
+    before_s, frozen_before = sys.getswitchinterval(), gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
@@ -22,4 +22,5 @@ def preferring_latency() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before_s)
-        gc.unfreeze()
+        if not frozen_before:  # what somebody else has frozen stays so
+            gc.unfreeze()

@@ -55,6 +55,12 @@ def advice() -> Advice:
     return query.advise(policies=("rand", "prob"), seconds=600)
 
 
+@pytest.fixture
+def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each size that is tried costs a run of each policy."""
+    monkeypatch.setattr("watersmeet.advise.trials.SHARES", (0.3, 1.0))
+
+
 FORMS = {
     "two": f"SELECT a.id, b.id {TWO}",
     "filter": f"SELECT a.id, b.id {TWO} AND a.id % 3 > 0",
@@ -67,10 +73,10 @@ FORMS = {
 }
 
 
+@pytest.mark.usefixtures("few_sizes")
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_told_is_what_a_run_finds(form, monkeypatch):
-    monkeypatch.setattr("watersmeet.advise.trials.SHARES", (0.3, 1.0))
-    rows = 150
+def test_what_is_told_is_what_a_run_finds(form):
+    rows = 90
     told = session(rows).sql(FORMS[form]).advise(policies=("rand", "drift"), sample=EVERYTHING, seconds=600)
     assert told.exact_results == session(rows).sql(FORMS[form]).to_arrow().num_rows > 0
     size = told.sizes[0]
@@ -100,6 +106,7 @@ def test_no_policy_is_above_the_optimum_and_more_memory_never_lowers_it():
                 assert found <= most + 1e-12
 
 
+@pytest.mark.usefixtures("few_sizes")
 @pytest.mark.parametrize(
     ("form", "why"),
     [("rows", "not in rows"), ("theta", "by equality only"), ("three", "two streams only"), ("table", "two streams")],
@@ -135,6 +142,7 @@ def test_the_least_memory_for_a_recall_lies_between_the_sizes_that_were_tried():
     assert Advice(1000, 60.0, 1.0, 500, 100, 40.0, trials[3:]).needs(0.95) is None
 
 
+@pytest.mark.usefixtures("few_sizes")
 def test_a_sample_that_does_not_fill_the_windows_is_pointed_out():
     told = session().sql(f"SELECT a.id {TWO}").advise(policies=["rand"], sample=100)
     assert any("take a larger sample" in note for note in told.notes)
@@ -266,6 +274,7 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "join.sql"
 
 
+@pytest.mark.usefixtures("few_sizes")
 def test_the_command_prints_tables_or_json(script: Path, capsys: pytest.CaptureFixture[str]):
     assert call("advise", str(script), "--policies", "prob, rand") == 0
     shown = capsys.readouterr().out
@@ -277,6 +286,7 @@ def test_the_command_prints_tables_or_json(script: Path, capsys: pytest.CaptureF
     assert told["needs"][0]["recall"] == 0.9
 
 
+@pytest.mark.usefixtures("few_sizes")
 def test_the_command_draws(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("matplotlib")
     assert call("advise", str(script), "--policies", "prob,rand", "--plot", str(tmp_path / "memory.svg")) == 0

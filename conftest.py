@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import gc
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests.effort import EFFORT
 
-PAPERS = (Path(__file__).parent / "lab", Path(__file__).parent / "conformance")
+TESTS = Path(__file__).parent / "tests"
+PAPERS = (str(TESTS / "lab"), str(TESTS / "conformance"))
 
 settings.register_profile("watersmeet", derandomize=EFFORT == 1)
 settings.load_profile("watersmeet")
@@ -22,10 +25,23 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is not run need not be imported."""
+    return True if "not lab" in config.option.markexpr and str(collection_path) in PAPERS else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Most files have no examples: each process that runs tests would import and look through all of them."""
+    found = yield
+    has_examples = file_path.suffix == ".py" and b">>>" in file_path.read_bytes()
+    return [one for one in found if has_examples or not isinstance(one, DoctestModule)]
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in PAPERS):
+        if str(item.path).startswith(PAPERS):
             item.add_marker(pytest.mark.lab)
 
 
