@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +78,18 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield made
 
 
+@cache
+def parts() -> list[str]:
+    chosen = random.Random(1)
+    lines = [f"{k},{chosen.randbytes(40).hex()},2026-01-01 00:{k // 600:02d}:{k // 10 % 60:02d}\n" for k in range(ROWS)]
+    return ["k,word,ts\n" + "".join(lines[i * ROWS // 4 : (i + 1) * ROWS // 4]) for i in range(4)]
+
+
 def script(tmp_path: Path, sink: str) -> Path:
     folder = tmp_path / "in"
     folder.mkdir()
-    chosen = random.Random(1)
-    for part in range(4):
-        numbers = range(part * ROWS // 4, (part + 1) * ROWS // 4)
-        lines = (f"{k},{chosen.randbytes(40).hex()},2026-01-01 00:{k // 600:02d}:{k // 10 % 60:02d}\n" for k in numbers)
-        (folder / f"{part}.csv").write_text("k,word,ts\n" + "".join(lines))
+    for part, text in enumerate(parts()):
+        (folder / f"{part}.csv").write_text(text)
     file = tmp_path / "script.sql"
     file.write_text(
         f"""CREATE STREAM s (k BIGINT, word VARCHAR, ts TIMESTAMP)

@@ -13,8 +13,8 @@ SWITCH_S = 0.0005
 
 @contextmanager
 def preferring_latency() -> Iterator[None]:
-    """Leave what is loaded by now out of all looks for garbage, and let threads take turns more often."""
-    before_s, frozen_before = sys.getswitchinterval(), gc.get_freeze_count() > 0
+    """Leave what is loaded by now out of all looks for garbage, to the end, and let threads take turns more often."""
+    before_s = sys.getswitchinterval()
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
@@ -22,5 +22,3 @@ def preferring_latency() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before_s)
-        if not frozen_before:  # what somebody else has frozen stays so
-            gc.unfreeze()
