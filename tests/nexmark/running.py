@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.nexmark.expected import FIVE_S, GROWING, expected_sql
+from tests.plain_sql import said_by_duckdb
 from watersmeet.lab.workloads import nexmark, nexmark_side_input
 from watersmeet.model.time import times_of
 from watersmeet.plan.nodes import Plan
@@ -29,32 +30,28 @@ def script_of(query: str) -> str:
     return (FOLDER / f"{query}.sql").read_text(encoding="utf-8")
 
 
-def tables(rows: int, rate: float, seed: int = 1) -> dict[str, pa.Table]:
+@cache
+def tables(rows: int, rate: float, seed: int = 1) -> Mapping[str, pa.Table]:
     return {**nexmark(rows=rows, rate=rate, seed=seed), "side_input": nexmark_side_input()}
 
 
 def answer_by_duckdb(query: str, made: Tables) -> Rows:
     """The answer, or where it changes what it is at the end."""
-    connection, sql = _asked(query, made)
-    return bag(connection.sql(sql).to_arrow_table())
+    return bag(said_by_duckdb(*_asked(query, made)))
 
 
 def count_by_duckdb(query: str, made: Tables) -> int:
     """How many rows that are."""
-    connection, sql = _asked(query, made)
-    ((rows,),) = connection.sql(f"SELECT count(*) FROM ({sql})").fetchall()
-    return int(rows)
+    sql, used = _asked(query, made)
+    return int(said_by_duckdb(f"SELECT count(*) AS n FROM ({sql})", used)["n"][0].as_py())
 
 
-def _asked(query: str, made: Tables) -> tuple[duckdb.DuckDBPyConnection, str]:
+def _asked(query: str, made: Tables) -> tuple[str, Tables]:
     base = query.removesuffix(WINDOWED)
     within_us = GROWING.get(base) if base != query else None
     if base != query and within_us is None:
         made = in_windows(made, used_by(query), FIVE_S)
-    connection = duckdb.connect()
-    for name, table in made.items():
-        connection.register(name, table)
-    return connection, expected_sql(base, within_us)
+    return expected_sql(base, within_us), made
 
 
 def used_by(query: str) -> list[str]:

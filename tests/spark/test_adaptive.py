@@ -35,8 +35,9 @@ def flipping(name: str, rates: list[int], seed: int) -> list[pa.Table]:
 
 
 @cache
-def rows_whose_rates_flip() -> dict[str, list[pa.Table]]:
-    rates = {"a": [5000] * 2 + [50] * 3, "b": [500] * 5, "c": [50] * 2 + [5000] * 3}
+def rows_whose_rates_flip(most: int = 5000) -> dict[str, list[pa.Table]]:
+    least = most // 100
+    rates = {"a": [most] * 2 + [least] * 3, "b": [10 * least] * 5, "c": [least] * 2 + [most] * 3}
     return {name: flipping(name, each, seed) for seed, (name, each) in enumerate(rates.items())}
 
 
@@ -68,7 +69,7 @@ GROUPED = """
 
 @pytest.mark.parametrize(("lost", "pipeline"), [("another worker", "nta"), ("another node", "tpa")])
 def test_a_join_below_group_by_follows_the_rates_too(lost, pipeline):
-    pieces = rows_whose_rates_flip()
+    pieces = rows_whose_rates_flip(3000)
     sources = [Source(name, pa.concat_tables(parts), "ts") for name, parts in pieces.items()]
     sql = f"{GROUPED} OPTIONS (pipeline = '{pipeline}')"
     run = Simulation(sql, sources, 2, between_batches=LOSSES[lost])

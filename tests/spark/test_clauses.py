@@ -29,7 +29,7 @@ from watersmeet.plan.nodes import Plan, relations_below
 
 # Of the types that operators see, one each: what comes in another layout has become one of these.
 OF_EACH_TYPE = list({entering_type(kind.type): name for name, kind in reversed(KINDS.items())}.values())[::-1]
-IN_TURN = 5  # of so many clauses one is tried for each type, another for the next
+IN_TURN = 8  # of so many clauses one is tried for each type, another for the next
 
 
 @pytest.fixture(autouse=True)

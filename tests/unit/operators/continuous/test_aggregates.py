@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.effort import thinned
 from tests.unit.histories import History, aggregated, history, plain, run, same
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
@@ -154,17 +155,14 @@ PLAIN: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("function", ["count", "sum", "avg", "variance", "stddev"])
+@pytest.mark.parametrize(("function", "kind"), thinned(["count", "sum", "avg", "variance", "stddev"], MAKERS))
 def test_sums_are_exact_whatever_came_and_went(function: str, kind: str) -> None:
     data_type, make = MAKERS[kind]
     for seed in range(2):
         check(aggregated(function, data_type), PLAIN[function], some(make, 150, seed), fifo=False, seed=seed)
 
 
-@pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])
-@pytest.mark.parametrize("kind", ORDERED)
-@pytest.mark.parametrize("function", ["min", "max", "first", "last"])
+@pytest.mark.parametrize(("function", "kind", "fifo"), thinned(["min", "max", "first", "last"], ORDERED, [True, False]))
 def test_extremes_are_those_of_the_rows_that_are_in(function: str, kind: str, fifo: bool) -> None:
     data_type, make = ORDERED[kind]
     for seed in range(2):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.effort import thinned
 from tests.unit.operators.keeping.test_shedding_join import (
     FORMS,
     MEMORY,
@@ -27,8 +28,7 @@ def ids(form: str, options: str = "") -> str:
     return f"SELECT {selected} {FORMS[form]} {options}"
 
 
-@pytest.mark.parametrize("policy", ["rand", "prob", "arm"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "policy"), thinned(FORMS, ["rand", "prob", "arm"]))
 def test_members_of_lost_results_are_the_incomplete_rows(form, policy):
     tables = random_tables(int(form[0]))
     exact, told = run(tables, ids(form))

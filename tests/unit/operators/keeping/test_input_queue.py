@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.effort import thinned
 from tests.runners import Bag
 from tests.unit.operators.keeping.test_shedding_join import (
     FORMS,
@@ -122,9 +123,7 @@ def zipf_tables(seed: int, rows: int = 2000, keys: int = 50) -> list[pa.Table]:
     return [table(zipf(rng, rows, keys)) for _ in range(2)]
 
 
-@pytest.mark.parametrize("queue", MODELS)
-@pytest.mark.parametrize("times_too_slow", [2, 5])
-@pytest.mark.parametrize("piece", [4, 16, 64])
+@pytest.mark.parametrize(("queue", "times_too_slow", "piece"), thinned(MODELS, [2, 5], [4, 16, 64]))
 def test_the_lag_is_bounded_however_slow_the_processor(queue, times_too_slow, piece):
     """Two rows come in a second. The first piece is let in whole, as nothing is known of its cost; and lag is counted
     from when its first row is seen, with the last."""
@@ -176,8 +175,7 @@ def test_after_a_pause_of_the_processor_rows_are_turned_away_until_it_has_caught
 # ---- what is given --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "policy"), thinned(FORMS, POLICIES))
 def test_what_is_given_is_a_part_of_the_answer(form, policy):
     for queue, recall, memory in (("integrated", "exact", 24), ("modular", "none", 400)):
         bounds = options(policy, queue, memory, recall).replace("100 seconds", "5 seconds")
