@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from tests.runners import Source
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import LEAVES, Saved
+from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.build import Built, build_query
+from watersmeet.runtime.build import Built, build_plan
 
 Batch = tuple[dict[str, Rows], dict[str, int]]  # what came by alias, and the watermarks after it
 
@@ -45,7 +48,11 @@ class Relay:
             start = end
 
     def built(self) -> Built:
-        return build_query(self.plan)
+        return build_plan(self._physical)
+
+    @cached_property
+    def _physical(self) -> PhysicalPlan:
+        return plan_query(self.plan)
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)

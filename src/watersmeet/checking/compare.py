@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from math import isclose, isnan
+from types import NoneType
 from typing import Any
 
 Row = tuple[Any, ...]
 RELATIVE, ABSOLUTE = 1e-9, 1e-9
+COMPARABLE = frozenset({NoneType, bool, int, str, bytes, Decimal, date, datetime, timedelta})
 
 
 def surplus(rows: Iterable[Row], others: Iterable[Row]) -> list[Row]:
@@ -34,6 +38,8 @@ def same_rows(left: Sequence[Row], right: Sequence[Row]) -> bool:
 
 def differences(left: Sequence[Row], right: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """What stands only on either side."""
+    if dict.__eq__(*(Counter(map(key_of, rows)) for rows in (left, right))):
+        return [], []
     # Equal rows are taken out by their hash first, so the search for near ones is among few.
     only_left, only_right = surplus(left, right), surplus(right, left)
     for row in list(only_left):
@@ -46,7 +52,7 @@ def differences(left: Sequence[Row], right: Sequence[Row]) -> tuple[list[Row], l
 
 def key_of(row: Row) -> Row:
     """The row as something that is equal to itself and has a hash: NaN and nested values are neither."""
-    return tuple(_comparable(value) for value in row)
+    return tuple([value if value.__class__ in COMPARABLE else _comparable(value) for value in row])
 
 
 def _comparable(value: Any) -> Any:
