@@ -31,7 +31,7 @@ def script_of(query: str) -> str:
 
 
 @cache
-def tables(rows: int, rate: float, seed: int = 1) -> Mapping[str, pa.Table]:
+def tables(rows: int, rate: float, seed: int = 1) -> dict[str, pa.Table]:
     return {**nexmark(rows=rows, rate=rate, seed=seed), "side_input": nexmark_side_input()}
 
 
