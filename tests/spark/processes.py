@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.spark.harness import ROOT, worker_environment
+from watersmeet.hosts.spark.launching.daemon import MODULE, WORKERS
 
 Driver = subprocess.Popen[bytes]
 
@@ -71,13 +72,12 @@ def kill_worker(driver: Driver) -> bool:
 
 
 def workers_below(pid: int) -> list[int]:
-    """The Python workers that run tasks or wait for some; their parent, the daemon, is none."""
+    """The Python workers that run tasks or wait for some. Their parent, the daemon, is none, nor is the server that it
+    forks before it forks workers."""
     below = descendants(pid)
-    return [
-        worker
-        for worker, (parent, command) in below.items()
-        if "pyspark.daemon" in command and parent in below and "pyspark.daemon" in below[parent][1]
-    ]
+    forked = [one for one, (_, command) in below.items() if f"{MODULE} {WORKERS}" in command]
+    daemons = [one for one in forked if below[one][0] not in forked]
+    return [child for daemon in daemons for child in sorted(one for one in forked if below[one][0] == daemon)[1:]]
 
 
 def kill_executor(driver: Driver) -> bool:
