@@ -146,3 +146,12 @@ def test_one_may_be_used_and_none_made(java: Path, jars: Path, tmp_path: Path, m
     assert asked == []
     one.make_after_this_process({})
     assert asked == [one._start_making]
+
+
+def test_who_asks_for_one_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    monkeypatch.setattr(class_training, "made_now", lambda: made.append(True))
+    monkeypatch.setattr(class_training, "_give_way", lambda: pytest.fail("somebody waits"))
+    monkeypatch.setattr(class_training.sys, "argv", [class_training.__file__])
+    class_training.main()
+    assert made
