@@ -90,11 +90,11 @@ class CompletionProgress:
         if not path.exists():
             return cls()
         with reading(folder, path):
-            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if told["open"] is not None:
-            turns = {key: (int(after), int(to)) for key, (after, to) in told["open"]["turns"].items()}
-            told["open"] = Round(**{**told["open"], "turns": turns, "cuts": tuple(told["open"]["cuts"])})
-        return cls(**told)
+            saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if saved["open"] is not None:
+            turns = {key: (int(after), int(to)) for key, (after, to) in saved["open"]["turns"].items()}
+            saved["open"] = Round(**{**saved["open"], "turns": turns, "cuts": tuple(saved["open"]["cuts"])})
+        return cls(**saved)
 
     def write(self, folder: Path) -> None:
         replace_file(folder / PROGRESS, json.dumps(asdict(self), indent=2))
@@ -198,6 +198,6 @@ class Completion:
 
     def totals(self) -> tuple[int, int | None]:
         """How many combinations the query gave, and how many it lost, if that is known."""
-        told = [part.totals() for parts in self.parts.values() for part in parts]
-        lost = [lost for _, lost in told]
-        return sum(given for given, _ in told), None if None in lost else sum(one or 0 for one in lost)
+        totals = [part.totals() for parts in self.parts.values() for part in parts]
+        lost = [lost for _, lost in totals]
+        return sum(given for given, _ in totals), None if None in lost else sum(one or 0 for one in lost)

@@ -50,13 +50,13 @@ class ArchiveDescription:
     def read(cls, folder: Path) -> ArchiveDescription:
         path = folder / FILE
         with reading(folder, path):
-            told = json.loads(path.read_text(encoding="utf-8"))
-        if told.get("format") != FORMAT:
+            described = json.loads(path.read_text(encoding="utf-8"))
+        if described.get("format") != FORMAT:
             raise DataError(
-                f"{folder} is an archive of format {told.get('format')}, and this version reads format {FORMAT}",
+                f"{folder} is an archive of format {described.get('format')}, and this version reads format {FORMAT}",
                 hint="complete it with the version that wrote it",
             )
-        return cls(**told)
+        return cls(**described)
 
     def write(self, folder: Path) -> None:
         # The format stands first, for people who open the file.
@@ -75,21 +75,21 @@ class ArchiveDescription:
 def _described(relation: Stream | Table) -> dict[str, Any]:
     # Base64 of Arrow's own form is exact; the readable columns beside it are for people.
     schema = base64.b64encode(relation.schema.serialize().to_pybytes()).decode()
-    told: dict[str, Any] = {"name": relation.name, "columns": _readable(relation.schema), "schema": schema}
+    described: dict[str, Any] = {"name": relation.name, "columns": _readable(relation.schema), "schema": schema}
     if isinstance(relation, Stream):
-        told |= {"time": relation.time, "lateness_us": relation.lateness_us}
-    return told
+        described |= {"time": relation.time, "lateness_us": relation.lateness_us}
+    return described
 
 
 def _readable(schema: pa.Schema) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema}
 
 
-def _relation(told: dict[str, Any]) -> Stream | Table:
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
-    if "time" in told:
-        return Stream(told["name"], schema, told["time"], told["lateness_us"])
-    return Table(told["name"], schema)
+def _relation(described: dict[str, Any]) -> Stream | Table:
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(described["schema"])))
+    if "time" in described:
+        return Stream(described["name"], schema, described["time"], described["lateness_us"])
+    return Table(described["name"], schema)
 
 
 def fingerprint_of(plan: Plan) -> str:

@@ -46,8 +46,8 @@ class ArchivePart:
     batch: int
 
     def totals(self) -> tuple[int, int | None]:
-        told = pa_parquet.read_schema(self.path).metadata or {}
-        return int(told.get(_RESULTS, b"0")), int(told[_LOST]) if _LOST in told else None
+        metadata = pa_parquet.read_schema(self.path).metadata or {}
+        return int(metadata.get(_RESULTS, b"0")), int(metadata[_LOST]) if _LOST in metadata else None
 
 
 class RunFolder:
@@ -66,9 +66,9 @@ class RunFolder:
 
     def write(self, page: Page, bucket: int, batch: int) -> int:
         """Returns the bytes written."""
-        told = {_RESULTS: str(page.results), **({} if page.lost is None else {_LOST: str(page.lost)})}
+        metadata = {_RESULTS: str(page.results), **({} if page.lost is None else {_LOST: str(page.lost)})}
         # In the file's own metadata, so that counts and records are there together or not at all.
-        records = page.records.replace_schema_metadata(told)
+        records = page.records.replace_schema_metadata(metadata)
         return replace_parquet(self.path / f"{bucket:05d}-{batch:09d}.parquet", records)
 
     def write_table(self, name: str, data: pa.Table) -> None:
@@ -98,18 +98,18 @@ class RunFolder:
         if not path.exists():
             return True
         with reading(self.path, path):
-            told = json.loads(path.read_text(encoding="utf-8"))
-        commits = told.get("commits")
-        return last <= told.get("until", -1) or (commits is not None and (Path(commits) / str(last)).exists())
+            followed = json.loads(path.read_text(encoding="utf-8"))
+        commits = followed.get("commits")
+        return last <= followed.get("until", -1) or (commits is not None and (Path(commits) / str(last)).exists())
 
-    def follow(self, **told: Any) -> None:
+    def follow(self, **followed: Any) -> None:
         """Make the folder of a run with batches. `commits` is a folder with a file for each that was committed, `until`
         the last one that was."""
         with writable(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         # With nothing to tell, what an earlier start has told stays.
-        if told or not (self.path / BATCHES).exists():
-            replace_file(self.path / BATCHES, json.dumps(told))
+        if followed or not (self.path / BATCHES).exists():
+            replace_file(self.path / BATCHES, json.dumps(followed))
 
     def has_table(self, name: str) -> bool:
         return self._table_path(name).exists()

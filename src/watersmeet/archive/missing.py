@@ -153,8 +153,8 @@ def _int64(column: pa.Array | pa.ChunkedArray) -> Numbers:
 
 def _by_number(own: pa.Table, name: str, numbers: Numbers) -> Numbers:
     """What was recorded of rows under a name, with the row or later; FOREVER_US where nothing was."""
-    told = own.filter(pc.is_valid(own[name]))
-    keys, values = _int64(told[ROW]), _int64(told[name])
+    not_null = own.filter(pc.is_valid(own[name]))
+    keys, values = _int64(not_null[ROW]), _int64(not_null[name])
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     found = np.searchsorted(keys, numbers)

@@ -44,8 +44,8 @@ class Analysis:
     recall: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        told = {name: value for name, value in vars(self).items() if name != "measured"}
-        return {**told, "carried": {origin: list(steps) for origin, steps in self.carried.items()}}
+        fields = {name: value for name, value in vars(self).items() if name != "measured"}
+        return {**fields, "carried": {origin: list(steps) for origin, steps in self.carried.items()}}
 
 
 def analyze(plan: Plan, sample_rows: int = SAMPLE_ROWS) -> Analysis:
@@ -188,16 +188,16 @@ def _totals(analysis: Analysis, estimate: JoinEstimate | None) -> list[list[str]
     results = analysis.results / span
     busy = analysis.kernel_seconds * 1e9 / span
     expected = [None, None, None] if estimate is None else [estimate.results, estimate.busy_ns, estimate.comparisons]
-    rows.append(["results", _told(expected[0]), short(results), _ratio(expected[0], results)])
+    rows.append(["results", _number_text(expected[0]), short(results), _ratio(expected[0], results)])
     if analysis.kernel_seconds:
         rows.append(["busy", _time(expected[1]), time_a_second(busy), _ratio(expected[1], busy)])
     if analysis.scanned is not None:
         compared = analysis.scanned / span
-        rows.append(["comparisons", _told(expected[2]), short(compared), _ratio(expected[2], compared)])
+        rows.append(["comparisons", _number_text(expected[2]), short(compared), _ratio(expected[2], compared)])
     return rows
 
 
-def _told(number: float | None) -> str:
+def _number_text(number: float | None) -> str:
     return "-" if number is None else short(number)
 
 

@@ -85,7 +85,7 @@ def explain_data(
 ) -> dict[str, Any]:
     """Names that stay: programs read them. `join` and `estimate` are of a query that is a join; `operators` are what
     runs, with the same of every other join among them."""
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "sql": plan.sql,
         "answer": plan.kind,
         "columns": {field.name: str(field.type) for field in plan.output_schema},
@@ -93,20 +93,20 @@ def explain_data(
     }
     if plan.kind != "rows":
         choice = physical.choice
-        told["pipeline"] = {
+        described["pipeline"] = {
             "chosen": choice.pipeline,
             "microseconds_per_second": choice.costs,
             "rows_held": choice.held,
         }
     answered = join_of_the_answer(plan, joins)
     if answered is not None and len(answered.join.inputs) > 1:
-        told |= _joined(answered)
+        described |= _joined(answered)
     if memory is not None:
-        told["memory"] = asdict(memory)
-    told["streams"] = {leaf.name: _stream(leaf) for leaf in physical.leaves}
+        described["memory"] = asdict(memory)
+    described["streams"] = {leaf.name: _stream(leaf) for leaf in physical.leaves}
     # The join that is the answer has been told above already.
-    told["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
-    return told
+    described["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
+    return described
 
 
 def _stream(leaf: LeafNode) -> dict[str, Any]:
@@ -117,20 +117,20 @@ def _stream(leaf: LeafNode) -> dict[str, Any]:
 
 def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[str, Any]:
     """What runs, and below it what it takes from."""
-    told: dict[str, Any] = {"operator": NAMES[type(node)]}
+    described: dict[str, Any] = {"operator": NAMES[type(node)]}
     if isinstance(node, LeafNode):
-        told["name"] = node.name
+        described["name"] = node.name
     if isinstance(node, WindowJoinNode):
-        told["replans"] = node.replans
+        described["replans"] = node.replans
     explained = joins.get(id(node))
     if explained is not None and len(explained.join.inputs) > 1:
-        told |= _joined(explained)
-    return told | ({"below": [_operator(child, joins) for child in node.children]} if node.children else {})
+        described |= _joined(explained)
+    return described | ({"below": [_operator(child, joins) for child in node.children]} if node.children else {})
 
 
 def _joined(explained: ExplainedJoin) -> dict[str, Any]:
-    told = {"join": _join(explained)}
-    return told if explained.estimate is None else {**told, "estimate": _estimate(explained.estimate)}
+    described = {"join": _join(explained)}
+    return described if explained.estimate is None else {**described, "estimate": _estimate(explained.estimate)}
 
 
 def _join(explained: ExplainedJoin) -> dict[str, Any]:

@@ -120,8 +120,8 @@ def _node(node: Node, joins: Joins) -> NodeText:
             return NodeText("join", kind + " all" * keep, children=(_node(left, joins), _node(right, joins)))
 
 
-def _over(told: NodeText, child: Node, joins: Joins) -> NodeText:
-    return replace(told, children=(_node(child, joins),))
+def _over(node_text: NodeText, child: Node, joins: Joins) -> NodeText:
+    return replace(node_text, children=(_node(child, joins),))
 
 
 def _columns(node: Project) -> tuple[str, ...]:
@@ -134,11 +134,11 @@ def _groups(node: Project, groups: GroupBy, joins: Joins) -> NodeText:
     """The groups and what is said of them, as one: neither is there without the other."""
     keys = ", ".join(map(to_text, groups.keys))
     having = () if groups.having is None else (f"having {to_text(groups.having)}",)
-    told = NodeText("other", f"group by {keys}" if keys else "one group of all rows", (*_columns(node), *having))
+    node_text = NodeText("other", f"group by {keys}" if keys else "one group of all rows", (*_columns(node), *having))
     if len(groups.child.inputs) > 1:
-        return _over(told, groups.child, joins)
+        return _over(node_text, groups.child, joins)
     conditions = _conditions(groups.child)
-    return replace(told, remarks=conditions, children=(_input(groups.child.inputs[0], None, joins),))
+    return replace(node_text, remarks=conditions, children=(_input(groups.child.inputs[0], None, joins),))
 
 
 def _selection(node: Project, join: Join, joins: Joins) -> NodeText:
@@ -156,8 +156,8 @@ def _join(join: Join, joins: Joins) -> NodeText:
     children = tuple(_input(one, explained, joins) for one in join.inputs)
     if explained is None or join.asof is not None:
         lines = threshold_lines(join) if join.asof is None else asof_lines(join, join.asof)
-        title, *told = (line.text for line in lines if isinstance(line, Line))
-        return NodeText("join", title, tuple(told), children=children)
+        title, *more = (line.text for line in lines if isinstance(line, Line))
+        return NodeText("join", title, tuple(more), children=children)
     conditions = [to_text(one) for one in join.predicates]
     later = [f"then {to_text(one)}" for one in join.where]
     bounds = [line.text for line in bound_lines(join.windows) if isinstance(line, Line) and line.text != "none"]
@@ -193,8 +193,10 @@ def _input(one: Input, explained: ExplainedJoin | None, joins: Joins) -> NodeTex
     made = "".join(f"with {to_text(e)} as {name} " for name, e in one.made)
     window = made + ("" if one.window is None else f"[{window_text(one.window)}]")
     if isinstance(relation, Derived | View):
-        told = _node(relation.plan, joins)
-        return replace(told, above=f"as {one.alias}", below=window or ("view" if isinstance(relation, View) else ""))
+        node_text = _node(relation.plan, joins)
+        return replace(
+            node_text, above=f"as {one.alias}", below=window or ("view" if isinstance(relation, View) else "")
+        )
     own = relation.name if relation.name == one.alias else f"{relation.name} as {one.alias}"
     kind = "table" if isinstance(relation, Table) else "stream"
     return NodeText(

@@ -37,9 +37,9 @@ class ShownPlan(str):
     @classmethod
     def of(cls, text: str, picture: Callable[[], str] | None = None) -> ShownPlan:
         """picture: makes a piece of HTML that shows the same, when somebody looks."""
-        told = cls(text)
-        told._picture = picture
-        return told
+        made = cls(text)
+        made._picture = picture
+        return made
 
     def __repr__(self) -> str:
         return str(self).rstrip("\n")
@@ -89,11 +89,11 @@ class _Known:
     analysis: Analysis | None
 
     def json(self, host: str) -> str:
-        told = explain_data(self.plan, self.physical, self.joins, self.memory)
+        described = explain_data(self.plan, self.physical, self.joins, self.memory)
         shown = {} if self.analysis is None else {"measured": self.analysis.as_dict()}
         where = {host: self.layout.splitlines()} if self.layout else {}
         drawing = {"drawing": tree_data(plan_tree(self.plan, self.joins))}
-        return json.dumps({**told, **shown, **where, **drawing}, indent=2, default=str)
+        return json.dumps({**described, **shown, **where, **drawing}, indent=2, default=str)
 
     def text(self) -> str:
         analysis = self.analysis

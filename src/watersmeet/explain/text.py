@@ -145,8 +145,8 @@ def explain(
         named = [f"{name} {', '.join(map(str, cases))}" for name, cases in load(EXPIRY_CASES)(plan.root)]
         lines.append(_entry("H04's cases", named))
     if choice.costs:
-        told = [f"{name} {short(cost)} µs, {short(choice.held[name])} rows" for name, cost in choice.costs.items()]
-        lines.append(_entry("to let results go, time a second and rows held", told))
+        costs = [f"{name} {short(cost)} µs, {short(choice.held[name])} rows" for name, cost in choice.costs.items()]
+        lines.append(_entry("to let results go, time a second and rows held", costs))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
@@ -315,11 +315,11 @@ def join_words(join: Join) -> str:
 def _written_times(inputs: Sequence[Input]) -> Lines:
     """How streams have their event times where they come from, if not as timestamps, and what becomes of NULLs."""
     for stream in {one.relation.name: one.relation for one in inputs if isinstance(one.relation, Stream)}.values():
-        told = [] if stream.reading is None else [f"{stream.time} is {stream.reading}"]
-        told += [f"{stream.time} is the moment at which rows arrive"] if stream.by_arrival else []
-        told += ["NULL is skipped"] if stream.arrival.skips_nulls else []
-        if told:
-            yield _entry(f"event time of {stream.name}", told)
+        remarks = [] if stream.reading is None else [f"{stream.time} is {stream.reading}"]
+        remarks += [f"{stream.time} is the moment at which rows arrive"] if stream.by_arrival else []
+        remarks += ["NULL is skipped"] if stream.arrival.skips_nulls else []
+        if remarks:
+            yield _entry(f"event time of {stream.name}", remarks)
 
 
 def _first_rows(inputs: Sequence[Input]) -> Lines:
@@ -579,9 +579,9 @@ def _entry(title: str, items: Iterable[str]) -> Line:
 
 
 def _aligned(columns: Mapping[str, Sequence[str]]) -> list[Line]:
-    told = {title: cells for title, cells in columns.items() if title == "input" or set(cells) != {"-"}}
-    widths = [max(map(len, (title, *cells))) for title, cells in told.items()]
-    rows = [tuple(told), *zip(*told.values(), strict=True)]
+    shown = {title: cells for title, cells in columns.items() if title == "input" or set(cells) != {"-"}}
+    widths = [max(map(len, (title, *cells))) for title, cells in shown.items()]
+    rows = [tuple(shown), *zip(*shown.values(), strict=True)]
     return [Line("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows]
 
 

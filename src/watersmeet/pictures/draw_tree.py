@@ -17,24 +17,24 @@ NOTE_WIDTH = 100  # cells of a note below the tree
 def tree_svg(title: str, root: NodeText, notes: Sequence[str] = ()) -> str:
     """The tree, and below it notes that are of no single box."""
     layout = laid_out(root)
-    told = [line for note in notes for line in lines_of(note, NOTE_WIDTH, "quiet", len(note) - len(note.lstrip()))]
-    width = max(layout.width, max((line.width for line in told), default=0.0) + 2 * MARGIN)
-    height = layout.height + (len(told) * LEADING + MARGIN if told else 0.0)
+    lines = [line for note in notes for line in lines_of(note, NOTE_WIDTH, "quiet", len(note) - len(note.lstrip()))]
+    width = max(layout.width, max((line.width for line in lines), default=0.0) + 2 * MARGIN)
+    height = layout.height + (len(lines) * LEADING + MARGIN if lines else 0.0)
     picture = svg.picture(width, height, title, [*description(root), *notes])
     for edge in layout.edges:
         _draw_edge(picture, edge)
     for box in layout.boxes:
         _draw_box(picture, box)
-    svg.lines(picture, MARGIN, layout.height, told)
+    svg.lines(picture, MARGIN, layout.height, lines)
     return svg.written(picture)
 
 
-def description(told: NodeText, depth: int = 0) -> Iterator[str]:
+def description(node: NodeText, depth: int = 0) -> Iterator[str]:
     """The tree in words, the root first."""
-    on_edge = [part for part in (told.above, told.below) if part]
-    said = "; ".join([told.title, *told.lines, *told.remarks, *on_edge])
+    on_edge = [part for part in (node.above, node.below) if part]
+    said = "; ".join([node.title, *node.lines, *node.remarks, *on_edge])
     yield "  " * depth + said
-    for child in told.children:
+    for child in node.children:
         yield from description(child, depth + 1)
 
 
@@ -67,7 +67,7 @@ def _draw_box(picture: Element, box: Box) -> None:
     group = SubElement(picture, "g")
     place = {"x": number(box.x), "y": number(box.y), "height": number(box.height)}
     SubElement(group, "rect", {"class": "wm-box", **place, "width": number(box.width), "rx": "5"})
-    SubElement(group, "rect", {"class": f"wm-mark wm-mark-{box.told.kind}", **place, "width": "4", "rx": "2"})
+    SubElement(group, "rect", {"class": f"wm-mark wm-mark-{box.node.kind}", **place, "width": "4", "rx": "2"})
     svg.lines(group, box.x + PADDING, box.y + PADDING - 3, box.lines)
 
 
@@ -90,7 +90,7 @@ def _box(box: Box) -> dict[str, Any]:
     x, top = box.x + PADDING, box.y + PADDING + 9
     lines = [_line(x, top + row * LEADING, line) for row, line in enumerate(box.lines)]
     place = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
-    return {"kind": box.told.kind, "title": box.told.title, **place, "lines": lines}
+    return {"kind": box.node.kind, "title": box.node.title, **place, "lines": lines}
 
 
 def _edge(edge: Edge, *, is_answer: bool) -> dict[str, Any]:
@@ -104,6 +104,6 @@ def _edge(edge: Edge, *, is_answer: bool) -> dict[str, Any]:
 
 def _line(x: float, y: float, line: Line) -> dict[str, Any]:
     cell = cell_of(line.look)
-    told: dict[str, Any] = {"x": x + line.indent * cell, "y": y, "text": line.text, "look": line.look}
+    drawn: dict[str, Any] = {"x": x + line.indent * cell, "y": y, "text": line.text, "look": line.look}
     # From whatever font it comes, it takes the room that was measured for it.
-    return told if line.text.isascii() else {**told, "length": line.width - line.indent * cell}
+    return drawn if line.text.isascii() else {**drawn, "length": line.width - line.indent * cell}

@@ -40,8 +40,8 @@ def page(title: str, pictures: Iterable[Shown]) -> str:
 
 def fragment(svg: str, text: str) -> str:
     """A picture inside a page, such as a notebook's; a wide one is scrolled, as small text could not be read."""
-    told = "\n".join(map(visible, text.rstrip("\n").split("\n")))
-    return f"{scrolled(svg)}\n<details><summary>the same as text</summary><pre>{escape(told)}</pre></details>"
+    shown = "\n".join(map(visible, text.rstrip("\n").split("\n")))
+    return f"{scrolled(svg)}\n<details><summary>the same as text</summary><pre>{escape(shown)}</pre></details>"
 
 
 def scrolled(svg: str) -> str:

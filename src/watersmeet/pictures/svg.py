@@ -76,7 +76,7 @@ def text(parent: Element, x: float, y: float, line: Line, *, anchor: str = "") -
     return made
 
 
-def lines(parent: Element, x: float, top: float, told: Iterable[Line]) -> None:
+def lines(parent: Element, x: float, top: float, texts: Iterable[Line]) -> None:
     """Lines below each other."""
-    for row, line in enumerate(told):
+    for row, line in enumerate(texts):
         text(parent, x, top + row * LEADING + 12, line)

@@ -39,7 +39,7 @@ class NodeText:
 class Box:
     """A node in its place."""
 
-    told: NodeText
+    node: NodeText
     x: float
     y: float
     width: float
@@ -77,7 +77,7 @@ class Layout:
 class _Sized:
     """A node that knows how much room it and all below it take."""
 
-    told: NodeText
+    node: NodeText
     lines: tuple[Line, ...]
     above: tuple[Line, ...]
     below: tuple[Line, ...]
@@ -127,15 +127,15 @@ def laid_out(root: NodeText, label_cells: int = 0) -> Layout:
     return Layout(width, sized.strip + 2 * MARGIN, tuple(boxes), tuple(edges))
 
 
-def _sized(told: NodeText, label_room: float) -> _Sized:
+def _sized(node: NodeText, label_room: float) -> _Sized:
     lines = [
-        *lines_of(told.title, WIDEST, "title"),
-        *(line for text in told.lines for line in lines_of(text, WIDEST)),
-        *(line for text in told.remarks for line in lines_of(text, WIDEST, "quiet")),
+        *lines_of(node.title, WIDEST, "title"),
+        *(line for text in node.lines for line in lines_of(text, WIDEST)),
+        *(line for text in node.remarks for line in lines_of(text, WIDEST, "quiet")),
     ]
-    above, below = (tuple(lines_of(text, WIDEST_LABEL, "quiet")) if text else () for text in (told.above, told.below))
-    children = tuple(_sized(child, label_room) for child in told.children)
-    return _Sized(told, tuple(lines), above, below, children, label_room)
+    above, below = (tuple(lines_of(text, WIDEST_LABEL, "quiet")) if text else () for text in (node.above, node.below))
+    children = tuple(_sized(child, label_room) for child in node.children)
+    return _Sized(node, tuple(lines), above, below, children, label_room)
 
 
 def _layers(root: _Sized) -> Iterator[tuple[_Sized, ...]]:
@@ -155,7 +155,7 @@ def _placed(
     edges: list[Edge],
 ) -> Box:
     # On the right of its column, so that what leaves it begins beside its labels.
-    box = Box(one.told, ends[depth] - one.width, top + (one.strip - one.height) / 2, one.width, one.height, one.lines)
+    box = Box(one.node, ends[depth] - one.width, top + (one.strip - one.height) / 2, one.width, one.height, one.lines)
     boxes.append(box)
     child_top = top + (one.strip - _stacked(one.children)) / 2
     for number, child in enumerate(one.children, start=1):
@@ -169,4 +169,4 @@ def _placed(
 def _edge(child: _Sized, box: Box, column_end: float, into: tuple[float, float]) -> Edge:
     straight_to = min(column_end + child.label_width + 16, into[0])
     start = (box.x + box.width, box.middle)
-    return Edge(start, straight_to, into, child.above, child.below, column_end + 8, child.told.name)
+    return Edge(start, straight_to, into, child.above, child.below, column_end + 8, child.node.name)

@@ -190,15 +190,15 @@ def _draw_axis(picture: Element, scale: Scale, top: float, bottom: float) -> Non
 def _draw_rows(picture: Element, story: Story, lane_number: int, strip: Strip, scale: Scale) -> None:
     lane = story.lanes[lane_number]
     for place, row in enumerate(lane.rows):
-        told = {"data-lane": str(lane_number), "data-row": str(row.number), "data-fate": row.fate}
+        attributes = {"data-lane": str(lane_number), "data-row": str(row.number), "data-fate": row.fate}
         if not lane.is_table:
-            told["data-at-us"] = str(row.at_us)
+            attributes["data-at-us"] = str(row.at_us)
         if (lane_number, row.number) in story.forgotten:
-            told["data-forgotten"] = "true"
-        group = SubElement(picture, "g", {"class": "wm-row", **told})
+            attributes["data-forgotten"] = "true"
+        group = SubElement(picture, "g", {"class": "wm-row", **attributes})
         SubElement(group, "title").text = visible(f"{lane.alias}, row {row.number}: {row.values}")
         _draw_row(group, row, lane, strip.spans[place], strip.middle(place), scale)
-        if "data-forgotten" in told:
+        if "data-forgotten" in attributes:
             _draw_mark(group, "gone", strip.spans[place].x, strip.middle(place))
 
 
@@ -216,10 +216,10 @@ def _draw_row(group: Element, row: Row, lane: Lane, span: Span, y: float, scale:
 
 
 def _draw_answer(picture: Element, one: Answer, span: Span, y: float, scale: Scale) -> None:
-    told = {"data-since-us": str(one.since_us)}
+    attributes = {"data-since-us": str(one.since_us)}
     if one.until_us is not None:
-        told["data-until-us"] = str(one.until_us)
-    group = SubElement(picture, "g", {"class": "wm-in", **told, "data-values": visible(one.values)})
+        attributes["data-until-us"] = str(one.until_us)
+    group = SubElement(picture, "g", {"class": "wm-in", **attributes, "data-values": visible(one.values)})
     SubElement(group, "title").text = visible(one.values)
     _draw_bar(group, span, y, is_open=one.until_us is None or one.until_us > scale.end_us)
     if one.since_us >= scale.start_us:  # else it was there before the picture begins
@@ -255,8 +255,8 @@ def _draw_matches(picture: Element, story: Story, strips: Sequence[Strip], scale
 def _draw_match(picture: Element, match: Match, x: float, heights: Sequence[float]) -> None:
     rows = " ".join("-" if one is None else str(one) for one in match.rows)
     look = "wm-met wm-lost" if match.lost else "wm-met"
-    told = {"data-rows": rows, "data-at-us": str(match.at_us)} | ({"data-lost": "true"} if match.lost else {})
-    group = SubElement(picture, "g", {"class": look, **told})
+    attributes = {"data-rows": rows, "data-at-us": str(match.at_us)} | ({"data-lost": "true"} if match.lost else {})
+    group = SubElement(picture, "g", {"class": look, **attributes})
     SubElement(group, "title").text = visible(f"{instant_text(match.at_us)} {match.values}")
     SubElement(group, "path", {"d": f"M{number(x)} {number(min(heights))}V{number(max(heights))}"})
     for y in heights:
@@ -295,22 +295,22 @@ def _draw_mark(parent: Element, mark: str, x: float, y: float) -> None:
 def _legend(story: Story) -> list[tuple[str, Line]]:
     rows = [row for lane in story.lanes for row in lane.rows]
     fates = {row.fate for row in rows}
-    told = [("row", "a row, at its event time")]
+    marks = [("row", "a row, at its event time")]
     if any(row.is_held for row in rows):
-        told.append(("bar", "as long as its window holds it"))
+        marks.append(("bar", "as long as its window holds it"))
     if any(not one.moment for one in story.answers):
-        told.append(("in", "as long as a row is in the answer"))
+        marks.append(("in", "as long as a row is in the answer"))
     if any(not one.lost for one in story.matches):
-        told.append(("met", "rows that met, at the moment when the last of them was there"))
+        marks.append(("met", "rows that met, at the moment when the last of them was there"))
     if any(one.lost for one in story.matches):
-        told.append(("lost", "rows that would have met, had bounded memory not let go of one of them"))
+        marks.append(("lost", "rows that would have met, had bounded memory not let go of one of them"))
     if story.forgotten:
-        told.append(("gone", "a row that bounded memory let go of before its partner came"))
+        marks.append(("gone", "a row that bounded memory let go of before its partner came"))
     if "late" in fates:
-        told.append(("late", "a row that came too late and was left out"))
+        marks.append(("late", "a row that came too late and was left out"))
     if fates & {"other", "duplicate"}:
-        told.append(("out", "a row that a condition leaves out, or a duplicate"))
-    return [(mark, Line(text, look="quiet")) for mark, text in told]
+        marks.append(("out", "a row that a condition leaves out, or a duplicate"))
+    return [(mark, Line(text, look="quiet")) for mark, text in marks]
 
 
 def _notes(story: Story, scale: Scale) -> Iterable[str]:

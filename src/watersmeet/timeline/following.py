@@ -46,15 +46,15 @@ class Meetings:
 
 def meetings(plan: Plan, join: Join, inputs: Inputs) -> Meetings:
     """Run the join of a query with the numbers of its rows in its answer, and everything else as it is."""
-    told = told_inputs(join)
-    members = [(f"{MEMBER}{i}", Column(alias, NUMBER, pa.int64())) for i, alias in enumerate(told)]
+    inputs_shown = shown_inputs(join)
+    members = [(f"{MEMBER}{i}", Column(alias, NUMBER, pa.int64())) for i, alias in enumerate(inputs_shown)]
     # What the query selects stays in it: in bounded memory the size of rows matters.
     shown = plan.root.columns if isinstance(plan.root, Project) and plan.root.child is join else ()
     columns = (*shown, *members, (WHEN, EventTime(pa.timestamp("us"))))
     root = Project(inputs.numbered(join), columns)
     answer, late, shed_rows = _run(replace(plan, root=root, options=plan.options.but(archive=None)))
     numbers = [answer[name].fill_null(0).combine_chunks().to_numpy(zero_copy_only=False) for name, _ in members]
-    found = dict(zip(told, numbers, strict=True))
+    found = dict(zip(inputs_shown, numbers, strict=True))
     nothing = np.zeros(answer.num_rows, np.int64)
     aliases = tuple(one.alias for one in join.inputs)
     return Meetings(
@@ -67,7 +67,7 @@ def meetings(plan: Plan, join: Join, inputs: Inputs) -> Meetings:
     )
 
 
-def told_inputs(join: Join) -> list[str]:
+def shown_inputs(join: Join) -> list[str]:
     """The inputs whose rows are in the answer: a semi or an anti join gives those of one side."""
     aliases = [one.alias for one in join.inputs]
     return aliases[:1] if join.kind in ("semi", "anti") else aliases
@@ -84,7 +84,7 @@ class Log:
     moments: bool
     late: Mapping[str, Numbers]
 
-    def told(self, places: Numbers) -> list[Answer]:
+    def shown(self, places: Numbers) -> list[Answer]:
         """Some of them in words."""
         names = self.rows.schema.names
         texts = [values_text(names, row) for row in rows_in(self.rows.take(pa.array(places)))]

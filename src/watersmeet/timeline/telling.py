@@ -84,17 +84,17 @@ def story_of(plan: Plan, part: Part, sample: int | None = None) -> Story:
     matches: list[Match] = []
     if met is not None and join is not None:
         exact = meetings(without_options(plan), join, inputs) if plan.shedding is not None else None
-        matches, told = _matches(met, exact, [lane.join is join for lane in laid], laid, chosen)
-        notes += told
+        matches, remarks = _matches(met, exact, [lane.join is join for lane in laid], laid, chosen)
+        notes += remarks
         if plan.shedding is not None and plan.shedding.memory.size is not None:
             notes.append("rows carry their numbers here, so that a little fewer of them fit into the memory")
-    lanes = tuple(lane.told(chosen[number], matches, number) for number, lane in enumerate(laid))
+    lanes = tuple(lane.shown(chosen[number], matches, number) for number, lane in enumerate(laid))
     is_cut = sum(map(len, chosen)) < sum(lane.drawable for lane in laid)
     found = [Answer(one.values, one.at_us, moment=True) for one in matches if not one.lost]
     if log is not None:
         last_us = max((row.at_us for lane in lanes for row in lane.rows if not lane.is_table), default=0)
         seen = _seen(log, part, last_us if is_cut else FOREVER_US)
-        found = log.told(seen)
+        found = log.shown(seen)
         if seen.size < log.since.size:
             left = log.since.size - seen.size
             notes.append(f"{left:,} of {log.since.size:,} rows of the answer {_are(left)} left out")
@@ -138,7 +138,7 @@ class _Laid:
         """How many of its rows have a time."""
         return int(self.timed.sum())
 
-    def told(self, numbers: set[int], matches: Sequence[Match], own: int) -> Lane:
+    def shown(self, numbers: set[int], matches: Sequence[Match], own: int) -> Lane:
         """With the rows of these numbers; of a table with those that a match has."""
         if self.one.is_table:
             numbers = {number for one in matches if (number := one.rows[own]) is not None}
