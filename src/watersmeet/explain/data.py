@@ -10,74 +10,12 @@ from watersmeet.explain.joins import ExplainedJoin, join_of_the_answer
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
-from watersmeet.physical.nodes import (
-    AsofJoinNode,
-    AsTheyComeNode,
-    ChangesSourceNode,
-    ClassicJoinNode,
-    ContinuousNode,
-    DistinctNode,
-    EachStepNode,
-    FromGrowingNode,
-    FromManyNode,
-    FromMatchedNode,
-    FromOneNode,
-    GroupByNode,
-    InTimeOrderNode,
-    JoinSourceNode,
-    LastOfEach,
-    LeafNode,
-    NegativeJoinNode,
-    NetNode,
-    OuterJoinNode,
-    OverChangingNode,
-    OverStreamNode,
-    PhysicalNode,
-    SelectNode,
-    SetOperationNode,
-    SnapshotsNode,
-    StreamSourceNode,
-    ThresholdNode,
-    TopKNode,
-    ViewSourceNode,
-    WindowJoinNode,
-)
+from watersmeet.physical.nodes import LastOfEach, LeafNode, PhysicalNode, WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Route, Step
 from watersmeet.plan.expressions import to_text
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.window_words import window_text
-
-NAMES: dict[type[PhysicalNode], str] = {
-    LeafNode: "stream",
-    SelectNode: "select",
-    WindowJoinNode: "window_join",
-    ClassicJoinNode: "classic_join",
-    InTimeOrderNode: "in_time_order",
-    AsTheyComeNode: "as_they_come",
-    AsofJoinNode: "asof_join",
-    OuterJoinNode: "outer_join",
-    ContinuousNode: "changing_answer",
-    StreamSourceNode: "window",
-    JoinSourceNode: "rows_as_stream",
-    ChangesSourceNode: "changes_as_stream",
-    ViewSourceNode: "view",
-    FromOneNode: "from_one",
-    FromManyNode: "join_holding_results",
-    NegativeJoinNode: "join_by_negative_tuples",
-    FromGrowingNode: "outer_join_of_rows",
-    FromMatchedNode: "outer_join_of_windows",
-    ThresholdNode: "rows_against_a_value",
-    GroupByNode: "group_by",
-    EachStepNode: "groups_at_each_step",
-    DistinctNode: "distinct",
-    SetOperationNode: "set_operation",
-    TopKNode: "first_rows",
-    OverStreamNode: "over_rows_of_a_stream",
-    OverChangingNode: "over_rows_that_change",
-    NetNode: "net_changes",
-    SnapshotsNode: "snapshots",
-}
 
 
 def explain_data(
@@ -117,7 +55,7 @@ def _stream(leaf: LeafNode) -> dict[str, Any]:
 
 def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[str, Any]:
     """What runs, and below it what it takes from."""
-    described: dict[str, Any] = {"operator": NAMES[type(node)]}
+    described: dict[str, Any] = {"operator": node.word}
     if isinstance(node, LeafNode):
         described["name"] = node.name
     if isinstance(node, WindowJoinNode):

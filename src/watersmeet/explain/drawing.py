@@ -18,6 +18,7 @@ from watersmeet.explain.text import (
     lateness_of,
     output,
     sort_key,
+    step_lines,
     threshold_lines,
 )
 from watersmeet.model.catalog import Table
@@ -32,7 +33,6 @@ from watersmeet.plan.expressions import to_text
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
-    Distinct,
     GroupBy,
     Input,
     Join,
@@ -43,6 +43,7 @@ from watersmeet.plan.nodes import (
     SetOperation,
     TopK,
     View,
+    children,
 )
 from watersmeet.plan.window_words import window_text
 
@@ -104,8 +105,6 @@ def _node(node: Node, joins: Joins) -> NodeText:
             return _join(node, joins)
         case GroupBy(child=child):
             return _over(NodeText("other", "group by", tuple(map(to_text, node.keys))), child, joins)
-        case Distinct(child=child):
-            return _over(NodeText("other", "distinct"), child, joins)
         case TopK(child=child, keys=keys, limit=limit):
             return _over(NodeText("other", f"first {limit}", (f"by {', '.join(map(sort_key, keys))}",)), child, joins)
         case Over(child=child):
@@ -118,6 +117,9 @@ def _node(node: Node, joins: Joins) -> NodeText:
             return _over(NodeText("other", words, often), child, joins)
         case SetOperation(kind=kind, all=keep, left=left, right=right):
             return NodeText("join", kind + " all" * keep, children=(_node(left, joins), _node(right, joins)))
+        case _:  # what has no picture of its own is told in the words of the text
+            title, *more = (line.text for line in step_lines(node) if isinstance(line, Line))
+            return NodeText("other", title, tuple(more), children=tuple(_node(one, joins) for one in children(node)))
 
 
 def _over(node_text: NodeText, child: Node, joins: Joins) -> NodeText:

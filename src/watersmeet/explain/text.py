@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from textwrap import wrap
+from typing import assert_never
 
 import pyarrow as pa
 
@@ -42,6 +43,7 @@ from watersmeet.plan.nodes import (
     SortKey,
     TopK,
     View,
+    children,
 )
 from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.over_functions import keeps_for_us
@@ -169,21 +171,30 @@ def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:
 
 
 def _node(node: Node, joins: Joins) -> Lines:
+    if isinstance(node, Join):
+        yield from _join(node, joins)
+        return
+    yield from step_lines(node)
+    for child in children(node):
+        yield from _below(_node(child, joins))
+
+
+def step_lines(node: Node) -> Lines:
+    """What a step does, without what stands below it; of a join what it is called."""
     match node:
-        case Project(child=child, columns=columns):
-            yield _entry("select", [output(name, to_text(e)) for name, e in columns])
         case Join():
-            yield from _join(node, joins)
-            return
-        case GroupBy(child=child, keys=keys, having=having):
+            yield Line(join_words(node))
+        case Project(columns=columns):
+            yield _entry("select", [output(name, to_text(e)) for name, e in columns])
+        case GroupBy(keys=keys, having=having):
             yield _entry("group by", [to_text(key) for key in keys] or ["nothing, one group of all rows"])
             if having is not None:
                 yield _entry("having", [to_text(having)])
-        case Distinct(child=child):
+        case Distinct():
             yield Line("distinct")
-        case TopK(child=child, keys=keys, limit=limit):
+        case TopK(keys=keys, limit=limit):
             yield _entry(f"first {limit} by", [sort_key(key) for key in keys])
-        case Over(child=child):
+        case Over():
             yield from _over(node)
         case Changes(kind=kind, child=child, every_us=every):
             words: str = "given once, when the window is complete" if kind == "complete" else kind
@@ -191,10 +202,10 @@ def _node(node: Node, joins: Joins) -> Lines:
             if hop is not None and hop.slide_us < hop.size_us:
                 words += "; groups go on from window to window, without a copy of a row for each"
             yield Line(words + ("" if every is None else f" every {format_interval(every)}"))
-        case SetOperation(kind=kind, all=keep, left=left, right=child):
+        case SetOperation(kind=kind, all=keep):
             yield Line(kind + (" all" if keep else ""))
-            yield from _below(_node(left, joins))
-    yield from _below(_node(child, joins))
+        case _:
+            assert_never(node)
 
 
 def _over(node: Over) -> Lines:

@@ -28,8 +28,8 @@ from watersmeet.plan.nodes import (
     Over,
     Project,
     SetOperation,
-    TopK,
     View,
+    children,
     schema_of,
 )
 
@@ -79,10 +79,10 @@ def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:
             return [key for one in _keys(child, places) if (key := _kept_apart(one, node)) is not None]
         case Changes(kind="istream" | "dstream" | "complete", child=child):
             return _keys(child, places)
-        case TopK(child=child) | Changes(child=child):
-            # All rows are compared with each other, or sent at moments that depend on all.
-            # Asked all the same, so that the streams in it are counted and later ones keep their places.
-            _keys(child, places)
+    # All rows are compared with each other, or sent at moments that depend on all, or nothing is known of the node.
+    for child in children(node):
+        # Asked all the same, so that the streams in it are counted and later ones keep their places.
+        _keys(child, places)
     return []
 
 

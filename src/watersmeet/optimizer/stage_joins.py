@@ -13,16 +13,12 @@ from watersmeet.model.windows import Range, Until
 from watersmeet.plan.expressions import Column, EventTime, Expression, columns_of, replaced
 from watersmeet.plan.nodes import (
     Changes,
-    Distinct,
     GroupBy,
     Input,
     Join,
     Node,
-    Over,
     Plan,
     Project,
-    SetOperation,
-    TopK,
     children,
     nodes_below,
     schema_of,
@@ -70,9 +66,9 @@ def _without_joins(node: Node, staged: Staged) -> Node:
             return Project(GroupBy(taken.join, keys, having), columns)
         case Changes(kind="rstream"):
             return node  # sent up to the last event of the streams, which their combinations do not tell
-        case Distinct() | TopK() | Over() | Changes() | SetOperation():
-            return with_children(node, [_without_joins(child, staged) for child in children(node)])
-    return node
+        case Project() | GroupBy() | Join():
+            return node
+    return with_children(node, [_without_joins(child, staged) for child in children(node)])
 
 
 def _is_apart(join: Join) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -29,7 +29,13 @@ Noticing = Literal["in_time", "at_next_input"]
 
 
 class PhysicalNode:
-    """Every field that is a node, or a tuple of nodes, stands below this one."""
+    """Every field that is a node, or a tuple of nodes, stands below this one. `word`: what EXPLAIN calls its kind for
+    programs, so it stays."""
+
+    word: ClassVar[str]
+
+    def __init_subclass__(cls, *, word: str) -> None:
+        cls.word = word
 
     @property
     def children(self) -> tuple[PhysicalNode, ...]:
@@ -64,7 +70,7 @@ class LastOfEach:
 
 
 @dataclass(frozen=True)
-class LeafNode(PhysicalNode):
+class LeafNode(PhysicalNode, word="stream"):
     """Where the rows of one stream enter: the name they are pushed under, the columns that are read, and which rows a
     restart needs again: those not older than `reach_us`, those in a ROWS window, or those of sessions that are open; of
     what is looked up those not older, and the last of each key before that."""
@@ -89,7 +95,7 @@ class LookedUp:
 
 
 @dataclass(frozen=True)
-class SelectNode(PhysicalNode):
+class SelectNode(PhysicalNode, word="select"):
     """A stream alone: a strategy of one input, with nothing to visit. With a ROWS window its rows are counted too."""
 
     strategy: JoinStrategy
@@ -101,7 +107,7 @@ class SelectNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class WindowJoinNode(PhysicalNode):
+class WindowJoinNode(PhysicalNode, word="window_join"):
     """The engine's own join. Below a changing answer it is told when rows of the `announced` inputs die, and the times
     of the `timeless` ones, which are views, are not event times."""
 
@@ -119,7 +125,7 @@ class WindowJoinNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class ClassicJoinNode(PhysicalNode):
+class ClassicJoinNode(PhysicalNode, word="classic_join"):
     """A join by one of the papers' algorithms."""
 
     strategy: JoinStrategy
@@ -127,7 +133,7 @@ class ClassicJoinNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class InTimeOrderNode(PhysicalNode):
+class InTimeOrderNode(PhysicalNode, word="in_time_order"):
     """What counts rows, or takes them one by one as they happened, is given them once the watermark has passed."""
 
     inner: SelectNode | WindowJoinNode | ClassicJoinNode
@@ -138,7 +144,7 @@ class InTimeOrderNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class AsTheyComeNode(PhysicalNode):
+class AsTheyComeNode(PhysicalNode, word="as_they_come"):
     """What needs no order is given what the watermark has passed in time order, and the rest when nothing more is at
     hand; or always the rows of its streams in turn."""
 
@@ -153,7 +159,7 @@ class AsTheyComeNode(PhysicalNode):
         return tuple(one.alias for one in self.inner.strategy.join.streams)
 
 
-class SidedNode(PhysicalNode):
+class SidedNode:
     """A join of two sides, which may be joins themselves."""
 
     join: Join
@@ -168,7 +174,7 @@ class SidedNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class OuterJoinNode(SidedNode):
+class OuterJoinNode(SidedNode, PhysicalNode, word="outer_join"):
     """A join of two sides of which rows are given, or asked for, without a partner. `joining` finds who matches, with
     hidden columns beside those asked for; `sides` are the inputs that are joins themselves, `streams` what each reads,
     in the same order. A row may decide about others for `remembered_us` after its time."""
@@ -185,7 +191,7 @@ class OuterJoinNode(SidedNode):
 
 
 @dataclass(frozen=True)
-class AsofJoinNode(SidedNode):
+class AsofJoinNode(SidedNode, PhysicalNode, word="asof_join"):
     """For each row of one side the latest partner. The left side may be a join itself; then `sides` has it."""
 
     join: Join
@@ -198,7 +204,7 @@ class AsofJoinNode(SidedNode):
 
 
 @dataclass(frozen=True)
-class ContinuousNode(PhysicalNode):
+class ContinuousNode(PhysicalNode, word="changing_answer"):
     """An answer that changes, as rows with instants and signs."""
 
     child: AnswerNode
@@ -254,7 +260,7 @@ class _Windowed:
 
 
 @dataclass(frozen=True)
-class StreamSourceNode(_Windowed, PhysicalNode):
+class StreamSourceNode(_Windowed, PhysicalNode, word="window"):
     alias: str
     leaf: LeafNode
     window: Window | None
@@ -263,7 +269,7 @@ class StreamSourceNode(_Windowed, PhysicalNode):
 
 
 @dataclass(frozen=True)
-class JoinSourceNode(_Windowed, PhysicalNode):
+class JoinSourceNode(_Windowed, PhysicalNode, word="rows_as_stream"):
     """A join that only grows, or a selection, as a stream; `time` names the column that is its event time."""
 
     alias: str
@@ -283,7 +289,7 @@ class JoinSourceNode(_Windowed, PhysicalNode):
 
 
 @dataclass(frozen=True)
-class ChangesSourceNode(_Windowed, PhysicalNode):
+class ChangesSourceNode(_Windowed, PhysicalNode, word="changes_as_stream"):
     """What enters or leaves an answer, as a stream."""
 
     alias: str
@@ -295,7 +301,7 @@ class ChangesSourceNode(_Windowed, PhysicalNode):
 
 
 @dataclass(frozen=True)
-class ViewSourceNode(PhysicalNode):
+class ViewSourceNode(PhysicalNode, word="view"):
     """An answer whose rows live while they are in it."""
 
     alias: str
@@ -313,7 +319,7 @@ SourceNode = StreamSourceNode | JoinSourceNode | ChangesSourceNode | ViewSourceN
 
 
 @dataclass(frozen=True)
-class FromOneNode(PhysicalNode):
+class FromOneNode(PhysicalNode, word="from_one"):
     """One input: rows chosen, as the columns asked for. `read` are the columns of the input; with `negative` its rows
     are held as they came, and chosen once more when they leave."""
 
@@ -326,7 +332,7 @@ class FromOneNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class FromManyNode(PhysicalNode):
+class FromManyNode(PhysicalNode, word="join_holding_results"):
     """Several inputs: combinations, held until the first member leaves. `join` is as it was written. `joining` finds
     the combinations with, besides the `columns` asked for, what their lives are told from (`physical/hidden.py`):
     times, and the serial numbers of the `numbered` inputs."""
@@ -350,7 +356,7 @@ class FromManyNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class NegativeJoinNode(FromManyNode):
+class NegativeJoinNode(FromManyNode, word="join_by_negative_tuples"):
     """The same without holding combinations: when a row leaves, what it was joined with is found again. `held` are the
     columns of each stream that this takes."""
 
@@ -358,7 +364,7 @@ class NegativeJoinNode(FromManyNode):
 
 
 @dataclass(frozen=True)
-class FromMatchedNode(PhysicalNode):
+class FromMatchedNode(PhysicalNode, word="outer_join_of_windows"):
     """An outer, semi or anti join: `combinations` are what matches, with the members' numbers in hidden columns."""
 
     combinations: FromManyNode
@@ -366,7 +372,7 @@ class FromMatchedNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class ThresholdNode(PhysicalNode):
+class ThresholdNode(PhysicalNode, word="rows_against_a_value"):
     """Rows compared with the one value of their key. `join` is as it was written; `keys` are those of the rows and of
     the values, the comparison has what is asked of the rows first."""
 
@@ -379,7 +385,7 @@ class ThresholdNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class FromGrowingNode(PhysicalNode):
+class FromGrowingNode(PhysicalNode, word="outer_join_of_rows"):
     """An outer, semi, anti or as-of join that only grows, over inputs that are not all streams as they come. `inner`
     has no sides of its own, and gives the event time of each row besides the columns asked for."""
 
@@ -389,7 +395,7 @@ class FromGrowingNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class GroupByNode(PhysicalNode):
+class GroupByNode(PhysicalNode, word="group_by"):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
     in the order in which they came. `final`: groups that have lost all their rows are complete, and stay in the
     answer. `always`: everything is one group, which is in the answer from the first event of the streams below on,
@@ -406,7 +412,7 @@ class GroupByNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class EachStepNode(PhysicalNode):
+class EachStepNode(PhysicalNode, word="groups_at_each_step"):
     """All groups of HOP at every step, with the window that ends there."""
 
     child: AnswerNode
@@ -416,12 +422,12 @@ class EachStepNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class DistinctNode(PhysicalNode):
+class DistinctNode(PhysicalNode, word="distinct"):
     child: AnswerNode
 
 
 @dataclass(frozen=True)
-class SetOperationNode(PhysicalNode):
+class SetOperationNode(PhysicalNode, word="set_operation"):
     kind: Literal["union", "except", "intersect"]
     all: bool
     left: AnswerNode
@@ -429,14 +435,14 @@ class SetOperationNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class TopKNode(PhysicalNode):
+class TopKNode(PhysicalNode, word="first_rows"):
     child: AnswerNode
     keys: tuple[SortKey, ...]
     limit: int
 
 
 @dataclass(frozen=True)
-class OverStreamNode(PhysicalNode):
+class OverStreamNode(PhysicalNode, word="over_rows_of_a_stream"):
     """OVER by event time, over rows that come in time order and never leave."""
 
     child: AnswerNode
@@ -446,7 +452,7 @@ class OverStreamNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class OverChangingNode(PhysicalNode):
+class OverChangingNode(PhysicalNode, word="over_rows_that_change"):
     """OVER over rows that come and go. With `top` only the first rows of a partition are worked out; where the child
     only `grows`, the others are not kept either."""
 
@@ -459,14 +465,14 @@ class OverChangingNode(PhysicalNode):
 
 
 @dataclass(frozen=True)
-class NetNode(PhysicalNode):
+class NetNode(PhysicalNode, word="net_changes"):
     """What an instant changes in the end: a row that leaves and enters at once says nothing."""
 
     child: AnswerNode
 
 
 @dataclass(frozen=True)
-class SnapshotsNode(PhysicalNode):
+class SnapshotsNode(PhysicalNode, word="snapshots"):
     """The whole answer, again and again, in an order if one was asked for."""
 
     child: AnswerNode
