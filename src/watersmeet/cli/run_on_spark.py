@@ -58,30 +58,38 @@ def _run(run: SparkRun, settings: RunSettings, interrupts: Interrupts, boards: M
     live = not (any(job.sink == CONSOLE for job in run.jobs) and sys.stdout.isatty())
     latest: dict[str, Batch] = {}  # of each query, as all are shown at once
     warnings = {job.name: QueryWarnings(streams_below(job.plan.root), voice().warn) for job in run.jobs}
+    begun: dict[str, RunningQuery] = {}
     clock = EventClock()
-    with voice().progress(", ".join(job.name for job in run.jobs), live=live) as progress:
 
-        def show(running: RunningQuery, batch: Batch) -> None:
+    def show(running: RunningQuery, batch: Batch) -> None:
+        begun[running.job.name] = running
+        if not settings.available_now:  # what ends by itself is told once, as in-process
             warnings[running.job.name].look(running.job.name, running.metrics)
-            latest[running.job.name] = batch
-            several = len(run.jobs) > 1
-            lines = {name: one.line(clock) for name, one in latest.items()}
-            progress.show("\n".join(f"{name}, {line}" if several else line for name, line in lines.items()))
-            m = batch.metrics
-            voice().batch(
-                running.job.name,
-                running.metrics,
-                number=batch.number,
-                seconds=batch.seconds,
-                rows_in=m.rows_in,
-                results=m.results,
-            )
+        latest[running.job.name] = batch
+        several = len(run.jobs) > 1
+        lines = {name: one.line(clock) for name, one in latest.items()}
+        progress.show("\n".join(f"{name}, {line}" if several else line for name, line in lines.items()))
+        m = batch.metrics
+        voice().batch(
+            running.job.name,
+            running.metrics,
+            number=batch.number,
+            seconds=batch.seconds,
+            rows_in=m.rows_in,
+            results=m.results,
+        )
 
-        with interrupts.stopping(run.request_stop):
+    try:
+        with (
+            voice().progress(", ".join(job.name for job in run.jobs), live=live) as progress,
+            interrupts.stopping(run.request_stop),
+        ):
             ended = run.run(show, boards)
+    finally:  # also of what was answered before a failure
+        for name, one in begun.items():
+            warnings[name].look(name, one.metrics, at_end=True)
     seconds, how = time.monotonic() - started, "stopped" if interrupts.requested else "done"
     for one in ended:
-        warnings[one.job.name].look(one.job.name, one.metrics, at_end=True)
         voice().ended(one.job.name, how, one.metrics, seconds, _summary(one, seconds, settings, interrupts.requested))
 
 
