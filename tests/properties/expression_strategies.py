@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -9,6 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+
+from watersmeet.plan.functions import FUNCTIONS, scalar_name
+from watersmeet.plan.signatures import BYTES, INSTANT, NUMBER, TEXT, WHOLE
 
 # What an expression gives. `near` are doubles that two libraries compute alike but for the last digits: nothing is made
 # of them.
@@ -83,6 +87,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "CAST({bool} AS BIGINT)", "CAST(CAST({int} AS INT) AS BIGINT)", "CAST(CAST({decimal} AS TINYINT) AS BIGINT)",
         "CAST(TRY_CAST({wide} AS UTINYINT) AS BIGINT)", "TRY_CAST({float} AS BIGINT)", "TRY_CAST({text} AS BIGINT)",
         "CAST({single} AS BIGINT)",
+        "regexp_count({text}, {pattern})", "({small} * {small})", "nullif({int}, {small})", "list_sum({list})",
         "date_diff('{unit}', {time}, {time})", "date_diff('{unit}', {date}, {time})", "json_array_length({json})",
     ),
     "small": (
@@ -91,7 +96,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "list_max({list})", "list_min({list})", "length({bytes})",
     ),
     "text": (
-        "reverse({text})", "left({text}, {small})", "right({text}, {small})", "lpad({text}, {small}, {text})",
+        "substring({text}, {small})", "substring({text}, {small}, abs({small}))", "({text} || {text})",
+        "left({text}, {small})", "right({text}, {small})", "lpad({text}, {small}, {text})",
         "rpad({text}, {small}, 'xy')", "lpad({text}, {small})", "repeat({text}, {small})", "trim({text})",
         "ltrim({text}, {text})", "rtrim({text}, 'ab ')", "trim(BOTH 'a' FROM {text})", "translate({text}, 'abc', 'xy')",
         "split_part({text}, {text}, {small})", "split_part({text}, ',', {small})", "chr({small})", "md5({text})",
@@ -133,7 +139,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "time_bucket(INTERVAL 5 MINUTES, {time})", "time_bucket(INTERVAL 7 DAYS, {time})", "make_timestamp({small})",
         "time_bucket(INTERVAL 3 HOURS, {time}, {time})", "date_trunc('{unit}', {time})",
         "CAST({date} AS TIMESTAMP)", "TRY_CAST({text} AS TIMESTAMP)",
-        "try_strptime({text}, '%Y-%m-%d')", "try_strptime({text}, '%Y-%m-%d %H:%M:%S.%f')",
+        "strptime({text}, '%Y-%m-%d')", "try_strptime({text}, '%Y-%m-%d')",
+        "try_strptime({text}, '%Y-%m-%d %H:%M:%S.%f')",
         "make_timestamp(2000 + {small}, 1 + abs({small}) % 12, 1 + abs({small}) % 28, 0, 59, {small} % 60)",
     ),
     "date": ("CAST({time} AS DATE)", "TRY_CAST({text} AS DATE)",
@@ -145,12 +152,35 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "contains({text}, {text})", "isnan({float})", "isinf({float})", "isfinite({float})", "json_valid({text})",
         "list_contains({list}, {small})", "({decimal} = {float})", "({decimal} < {float})", "({wide} = {float})",
         "({wide} >= {decimal})", "({decimal} IN ({float}, {decimal}, 0.05))", "CAST({text} AS BOOLEAN)",
-        "CAST({decimal} AS BOOLEAN)", "CAST({float} AS BOOLEAN)", "({decimal} <> {int})",
+        "CAST({decimal} AS BOOLEAN)", "CAST({float} AS BOOLEAN)", "({decimal} <> {int})", "({bool} AND {bool})",
+        "({bool} OR NOT {bool})", "({text} IS NULL)", "({int} > {small})", "({int} <= {int})", "({text} LIKE '%a_')",
     ),
     "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
     "list": ("{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]"),
     "texts": ("split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')"),
 }  # fmt: skip
+_KIND_OF_ARGUMENT = {TEXT: "text", BYTES: "bytes", NUMBER: "float", WHOLE: "small", INSTANT: "time"}
+_KIND_OF_RESULT = {
+    pa.string(): "text", pa.int64(): "int", pa.bool_(): "bool", pa.float64(): "near", pa.binary(): "bytes",
+    pa.timestamp("us"): "time", pa.date32(): "date", pa.list_(pa.string()): "texts",
+}  # fmt: skip
+
+
+def _with_those_of_signatures(templates: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Functions that no template calls are called as their signatures say."""
+    written = " ".join(one for many in templates.values() for one in many)
+    found = dict(templates)
+    for name, signature in FUNCTIONS.items():
+        wanted = signature.wanted or ()
+        known = all(one in _KIND_OF_ARGUMENT for one in wanted) and name not in _PARTS
+        if signature.wanted is None or not known or scalar_name(name) is None or re.search(rf"\b{name}\(", written):
+            continue
+        kind = _KIND_OF_RESULT[signature.rule(name, [pa.null()] * len(wanted))]
+        found[kind] += (f"{name}({', '.join(f'{{{_KIND_OF_ARGUMENT[one]}}}' for one in wanted)})",)
+    return found
+
+
+TEMPLATES = _with_those_of_signatures(TEMPLATES)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,13 @@ Wanted = tuple[Callable[[pa.DataType], bool], str]
 
 @dataclass(frozen=True)
 class Signature:
-    """How many arguments a function takes and what type comes out; `at_most` None means any number."""
+    """How many arguments a function takes and what type comes out; `at_most` None means any number. `wanted`: the kinds
+    of its arguments, where these are all that its rule asks for."""
 
     rule: Rule
     at_least: int
     at_most: int | None
+    wanted: tuple[Wanted, ...] | None = None
 
 
 TEXT: Wanted = (is_text, "text (STRING)")
@@ -61,7 +63,7 @@ def gives(result: pa.DataType, *wanted: Wanted, optional: int = 0, more: bool = 
             check(function, place, given, wanted[min(position, len(wanted) - 1)])
         return result
 
-    return Signature(rule, len(wanted) - optional, None if more else len(wanted))
+    return Signature(rule, len(wanted) - optional, None if more else len(wanted), wanted)
 
 
 def number_in(function: str, args: Types) -> pa.DataType:

@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP
 
 import pyarrow as pa
 
+from watersmeet.errors import DataError
 from watersmeet.model.time import UNITS_US
 from watersmeet.reference import number_functions, text_functions
 from watersmeet.reference.number_functions import rounded
@@ -28,6 +29,8 @@ def matches_like(text: str, pattern: str) -> bool:
 
 def substring(text: str, start: int, length: int | None = None) -> str:
     """Characters from position `start`: the first is 1, the last -1; positions before the text hold nothing."""
+    if length is not None and length < 0:
+        raise DataError(f"the length {length} is negative")
     start = start if start >= 0 else len(text) + start + 1
     end = len(text) + 1 if length is None else start + length
     return text[max(start, 1) - 1 : max(end, 1) - 1]

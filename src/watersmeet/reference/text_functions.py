@@ -113,6 +113,13 @@ def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
+def _decode(value: str | bytes) -> str:
+    try:
+        return _bytes(value).decode()
+    except UnicodeDecodeError:
+        raise DataError(f"{value!r} is not UTF-8") from None
+
+
 def _printf(form: str, *values: Value) -> str:
     kinds = re.findall(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])", form.replace("%%", ""))
     # C writes the bits of a negative number, Python a sign.
@@ -233,7 +240,7 @@ FUNCTIONS: dict[str, Rule] = {
     "base64": _plain(lambda s: base64.b64encode(_bytes(s)).decode()),
     "from_base64": _plain(_from_base64),
     "encode": _plain(_bytes),
-    "decode": _plain(lambda data: _bytes(data).decode()),
+    "decode": _plain(_decode),
     "json_extract": _plain(_json_extract),
     "json_extract_string": _plain(_json_string),
     "json_array_length": _plain(_json_length),

@@ -238,7 +238,8 @@ def test_functions(sql: str) -> None:
 
 
 def test_every_function_of_the_language_is_there() -> None:
-    assert set(FUNCTIONS) <= {*_STRICT, *_LENIENT, *_LAZY}
+    missing = sorted(set(FUNCTIONS) - {*_STRICT, *_LENIENT, *_LAZY})
+    assert not missing, f"{missing} of plan/ compute nothing yet: write their columns in a module of operators/scalar/"
 
 
 def test_float_modulo_has_the_sign_of_the_dividend_and_is_null_by_zero() -> None:
