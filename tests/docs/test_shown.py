@@ -15,7 +15,6 @@ from tests.unit.cli.test_commands import call
 from watersmeet.errors import SqlError
 from watersmeet.model.catalog import Catalog
 from watersmeet.plan.functions import AGGREGATES, FUNCTIONS, scalar_name
-from watersmeet.plan.options import OPTIONS
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.sql import bind, parse_script
@@ -132,16 +131,11 @@ def declared(script: str) -> Catalog:
     return catalog
 
 
-def test_the_language_reference_names_every_function_and_option() -> None:
+def test_the_language_reference_names_every_function() -> None:
     text = LANGUAGE.read_text(encoding="utf-8")
     functions = [name.upper() for name in FUNCTIONS if scalar_name(name)] + [name.upper() for name in AGGREGATES]
     untold = [name for name in functions if f"`{name}(" not in text]
     assert not untold, f"docs/language.md has a table of functions; it lacks {untold}"
-    assert [name for name in OPTIONS if f"| `{name}` |" not in text] == []
-    table = text.partition("## Options\n")[2].partition("### ")[0]
-    said = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE))
-    choices = {name: one.words for name, one in OPTIONS.items() if one.only_words}
-    assert [(name, word) for name, words in choices.items() for word in words if f"`{word}`" not in said[name]] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

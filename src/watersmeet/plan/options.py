@@ -1,15 +1,15 @@
 """OPTIONS (name = value, …): the settings of one query. Read once, where they are written, into values.
 
 `OPTIONS` is the one table of them: what each is called, how its text is read, what may be written, and what it is for.
-A new option is an entry there, a field of Options, and a row of the table in docs/language.md.
+A new option is an entry there and a field of Options; `make golden` writes its row in docs/language.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from watersmeet.errors import OptionError
 from watersmeet.model.time import format_interval, parse_interval
@@ -172,13 +172,19 @@ def _listing(values: tuple[str, ...]) -> str:
     return " or ".join(", ".join(map(repr, values)).rsplit(", ", 1))
 
 
+def _quoted(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
 # ---- the table ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Option:
     """One option: its name, the field of Options that has its value, how its text is read, and what it is for. `words`
-    are those that may be written, all of them or beside numbers and names of one's own."""
+    are those that may be written, all of them or beside numbers and names of one's own. `told`: what may be written, or
+    what is to be said of the words; `unless`: what holds if nothing is, where that is not the first of the words, nor
+    the default of the field."""
 
     name: str
     field: str
@@ -186,10 +192,12 @@ class Option:
     parse: Parser
     words: tuple[str, ...] = ()
     only_words: bool = False
+    told: str = ""
+    unless: str = ""
 
 
-def _choice(name: str, purpose: Purpose, *words: str) -> Option:
-    return Option(name, name, purpose, _one_of(name, words), words, only_words=True)
+def _choice(name: str, purpose: Purpose, *words: str, told: str = "", unless: str = "") -> Option:
+    return Option(name, name, purpose, _one_of(name, words), words, only_words=True, told=told, unless=unless)
 
 
 OPTIONS: dict[str, Option] = {
@@ -197,28 +205,76 @@ OPTIONS: dict[str, Option] = {
     for one in (
         _choice("boundary", "meaning", "closed", "half_open"),
         _choice("join", "joining", *ALGORITHMS),
-        Option("buckets", "buckets", "joining", _unless("auto", _buckets), ("auto", "total")),
-        Option("invalidate", "invalidate", "joining", _unless("auto", _invalidation), ("auto", *INVALIDATIONS)),
-        Option("refresh", "refresh_us", "joining", _interval("refresh", "eager"), ("eager",)),
-        Option("expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto")),
-        Option("order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES)),
+        Option(
+            "buckets", "buckets", "joining", _unless("auto", _buckets), ("auto", "total"),
+            told="a number, one for each input: `'a:5, b:33'`, or `'total 36'` to be shared out by cost",
+            unless="128",
+        ),
+        Option(
+            "invalidate", "invalidate", "joining", _unless("auto", _invalidation), ("auto", *INVALIDATIONS),
+            told=f"{_quoted(INVALIDATIONS)}, or one for each stream: `'a:probe, b:all'`",
+            unless="`probe_insert`",
+        ),
+        Option(
+            "refresh", "refresh_us", "joining", _interval("refresh", "eager"), ("eager",),
+            told="`eager`, or an interval",
+        ),
+        Option(
+            "expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto"),
+            told="`eager`, an interval, or `auto` for the best by cost",
+        ),
+        Option(
+            "order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES),
+            told="`'b, a, c'`, or one for each stream: `'a: a,c,b; b: b,a,c; c: c,b,a'`; or a rule: "
+            f"{_quoted(ORDER_RULES)}",
+        ),
         _choice("windows", "joining", "closure", "gca", "lca"),
         _choice("turns", "joining", "time", "round_robin"),
         _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES),
-        _choice("schedule", "expiry", *SCHEDULES),
-        Option("memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",)),
-        _choice("when_full", "forgetting", "shed", "spill"),
-        _choice("shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm"),
+        _choice(
+            "schedule", "expiry", *SCHEDULES,
+            told="[who runs next](#how-expiry-is-noticed) among H04's operators as printed",
+        ),
+        Option(
+            "memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",),
+            told="`'100000 rows'`, or `'64 MB'` (bytes, KB, MB, GB; KiB, MiB, GiB)",
+        ),
+        _choice("when_full", "forgetting", "shed", "spill", told="what happens to rows beyond the bound"),
+        _choice(
+            "shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm",
+            unless="`auto`: `prob` where there is a bound on memory",
+        ),
         _choice("allocation", "forgetting", "fixed", "variable"),
-        Option("shed_seed", "shed_seed", "forgetting", _seed),
+        Option("shed_seed", "shed_seed", "forgetting", _seed, told="a whole number"),
         _choice("recall", "forgetting", "exact", "panes", "none"),
-        Option("max_lag", "max_lag_us", "forgetting", _interval("max_lag", "unlimited"), ("unlimited",)),
+        Option(
+            "max_lag", "max_lag_us", "forgetting", _interval("max_lag", "unlimited"), ("unlimited",),
+            told="an interval",
+        ),
         _choice("queue", "forgetting", "integrated", "modular"),
-        Option("archive", "archive", "forgetting", _unless("none", _folder), ("none",)),
-        Option("timezone", "timezone", "meaning", check_zone),
-        _choice("emit", "meaning", "complete", "changes"),
+        Option("archive", "archive", "forgetting", _unless("none", _folder), ("none",), told="a folder"),
+        Option(
+            "timezone", "timezone", "meaning", check_zone,
+            told="the name of a [zone](#zones), such as `'Europe/Berlin'`",
+            unless="that of the session, else `UTC`",
+        ),
+        _choice(
+            "emit", "meaning", "complete", "changes",
+            told="how [groups of windows](#windows-with-a-start-and-an-end) are given",
+        ),
     )
-}
+}  # fmt: skip
+
+
+def documented() -> list[str]:
+    """The lines of the table in docs/language.md: what is part of the meaning first."""
+    return [_line(one) for purpose in get_args(Purpose) for one in OPTIONS.values() if one.purpose == purpose]
+
+
+def _line(one: Option) -> str:
+    told = ": ".join(filter(None, (_quoted(one.words), one.told))) if one.only_words else one.told
+    usual = f"`{one.words[0]}`" if one.words else str(_DEFAULTS[one.field])
+    return f"| `{one.name}` | {told} | {one.unless or usual} |"
 
 
 def names_for(purpose: Purpose) -> tuple[str, ...]:

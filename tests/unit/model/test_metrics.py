@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,14 +12,10 @@ from pathlib import Path
 import pytest
 
 from watersmeet.model import metric as kinds
-from watersmeet.model.metric import HELD, Kind, Metric
-from watersmeet.runtime.metrics import BUCKET_METRICS, DERIVED, METRICS, BucketMetrics, Metrics
+from watersmeet.model.metric import HELD, Kind
+from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "metrics.md"
-REWRITE = bool(os.environ.get("WATERSMEET_REWRITE"))
-TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end -->)", re.DOTALL)
-HOSTS = {"both": "both", "in-process": "in-process", "spark": "Spark"}
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -88,31 +82,6 @@ def test_what_is_not_about_every_query_is_told_only_if_there_is_any() -> None:
     assert set(Metrics(queue_shed_rows=1, lost_between=(0, 2)).as_dict()) == told | {
         "queue_shed_rows", "lost_between", "recall_between",
     }  # fmt: skip
-
-
-# ---- its page -------------------------------------------------------------------------------------------------------
-
-
-def line(one: Metric) -> str:
-    name = f"`{one.name}`{' *' if one.if_any else ''}"
-    return f"| {name} | {one.words} | {one.kind.words} | {HOSTS[one.where]} |\n"
-
-
-def derived(name: str) -> str:
-    of = getattr(Metrics, name)
-    words = inspect.getdoc(of.fget) or ""
-    star = " *" if name == "recall_between" else ""
-    return f"| `{name}`{star} | {words[0].lower() + words[1:]} | computed | {HOSTS[DERIVED[name]]} |\n"
-
-
-def test_the_page_of_metrics_is_the_table() -> None:
-    lines = [*(line(one) for one in METRICS.values()), *map(derived, DERIVED)]
-    table = "| metric | meaning | over buckets and batches | told by |\n|---|---|---|---|\n" + "".join(lines)
-    page = PAGE.read_text(encoding="utf-8")
-    if REWRITE:
-        PAGE.write_text(TABLE.sub(lambda _: table, page), encoding="utf-8")
-        return
-    assert TABLE.findall(page) == [table], "`make golden` writes it anew"
 
 
 # ---- a new one ------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,7 +12,6 @@ from watersmeet import Session
 from watersmeet.errors import CatalogError, OptionError
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
-from watersmeet.model.stream_options import documented
 from watersmeet.model.time import parse_interval
 from watersmeet.runtime.declaring import declare, open_in_process
 from watersmeet.runtime.script import read_script
@@ -151,10 +149,3 @@ def test_what_python_gives_is_read_as_it_is(value: object, said: float) -> None:
 def test_a_sink_beside_answers_is_checked_in_a_session_too() -> None:
     with pytest.raises(OptionError, match="'late' has no option 'delimeter'"):
         Session().sql("CREATE SINK late WITH (path='late.csv', delimeter=';')")
-
-
-def test_the_reference_has_the_line_of_every_option() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
-    lines = text.splitlines()
-    first = lines.index(documented()[0])
-    assert lines[first : first + len(documented())] == documented()
