@@ -15,6 +15,7 @@ import pytest
 
 from tests.connectors import shelf
 from tests.databases.places import file_place
+from tests.docs.test_shown import ROOT
 from tests.lakes import opened
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.connectors.contract import NumberedSink, Offsets, SinkOpening, SourceBatch, SourceOpening, Split
@@ -243,7 +244,14 @@ def test_a_sink_keeps_the_contract(name: str, check: Callable[[SinkCase], None],
 @pytest.mark.parametrize(("half", "held"), [("source", SOURCES), ("sink", SINKS)])
 def test_none_of_ours_is_left_out(half: str, held: dict[str, Any]) -> None:
     has = {name for name in OURS if getattr(connector_named(name), half) is not None}
-    assert has <= {*held, *ELSEWHERE[half]}
+    missing = sorted(has - {*held, *ELSEWHERE[half]})
+    assert not missing, f"nothing holds the {half} of {missing} to the contract: make a case for it in this file"
+
+
+def test_the_page_of_connectors_has_all_of_ours() -> None:
+    table = (ROOT / "docs" / "connectors.md").read_text(encoding="utf-8").partition("\n\n## ")[0]
+    missing = [name for name in OURS if name != "files" and f"`{name}`" not in table]  # of those it tells the formats
+    assert not missing, f"the table of docs/connectors.md lacks {missing}"
 
 
 # ---- connectors that do not keep it ---------------------------------------------------------------------------------

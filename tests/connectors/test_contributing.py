@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -23,9 +23,9 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     text, test = (text for language, text in blocks(ROOT / "CONTRIBUTING.md") if language == "python")
     Path("logs.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    names = vars(import_module("logs"))
+    names = run_path("logs.py", run_name="__main__")
     yield names, capsys.readouterr().out, test
-    sys.modules.pop("logs")
+    sys.modules.pop("logs", None)
     registry.forget("logs")
 
 

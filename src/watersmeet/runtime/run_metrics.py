@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator
 from watersmeet.runtime.clock import QueryClock
@@ -14,8 +16,8 @@ def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) ->
     metrics.set(counted(operator.counters))
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)
-    metrics.window_rows, metrics.state_bytes = operator.window_rows, operator.state_bytes
-    metrics.window_rows_by_input, metrics.window_bytes_by_input = by_input(operator)
+    metrics.set(held_by(operator))
+    metrics.state_bytes = operator.state_bytes
     metrics.watermark_us = clock.watermark_us
 
 
@@ -42,7 +44,11 @@ def count_rows(metrics: Metrics, clock: QueryClock) -> None:
     metrics.future_rows = {name: one.future_rows for name, one in clocks.items() if one.future_rows}
 
 
-def by_input(operator: Operator) -> tuple[dict[str, int], dict[str, int]]:
-    """The rows and the bytes of windows."""
+def held_by(operator: Operator) -> dict[str, Any]:
+    """What an operator holds now, by the names of the metrics; on both hosts."""
     windows = operator.held_by_input
-    return {name: rows for name, (rows, _) in windows.items()}, {name: size for name, (_, size) in windows.items()}
+    return {
+        "window_rows": operator.window_rows,
+        "window_rows_by_input": {name: rows for name, (rows, _) in windows.items()},
+        "window_bytes_by_input": {name: size for name, (_, size) in windows.items()},
+    }

@@ -52,7 +52,7 @@ from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.memory import Memory
 from watersmeet.runtime.floods import looked_after
-from watersmeet.runtime.run_metrics import by_input
+from watersmeet.runtime.run_metrics import held_by
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -191,18 +191,17 @@ class BucketProcessor:
             "cache_misses": int(not turn.is_warm),
             **turn.spent.nanoseconds,
         }
-        rows_held, bytes_held = by_input(turn.operator)
         more = {
-            "window_rows_by_input": rows_held,
-            "window_bytes_by_input": bytes_held,
+            **held_by(turn.operator),
+            "state_bytes": turn.manifest.bytes_held,
             "late": turn.late.by_alias,
             "cold_because": warm_state.trouble(),
             **streams,
         }
-        held: dict[str, Any] = {"window_rows": turn.operator.window_rows, "state_bytes": turn.manifest.bytes_held}
-        held |= {"waiting": waiting_in(self.job, turn.operator)} if self.job.waits else {}
-        held |= {name: one for name, one in more.items() if one}
-        report = turn.account.report(turn.operator, turn.bucket, turn.memory, **held)
+        # Of numbers also none is told, as the last one that was told counts until then.
+        told: dict[str, Any] = {name: one for name, one in more.items() if one or isinstance(one, int)}
+        told |= {"waiting": waiting_in(self.job, turn.operator)} if self.job.waits else {}
+        report = turn.account.report(turn.operator, turn.bucket, turn.memory, **told)
         return self.output.report(counts, spark_us, report)
 
     def _stream_metrics(self, turn: Turn) -> dict[str, Any]:
