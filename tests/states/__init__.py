@@ -92,6 +92,8 @@ KINDS = {
     "WHERE o.k = b.k WINDOW = 5 SECONDS",
     "rows against a value": "SELECT a.id, a.s FROM a [RANGE 9 SECONDS] WHERE a.x > (SELECT AVG(b.x) FROM b [ROWS 20] "
     "WHERE b.k = a.k)",
+    "left join of entries": "SELECT e.id, e.word, b.id AS other FROM (SELECT a.id, a.k, a.ts, word FROM a CROSS JOIN "
+    "UNNEST(SPLIT(a.w, ' ')) AS t (word)) e LEFT JOIN b ON e.k = b.k AND ABS(b.ts - e.ts) <= 3 SECONDS",
     "a view": "SELECT v.k, v.n, a.id FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
     "a [RANGE 3 SECONDS] WHERE v.k = a.k OPTIONS (pipeline = 'nta')",
 }
