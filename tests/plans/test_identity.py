@@ -18,6 +18,7 @@ from watersmeet.model.windows import Bound, Window
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Derived, Input, Node, SortKey, View
+from watersmeet.plan.options import names_for
 from watersmeet.sql import bind
 
 CATALOG = golden_catalog()
@@ -161,12 +162,21 @@ def test_every_field_of_a_stream_is_a_hint_or_part_of_the_identity() -> None:
         JOIN.replace("FROM a, b", "FROM b, a"),
         JOIN.replace("FROM a, b", "FROM a, c AS b"),
         JOIN.replace("SELECT", "SELECT DISTINCT").replace("FROM a, b", "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND]"),
-        JOIN + " OPTIONS (boundary = 'half_open')",
-        JOIN + " OPTIONS (timezone = 'Europe/Paris')",
     ],
 )
 def test_another_question_has_another_identity(other: str) -> None:
     assert identity(other) != identity(JOIN)
+
+
+TUMBLED = "SELECT k, window_end, COUNT(*) AS n FROM TUMBLE(a, 9 SECONDS) GROUP BY k, window_start, window_end"
+MEANING = {"boundary": (JOIN, "half_open"), "timezone": (JOIN, "Europe/Paris"), "emit": (TUMBLED, "changes")}
+
+
+@pytest.mark.parametrize("option", names_for("meaning"))
+def test_an_option_that_changes_the_meaning_changes_the_identity(option: str) -> None:
+    assert option in MEANING, f"name a query whose meaning {option} changes, as checkpoints must tell them apart"
+    sql, value = MEANING[option]
+    assert identity(f"{sql} OPTIONS ({option} = '{value}')") != identity(sql)
 
 
 def test_constants_of_different_types_are_told_apart() -> None:
