@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effort import random_cases
+from tests.plans import golden_catalog
 from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
@@ -24,6 +25,7 @@ from watersmeet.hosts.spark.jobs.kinds import OWN, job_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
+from watersmeet.physical.nodes import SelectNode
 from watersmeet.plan.nodes import Input
 from watersmeet.sql import bind
 
@@ -203,3 +205,12 @@ def test_hints_that_spread_rows_differently_make_another_checkpoint():
     assert job("a").partitioning != job("c").partitioning
     assert job("a").fingerprint != job("c").fingerprint
     assert job("a").fingerprint == job("a").fingerprint
+
+
+def test_a_query_runs_without_state_only_if_its_operator_says_that_rows_are_answered_one_by_one(monkeypatch) -> None:
+    """An operator that counts, in the place of one that selects, must not be made anew for every piece of a batch."""
+    plan = bind("SELECT a.k FROM a WHERE a.x > 1", golden_catalog())
+    assert job_of(plan, {}, 2).is_stateless
+    assert not type("Counting", (SelectNode,), {}, word="counting").row_by_row
+    monkeypatch.setattr(SelectNode, "row_by_row", False)
+    assert not job_of(plan, {}, 2).is_stateless

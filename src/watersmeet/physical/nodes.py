@@ -30,12 +30,14 @@ Noticing = Literal["in_time", "at_next_input"]
 
 class PhysicalNode:
     """Every field that is a node, or a tuple of nodes, stands below this one. `word`: what EXPLAIN calls its kind for
-    programs, so it stays."""
+    programs, so it stays. `row_by_row`: with one stream and no rows to count each is answered by itself, so a host may
+    run it without state; a kind that is made of another says it again."""
 
     word: ClassVar[str]
+    row_by_row: ClassVar[bool]
 
-    def __init_subclass__(cls, *, word: str) -> None:
-        cls.word = word
+    def __init_subclass__(cls, *, word: str, row_by_row: bool = False) -> None:
+        cls.word, cls.row_by_row = word, row_by_row
 
     @property
     def children(self) -> tuple[PhysicalNode, ...]:
@@ -95,7 +97,7 @@ class LookedUp:
 
 
 @dataclass(frozen=True)
-class SelectNode(PhysicalNode, word="select"):
+class SelectNode(PhysicalNode, word="select", row_by_row=True):
     """A stream alone: a strategy of one input, with nothing to visit. With a ROWS window its rows are counted too."""
 
     strategy: JoinStrategy
@@ -107,7 +109,7 @@ class SelectNode(PhysicalNode, word="select"):
 
 
 @dataclass(frozen=True)
-class WindowJoinNode(PhysicalNode, word="window_join"):
+class WindowJoinNode(PhysicalNode, word="window_join", row_by_row=True):
     """The engine's own join. Below a changing answer it is told when rows of the `announced` inputs die, and the times
     of the `timeless` ones, which are views, are not event times."""
 
@@ -125,7 +127,7 @@ class WindowJoinNode(PhysicalNode, word="window_join"):
 
 
 @dataclass(frozen=True)
-class ClassicJoinNode(PhysicalNode, word="classic_join"):
+class ClassicJoinNode(PhysicalNode, word="classic_join", row_by_row=True):
     """A join by one of the papers' algorithms."""
 
     strategy: JoinStrategy
@@ -133,7 +135,7 @@ class ClassicJoinNode(PhysicalNode, word="classic_join"):
 
 
 @dataclass(frozen=True)
-class InTimeOrderNode(PhysicalNode, word="in_time_order"):
+class InTimeOrderNode(PhysicalNode, word="in_time_order", row_by_row=True):
     """What counts rows, or takes them one by one as they happened, is given them once the watermark has passed."""
 
     inner: SelectNode | WindowJoinNode | ClassicJoinNode
@@ -144,7 +146,7 @@ class InTimeOrderNode(PhysicalNode, word="in_time_order"):
 
 
 @dataclass(frozen=True)
-class AsTheyComeNode(PhysicalNode, word="as_they_come"):
+class AsTheyComeNode(PhysicalNode, word="as_they_come", row_by_row=True):
     """What needs no order is given what the watermark has passed in time order, and the rest when nothing more is at
     hand; or always the rows of its streams in turn."""
 

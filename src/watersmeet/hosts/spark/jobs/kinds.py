@@ -86,7 +86,8 @@ class JoinJob(SparkJob):
     def is_stateless(self) -> bool:
         """One stream, alone or with static tables, and no rows to count. Where late rows are kept, a clock must tell
         which are."""
-        return len(self.streams) == 1 and not self.counts_rows and stream_of(self.streams[0]).late_to is None
+        alone = len(self.streams) == 1 and not self.counts_rows and self.physical.root.row_by_row
+        return alone and stream_of(self.streams[0]).late_to is None
 
     @property
     def event_time(self) -> str | None:
