@@ -139,6 +139,13 @@ def test_years_and_days_written_as_one_number_have_a_format(file: Callable[[pa.T
     assert times(days, time_format="%Y%m%d") == [dt.datetime(2024, 4, 5)]
 
 
+def test_days_may_be_those_of_the_year() -> None:
+    days = pa.table({"k": [1, 2], "ts": ["2024/060 12", "2023/060 12"]})
+    assert times(days, time_format="%Y/%j %H") == [dt.datetime(2023, 3, 1, 12), dt.datetime(2024, 2, 29, 12)]
+    with pytest.raises(wm.DataError, match="'2023/366'"):
+        times(pa.table({"k": [1], "ts": ["2023/366"]}), time_format="%Y/%j")
+
+
 def test_a_script_says_the_same_in_with(tmp_path: Path) -> None:
     catalog = Catalog()
     path = written(TEXT, tmp_path, "csv")

@@ -4,10 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators import waiting as module
-from watersmeet.operators.contract import Rows
+from watersmeet.operators.contract import Rows, WaitingRows
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.operators.waiting import Waiting
+from watersmeet.runtime.build import build
+from watersmeet.sql import bind
 
 
 def rows(times: np.ndarray, first: int) -> Rows:
@@ -64,3 +67,16 @@ def test_many_small_pushes_are_held_in_few_parts() -> None:
         waiting.add(rows(np.array([at]), at))
     assert len(waiting._parts) < 40
     assert ids(waiting.release(10)) == list(range(10))
+
+
+def test_rows_that_wait_for_their_latest_partner_are_told() -> None:
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us"))])
+    catalog = Catalog()
+    for name in "ab":
+        catalog.add(Stream(name, schema, "ts"))
+    sql = "SELECT a.id FROM a ASOF LEFT JOIN b ON a.id = b.id AND b.ts <= a.ts AND b.ts >= a.ts - INTERVAL 9 SECONDS"
+    operator = build(bind(sql, catalog))
+    times = np.array([3, 5])
+    given = pa.record_batch([pa.array([1, 2]), pa.array(times, pa.timestamp("us"))], schema=schema)
+    assert list(operator.push("a", Rows(given, times))) == []
+    assert operator.waiting_rows() == {"a": WaitingRows(2, 3, 5)}
