@@ -160,7 +160,7 @@ def recall_of(run: Simulation) -> float:
 
 @pytest.mark.parametrize("allocation", ["fixed", "variable"])
 def test_shares_by_need_find_more_than_equal_shares_within_the_same_bound(allocation, monkeypatch):
-    sources = skewed(900)
+    sources = skewed(1050)
     pieces = {source.name: cut(source.table, [150]) for source in sources}
     sql = skewed_query(more=f", allocation = '{allocation}'")
     recalls = {}
