@@ -12,6 +12,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
+import tests.command_line  # noqa: F401
 from tests.effort import EFFORT
 
 TESTS = Path(__file__).parent / "tests"

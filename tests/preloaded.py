@@ -2,8 +2,10 @@
 
 import gc
 
-import typer._adapters  # noqa: F401
+import typer._adapters
+import typer.main
 
+import tests.command_line
 import tests.durable.lives
 import tests.forked
 import tests.serve.serving  # noqa: F401
@@ -14,7 +16,8 @@ import watersmeet.io.connectors.numbered_sinks
 import watersmeet.io.connectors.readers
 import watersmeet.operators.continuous.alone
 import watersmeet.operators.join.window_join
-import watersmeet.runtime.build_changing  # noqa: F401
+import watersmeet.runtime.build_changing
 
+typer.main.get_command(watersmeet.cli.commands.app)
 gc.collect()
 gc.freeze()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 from tests.unit.cli.test_commands import JOIN, STREAMS, call, data, run
 from watersmeet.runtime.metrics import METRICS, Metrics
@@ -180,6 +181,7 @@ def test_the_script_that_makes_a_shell_complete_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setattr(typer.main, "get_command", typer.main.get_command.__wrapped__)  # that is read where it is made
     assert call("--show-completion", "bash") == 0
     assert "complete -o default -F _watersmeet_completion watersmeet" in capsys.readouterr().out
 
