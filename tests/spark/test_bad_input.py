@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
 from tests.runners import Source
@@ -47,6 +48,14 @@ def test_a_type_that_cannot_be_carried_over_names_stream_and_column(spark):
     frame = spark.range(1).selectExpr("timestamp'2024-01-01' AS ts", "make_ym_interval(1, 2) AS span")
     with pytest.raises(CatalogError, match="stream 'a', column 'span'"):
         Session(spark).stream("a", frame, time="ts")
+
+
+def test_a_line_of_a_path_that_does_not_parse_is_no_row_of_nulls(spark, tmp_path):
+    (tmp_path / "a.csv").write_text("id,v,ts\n1,1,2026-01-01 12:00:00\n2\n")
+    session = Session(spark)
+    session.stream("a", str(tmp_path / "a.csv"), time="ts")
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)malformed"):
+        session.sql("SELECT id FROM a WHERE v IS NULL").to_arrow()
 
 
 def test_batch_and_streaming_frames_are_not_mixed(spark, tmp_path):

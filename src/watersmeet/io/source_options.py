@@ -54,6 +54,11 @@ CLEANING = ("cleanSource", "sourceArchiveDir")
 TO_SPARK = "spark."
 
 
+def name_for_spark(name: str) -> str:
+    """The name by which Spark's own readers and writers know an option: `spark.NAME` goes on as NAME."""
+    return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
+
+
 def format_written(declared: Declaration) -> str | None:
     """The format that a declaration names, or that the end of its path tells; None if that takes a look."""
     kind = declared.options.get("source", "").lower()

@@ -1,30 +1,53 @@
-"""What a Spark session may be given as data: DataFrames as they are, anything else made into one."""
+"""What a Spark session may be given as data, or a script names, as DataFrames: by Spark's own readers where ours do not
+read it."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StringType, StructField, TimestampNTZType, TimestampType
+from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
-from watersmeet.errors import CatalogError, DataError, SourceError
+from watersmeet.errors import CatalogError, DataError, SourceError, WatersmeetError
+from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.reading.event_times import timed_frame, with_readings
 from watersmeet.hosts.spark.reading.files_frame import files_frame, nanosecond_files, nanosecond_frame
-from watersmeet.hosts.spark.types import arrow_schema, spark_schema
+from watersmeet.hosts.spark.reading.generated_files import as_files
+from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns, conform
-from watersmeet.io.files import open_files, unknown_types
+from watersmeet.io.files import open_files, subfolder_hint, unknown_types
+from watersmeet.io.formats import null_values
 from watersmeet.io.path_formats import ALIASES, is_hidden, named_kind
+from watersmeet.io.providers import is_provided
+from watersmeet.io.source_options import TO_SPARK, name_for_spark
 from watersmeet.io.sources import source_of
+from watersmeet.model.arriving import named_time
+from watersmeet.model.declaration import Declaration, as_text
 from watersmeet.model.names import column_named
+from watersmeet.model.stream_options import STREAM_OPTIONS
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import is_instant
 from watersmeet.model.zones import entering_schema
 
+log = logging.getLogger("watersmeet")
+FILES = frozenset({"parquet", "csv", "json", "orc"})
+TEXT = frozenset({"csv", "json"})
+WITH_FOOTER = frozenset({"parquet", "orc"})
+FIXED = frozenset({"rate", "rate-micro-batch", "socket", "kafka"})  # their columns are what they are
+# What the same script means in-process: a header, and an error rather than NULL for what does not parse.
+# Text without a zone is UTC, whatever the zone of the session.
+DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false", "timeZone": "UTC"},
+    "json": {"mode": "FAILFAST", "timeZone": "UTC"},
+}
 MANY_ROWS = 1 << 20
 _TIMES = (TimestampNTZType, TimestampType, DateType)
 
@@ -106,24 +129,16 @@ def check_types_known(frame: DataFrame, kind: str, name: str, path: str) -> None
 
 
 def _read(spark: SparkSession, path: str, name: str, rounding: str) -> DataFrame:
-    named = path_kind(path) or "parquet"  # as a folder of folders mostly is
-    kind = ALIASES.get(named, named)
-    files = nanosecond_files(path) if kind == "parquet" else []
-    if files:
-        return nanosecond_frame(spark, name, files, rounding)
+    kind = path_kind(path) or "parquet"  # as a folder of folders mostly is
+    declared = Declaration.in_python("table", name, {"source": kind, "path": path, "rounding": rounding})
     try:
-        reader = spark.read.format(kind)
-        # Parquet says its types; the options below are for text.
-        if kind == "parquet":
-            return reader.load(path)
-        reader = reader.option("timeZone", "UTC")  # whatever the zone of the session
-        if named == "tsv":
-            reader = reader.option("sep", "\t")
-        frame = _csv(reader.option("header", True), path) if kind == "csv" else reader.load(path)
+        return SparkInput(spark, declared).dataframe()
+    except SourceError as error:
+        raise SourceError(f"{name!r}: {error.message}", hint=error.hint) from None
+    except WatersmeetError:
+        raise
     except Exception as error:
         raise CatalogError(f"the data of {name!r} at {path} cannot be read: {str(error).splitlines()[0]}") from None
-    check_types_known(frame, kind, name, path)
-    return frame
 
 
 def path_kind(path: str) -> str | None:
@@ -147,8 +162,200 @@ def _named(name: str) -> str | None:
     return named_kind(name.removesuffix(".snappy"))
 
 
-def _csv(reader: DataFrameReader, path: str) -> DataFrame:
-    # Spark infers instants from any text of a time; which of them had no zone only a second look at the text tells.
-    found = reader.option("inferSchema", True).load(path)
-    schema = with_readings(found.schema, lambda schema: reader.schema(schema).load(path))
-    return found if schema == found.schema else reader.schema(schema).load(path)
+class SparkInput:
+    """One stream or table that Spark's own readers may read, taken apart."""
+
+    def __init__(self, spark: SparkSession, declared: Declaration) -> None:
+        options = _written(declared)
+        given = {key.lower(): value for key, value in options.items()}
+        self.spark = spark
+        self.name = declared.name
+        self.streaming = not declared.is_static
+        self.declared: pa.Schema | None = declared.schema
+        self.path = given.get("path")
+        self.time = None if declared.by_arrival else named_time(declared.values.get("time", ""))
+        self.rounding = declared.values.get("rounding", "error")
+        self.keeps_going = declared.values.get("on_bad", "error") != "error"
+        self.reading = _by_its_name(declared.reading, self.declared)
+        sparks_own = given.get("source", "").lower().startswith(TO_SPARK)
+        self.wants_packed = given.get("packed", "true").lower() != "false" and not sparks_own
+        written = given.get("source", "").lower().removeprefix(TO_SPARK) or kind_of(self.name, self.path)
+        self.written, self.given = written, given
+        self.kind = ALIASES.get(written, written)
+        passed = {name_for_spark(key): value for key, value in options.items() if key.lower() not in STREAM_OPTIONS}
+        named = self.named = {key.lower() for key in passed}
+        defaults = dict(DEFAULTS.get(self.kind, {})) | ({"sep": "\t"} if written == "tsv" else {})
+        if "delimiter" in named:
+            defaults.pop("sep", None)
+        self.options = {key: value for key, value in defaults.items() if key.lower() not in named} | passed
+
+    def dataframe(self) -> DataFrame:
+        self.options = self._with_null_value()
+        if self.kind in FILES:
+            return self._files()
+        reader = self._reader()
+        if self.declared is not None and self.kind not in FIXED:
+            reader = reader.schema(spark_schema(self.declared))
+        return self._as_declared(reader.load(self.path) if self.path else reader.load())
+
+    def _with_null_value(self) -> dict[str, str]:
+        """The options as Spark's own reader takes them: it knows one word for NULL, beside the empty field."""
+        options = {key: value for key, value in self.options.items() if key.lower() != "null_values"}
+        words = null_values(self.given)
+        if len(words) > 1:
+            raise SourceError(
+                f"{self.name!r} is read by Spark's own reader, which knows one word for NULL, not {', '.join(words)}",
+                hint="name one of them; streams of CSV files of this machine may have several",
+            )
+        return options | ({"nullValue": words[0]} if words else {})
+
+    def tell_of_order(self) -> None:
+        """Spark's reader sorts by modification time alone."""
+        if self.streaming and self.kind in FILES:
+            log.warning(
+                "stream %r is read by Spark's own reader: files of the same millisecond come in any order, "
+                "and rows may be late for that",
+                self.name,
+            )
+
+    def with_declared_times(self, found: pa.Schema) -> pa.Schema:
+        return found if self.declared is None else with_declared_times(found, self.declared)
+
+    def with_instants(self, df: DataFrame) -> DataFrame:
+        """The event time as an instant, which is what Spark's watermarks take; without a zone it is in UTC."""
+        time = None if self.time is None else column_named(self.time, df.columns)
+        if not self.streaming or time is None or df.schema[time].dataType != TimestampNTZType():
+            return df
+        # Not a cast, which would go by the zone of the session.
+        since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', `{time}`)"
+        return df.withColumn(time, F.expr(f"timestamp_micros({since})"))
+
+    def _files(self) -> DataFrame:
+        if not self.path:
+            raise SourceError(f"{self.name!r} has no path to read from", hint="add path = '…' to its WITH (…)")
+        path = readable_path(self.path, need=self.declared is None)
+        files = nanosecond_files(self.path) if self.kind == "parquet" and not self.streaming else []
+        if files:
+            return self._as_declared(nanosecond_frame(self.spark, self.name, files, self.rounding))
+        schema = self._file_schema(path)
+        return self._as_declared(self._reader().schema(schema).load(path))
+
+    def _file_schema(self, path: str) -> StructType:
+        """The columns as the files have them, in the order the files have them."""
+        if self.declared is not None and self.kind == "json":
+            return self._with_text(spark_schema(self.declared))
+        reader = self.spark.read.format(self.kind).options(**self.options)
+        if self.declared is None and self.kind == "csv":
+            reader = reader.option("inferSchema", "true")
+        try:
+            frame = reader.load(path)
+            found = frame.schema
+        except Exception:
+            if self.declared is None:
+                raise
+            return self._with_text(spark_schema(self.declared))  # nothing to look at yet
+        if self.declared is None:
+            check_types_known(frame, self.kind, self.name, self.path or path)
+            plain = self.spark.read.format(self.kind).options(**self.options)
+            if self.kind == "csv":
+                found = with_readings(found, lambda schema: plain.schema(schema).load(path))
+            return self._with_text(found)
+        if not found.names:
+            return self._with_text(spark_schema(self.declared))  # an empty file
+        if self.kind in WITH_FOOTER:
+            self._check(found)
+            return found
+        return self._with_text(self._typed(found))
+
+    def _with_text(self, columns: StructType) -> StructType:
+        """The event time of text files as text, if it is to be read by us."""
+        time = None if self.reading is None else column_named(self.reading.column, columns.names)
+        if time is None or self.kind not in TEXT:
+            return columns
+        return StructType([StructField(f.name, StringType()) if f.name == time else f for f in columns])
+
+    def _check(self, found: StructType) -> None:
+        """Spark casts without a look at the values, so types must fit by themselves."""
+        assert self.declared is not None
+        columns = arrow_schema(found, repr(self.name))
+        declared = self.declared
+        if self.reading is not None and self.reading.column in columns.names:
+            declared = self.reading.held(declared, columns.field(self.reading.column).type)
+        check_columns(columns, declared, self.name, self.path or self.kind, value_by_value=False)
+
+    def _typed(self, found: StructType) -> StructType:
+        """The columns of a text file in its own order, with the declared types; by position without a header."""
+        assert self.declared is not None
+        if self.option("header").lower() != "true":
+            return spark_schema(self.declared)
+        missing = [name for name in self.declared.names if name not in found.names]
+        if missing:
+            raise SourceError(
+                f"{self.path} has no column {missing[0]!r}, which {self.name!r} declares",
+                hint=f"its columns are {', '.join(found.names)}",
+            )
+        types = {field.name: spark_type(field.type) for field in self.declared}
+        return StructType([StructField(name, types.get(name, StringType())) for name in found.names])
+
+    def option(self, name: str) -> str:
+        return next((value for key, value in self.options.items() if key.lower() == name), "")
+
+    def _reader(self) -> Any:
+        """The reader of a stream or of a table, which are alike."""
+        reader: Any = self.spark.readStream if self.streaming else self.spark.read
+        return reader.format(self.kind).options(**self.options)
+
+    def _as_declared(self, df: DataFrame) -> DataFrame:
+        if self.declared is None:
+            return df
+        declared = self.declared
+        if self.reading is not None and self.kind in TEXT:
+            declared = self.reading.held(declared, pa.string())
+        return declared_frame(df, declared, self.name, self.path or self.kind, self.reading)
+
+
+def _by_its_name(reading: TimeReading | None, declared: pa.Schema | None) -> TimeReading | None:
+    """A reading of a declared column under the name that was declared."""
+    if reading is None or declared is None:
+        return reading
+    return replace(reading, column=column_named(reading.column, declared.names) or reading.column)
+
+
+def _written(declared: Declaration) -> Mapping[str, str]:
+    """The options by the names that were written; where they ask for rows that are made, those of the files that these
+    are written to."""
+    kind = declared.options.get("source", "").lower()
+    options = {one.name: as_text(one.value) for one in declared.settings}
+    return as_files(kind, options) if is_provided(kind) else options
+
+
+def kind_of(name: str, path: str | None) -> str:
+    """The format a path tells by its name, or by the first file in it."""
+    if not path:
+        raise SourceError(
+            f"{name!r} says neither what it reads nor where",
+            hint="add source = '…' (parquet, csv, json, rate, socket or any format of Spark) and path = '…'",
+        )
+    kind = path_kind(path)
+    if kind is not None:
+        return kind
+    raise SourceError(
+        f"the format of {path} is not clear from its name",
+        hint=subfolder_hint(path, None) or "add source = 'parquet', 'csv' or 'json'",
+    )
+
+
+def readable_path(path: str, *, need: bool) -> str:
+    """The path as Spark reads it. Spark streams folders and patterns, so a single file becomes a pattern."""
+    if has_scheme(path):
+        return path
+    target = Path(path).expanduser()
+    if target.is_file():
+        # A last character in brackets is a pattern that only this file matches; signs of other patterns are escaped.
+        escaped = re.sub(r"([\\{}\[\]*?,])", r"\\\1", str(target.absolute())[:-1])
+        return f"{escaped}[{target.name[-1]}]"
+    if not target.exists() and not re.search(r"[*?\[{]", path):
+        raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
+    if need and target.is_dir() and not any(p.name[0] not in "._" for p in target.iterdir()):
+        raise SourceError(f"{path} is empty, so its columns are unknown", hint="declare its columns")
+    return str(target.absolute())

@@ -36,7 +36,7 @@ from watersmeet.io.modes import SPARK_LOG, appending, check_replaceable, in_the_
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import ALIASES, SUFFIXES
 from watersmeet.io.sinks import limit_of
-from watersmeet.io.source_options import TO_SPARK
+from watersmeet.io.source_options import TO_SPARK, name_for_spark
 from watersmeet.io.writers import WRITERS
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.nodes import streams_below
@@ -71,7 +71,7 @@ class SparkSink:
         self.mode = given.get("mode", "error").lower()
         self.limit = limit_of(job.name, given)
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
-        self.options = {_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
+        self.options = {name_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
         named = {key.lower() for key in self.options}
         defaults = _defaults(self.kind, job.plan.options.timezone)
         self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
@@ -274,11 +274,6 @@ def _defaults(kind: str, zone: str) -> Mapping[str, str]:
 def is_checkpoint(folder: str) -> bool:
     """Whether a folder of this machine is the checkpoint of a query that has started once."""
     return (Path(folder) / "metadata").is_file()
-
-
-def _for_spark(name: str) -> str:
-    """The name by which Spark's writer knows an option: `spark.NAME` goes on as NAME."""
-    return name[len(TO_SPARK) :] if name.lower().startswith(TO_SPARK) else name
 
 
 def _kind(name: str, written: str, path: str | None) -> str:
