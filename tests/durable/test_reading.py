@@ -56,6 +56,20 @@ def test_files_that_were_read_to_their_end_may_go_between_two_runs(tmp_path: Pat
         assert ids(run, 1) == [4]
 
 
+def test_files_are_the_same_however_their_path_is_written_and_wherever_it_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(folder := tmp_path / "a", "0", 0)
+    paths = [folder, "a/*.parquet", folder / "*.parquet", "a", folder / "**" / "*.parquet", "./a/[0-9]*.parquet"]
+    for number, path in enumerate([*paths, "moved", "moved/7.parquet", tmp_path / "moved" / "8.parquet"]):
+        if path == "moved":
+            folder = folder.rename("moved")
+        put(folder, str(number), number)
+        with query_over(Path(path)).start(checkpoint="state", available_now=True) as run:
+            assert [one for batch in run for one in batch.column("id").to_pylist()] == [number], path
+
+
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_file_that_is_still_needed_and_gone_or_shorter_is_named(left: int, tmp_path: Path) -> None:
     put(tmp_path / "a", "1", 1, 2, 3)

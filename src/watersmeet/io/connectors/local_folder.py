@@ -19,19 +19,26 @@ ANYWAY_S = 60.0
 
 
 class LocalFolder:
-    """A file, a folder or a pattern. The files of a folder go by their names alone."""
+    """A file, a folder or a pattern. Files go by their names in the folder, which for a pattern is what stands before
+    the first part with a `*` or the like: so they are the same however the path is written, and if all is moved."""
 
     def __init__(self, where: str, kind: str | None) -> None:
         """kind: the format by which files are named; None if any file is data that is not hidden."""
         self.address, self._kind = where, kind
         self._target = Path(where).expanduser()
         self._is_pattern = glob.has_magic(where) and not self._target.exists()
+        self._above, self._pattern = self._target.parent, self._target.name  # the folder that a file or a pattern is in
+        while self._is_pattern and glob.has_magic(str(self._above)):
+            self._above, self._pattern = self._above.parent, f"{self._above.name}/{self._pattern}"
         self._listed_at_s = 0.0
         self._changed_ns: int | None = None  # when the folder was, at the last listing; None if that says nothing
 
     def file(self, name: str) -> Path:
-        is_whole = self._is_pattern or name == str(self._target)
-        return Path(name) if is_whole else self._target / name
+        return (self._above if self._is_pattern or self._is_single(name) else self._target) / name
+
+    def _is_single(self, name: str) -> bool:
+        """Whether this is the file that was given."""
+        return not self._is_pattern and name == self._target.name and not self._target.is_dir()
 
     def look_at(self, name: str) -> Found | None:
         """A file as it is now; None if it is not there."""
@@ -62,17 +69,18 @@ class LocalFolder:
             with os.scandir(self._target) as entries:
                 return [entry.name for entry in entries if entry.is_file()]
         if self._is_pattern:
-            return [path for path in glob.glob(str(self._target), recursive=True) if os.path.isfile(path)]
-        return [str(self._target)] if self._target.is_file() else []
+            found = glob.glob(self._pattern, root_dir=self._above, recursive=True)
+            return [name for name in found if os.path.isfile(f"{self._above}/{name}")]
+        return [self._target.name] if self._target.is_file() else []
 
     def _is_data(self, name: str) -> bool:
-        if name == str(self._target):
+        if self._is_single(name):
             return True
         base = os.path.basename(name)
         return not is_hidden(base) if self._kind is None else is_data_name(base, self._kind)
 
     def _found(self, names: Iterable[str]) -> Iterator[Found]:
-        within = f"{self._target}/" if self._target.is_dir() else ""
+        within = f"{self._target if self._target.is_dir() else self._above}/"
         for name in names:
             try:
                 status = os.stat(within + name)
