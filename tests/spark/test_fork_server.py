@@ -37,6 +37,7 @@ def serving(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         yield daemon
     finally:
         daemon.communicate()
+    until(lambda: not Path(environment[VARIABLE]).exists())
 
 
 @contextmanager
@@ -94,6 +95,11 @@ def test_it_goes_on_when_the_workers_end_and_the_next_one_starts_by_itself(envir
         with started(environment) as (process, other):
             assert other == process.pid
         assert is_there(caller)
+
+
+def test_it_ends_with_the_workers_and_leaves_nothing(environment: dict[str, str]) -> None:
+    with serving(environment) as daemon:
+        os.killpg(daemon.pid, signal.SIGHUP)  # as Spark's daemon does in the end
 
 
 def test_one_that_looks_for_modules_elsewhere_starts_by_itself(environment: dict[str, str], tmp_path: Path) -> None:

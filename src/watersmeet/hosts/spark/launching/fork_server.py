@@ -8,7 +8,6 @@ else, and where the server is not there, Python itself.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import runpy
@@ -58,7 +57,6 @@ def environment_for_spark() -> dict[str, str]:
     with suppress(OSError, UnsafeFolderError):
         path = scratch_folder() / f"python-{os.getpid()}.socket"
         if len(os.fsencode(path)) <= LONGEST_PATH:
-            atexit.register(path.unlink, missing_ok=True)
             return {"PYSPARK_PYTHON": str(python), VARIABLE: str(path)}
     return {}
 
@@ -87,7 +85,18 @@ def _serve(path: str) -> None:
     listening.bind(draft)
     listening.listen()
     os.replace(draft, path)  # in place of that of one that has ended
+    ours = os.stat(path).st_ino
+    signal.signal(signal.SIGHUP, lambda number, frame: sys.exit())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        _fork_for_all(listening)
+    finally:
+        with suppress(FileNotFoundError):
+            if os.stat(path).st_ino == ours:
+                os.unlink(path)
+
+
+def _fork_for_all(listening: socket.socket) -> None:
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)
     waiting.register(0, 0)  # Java hangs up: nothing is read from it here
@@ -122,7 +131,8 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 def _take_place(environment: dict[str, str], outputs: list[int]) -> None:
     os.setpgid(0, 0)  # workers come and go without it
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for changed in (signal.SIGCHLD, signal.SIGHUP):
+        signal.signal(changed, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(environment)
     with open(os.devnull) as nothing:
