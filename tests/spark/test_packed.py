@@ -273,4 +273,12 @@ def test_a_query_without_state_reads_the_same_folder_as_rows(spark, tmp_path):
     df = session.sql("SELECT id FROM a WHERE k = 3").dataframe()
     run_streaming(spark, df, tmp_path / "checkpoint", tmp_path / "sink")
     found = read_sink(spark, tmp_path / "sink", df)
-    assert found.num_rows == int(np.count_nonzero(rows(1)["k"].to_numpy() == 3))
+    expected = int(np.count_nonzero(rows(1)["k"].to_numpy() == 3))
+    assert found.num_rows == expected
+    # A file that is moved in brings its time along, however old.
+    pq.write_table(pq.read_table(next((tmp_path / "a").glob("*.parquet"))), moved := tmp_path / "a" / "moved.parquet")
+    os.utime(moved, (1, 1))
+    run_streaming(spark, df, tmp_path / "checkpoint", tmp_path / "sink")
+    more = int(np.count_nonzero(pq.read_table(moved)["k"].to_numpy() == 3))
+    assert more
+    assert read_sink(spark, tmp_path / "sink", df).num_rows == expected + more

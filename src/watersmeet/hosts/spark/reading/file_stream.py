@@ -24,6 +24,8 @@ from watersmeet.io.formats import Format, Parquet
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
 
+ANY_AGE = "36500d"
+
 
 @dataclass(frozen=True)
 class FileStream:
@@ -122,7 +124,9 @@ class FolderStream(ConnectorStream):
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         if not self._is_for_spark(stream):
             return super().dataframe(spark, stream)
-        reader = spark.readStream.schema(spark_schema(stream.given_schema)).options(**self.folder.options)
+        # By itself Spark passes over files that are a week older than the newest, without a word.
+        reader = spark.readStream.schema(spark_schema(stream.given_schema)).option("maxFileAge", ANY_AGE)
+        reader = reader.options(**self.folder.options)
         limit = self.folder.max_files_per_trigger
         return (reader if limit is None else reader.option("maxFilesPerTrigger", limit)).parquet(self.folder.path)
 
