@@ -211,6 +211,8 @@ def test_a_query_runs_without_state_only_if_its_operator_says_that_rows_are_answ
     """An operator that counts, in the place of one that selects, must not be made anew for every piece of a batch."""
     plan = bind("SELECT a.k FROM a WHERE a.x > 1", golden_catalog())
     assert job_of(plan, {}, 2).is_stateless
+    assert len(job_of(plan, {}, 2).bucket_ids) == 2
     assert not type("Counting", (SelectNode,), {}, word="counting").row_by_row
     monkeypatch.setattr(SelectNode, "row_by_row", False)
     assert not job_of(plan, {}, 2).is_stateless
+    assert len(job_of(plan, {}, 2).bucket_ids) == 1

@@ -31,7 +31,7 @@ Noticing = Literal["in_time", "at_next_input"]
 class PhysicalNode:
     """Every field that is a node, or a tuple of nodes, stands below this one. `word`: what EXPLAIN calls its kind for
     programs, so it stays. `row_by_row`: with one stream and no rows to count each is answered by itself, so a host may
-    run it without state; a kind that is made of another says it again."""
+    run it without state, and spread it; a kind that is made of another says it again."""
 
     word: ClassVar[str]
     row_by_row: ClassVar[bool]

@@ -68,7 +68,9 @@ class JoinJob(SparkJob):
 
     @property
     def _most_buckets(self) -> int:
-        """Each must have room for a row of every stream."""
+        """Each must have room for a row of every stream. Of others nobody knows how their rows may be spread."""
+        if not self.physical.root.row_by_row:
+            return 1
         memory = self.plan.shedding.memory if self.plan.shedding is not None else None
         return self.buckets if memory is None or memory.rows is None else max(memory.rows // len(self.join.streams), 1)
 
