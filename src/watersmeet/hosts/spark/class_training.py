@@ -54,7 +54,8 @@ def train(draft: Path, base: Path) -> None:
     from watersmeet.runtime.run_settings import RunSettings
 
     launch.apart_from_terminal = False
-    options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}"'
+    # Java would tell on stdout of each class that cannot be in it.
+    options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}" -Xlog:cds=off -Xlog:cds+dynamic=off'
     use_java()
     java_home = Path(os.environ["JAVA_HOME"])
     if not _has_base(java_home):
@@ -107,7 +108,8 @@ def _give_way() -> None:
 
 def main() -> None:
     if not sys.argv[1:]:  # somebody waits for it
-        made_now()
+        if not made_now():
+            print("no class archive was made, now or when it was tried last: Spark starts without one", file=sys.stderr)
         return
     path, chosen_by = sys.argv[1:]
     _give_way()
