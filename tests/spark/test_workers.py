@@ -95,5 +95,6 @@ def test_a_job_finds_workers_that_lack_something_or_do_not_start(
 
 
 def test_asking_does_not_need_the_package(bare_python: str) -> None:
-    ran = subprocess.run([bare_python, "-c", workers.PROBE + "print(found)"], capture_output=True, text=True, check=True)
+    asked = [bare_python, "-c", workers.PROBE + "print(found)"]
+    ran = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert '"missing": "No module named' in ran.stdout
