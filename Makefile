@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-WORKERS ?= 2
+# One more than the two cores it is meant for, as tests also wait.
+WORKERS ?= 3
 EFFORT ?= 20
 LOWEST := .venv-lowest
 HIGHEST := .venv-highest

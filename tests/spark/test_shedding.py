@@ -452,10 +452,10 @@ def test_buckets_that_are_behind_turn_rows_away_and_go_on_where_they_were(queue,
 
 
 def test_a_streaming_query_that_is_too_slow_tells_so(spark, tmp_path):
-    """All events lie within a second, and the second batch comes later than that."""
+    """All events lie within ten milliseconds, and the second batch comes later than that."""
     crowded = []
     for source in sources_of("a common key"):
-        times = source.table["ts"].cast(pa.int64()).to_numpy() // 100
+        times = source.table["ts"].cast(pa.int64()).to_numpy() // 10_000
         table = source.table.set_column(1, "ts", pa.array(times, pa.timestamp("us")))
         crowded.append(Source(source.name, table, "ts", "0 seconds"))
     pieces = {source.name: cut(source.table, [25, 35]) for source in crowded}
