@@ -85,8 +85,8 @@ def counted_together(counters: Sequence[Counters]) -> Counters:
 
 
 def _both(one: Counters, other: Counters) -> Counters:
-    told = metrics_of(Counted)
-    sums = {name: line.kind.beside(getattr(one, name), getattr(other, name)) for name, line in told.items()}
+    metrics = metrics_of(Counted)
+    sums = {name: line.kind.beside(getattr(one, name), getattr(other, name)) for name, line in metrics.items()}
     return Counters(
         **sums, shed_rows=sum_by_name(one.shed_rows, other.shed_rows), switches=one.switches + other.switches
     )

@@ -89,8 +89,8 @@ class KeyedState:
         begins = f"{name}."
         part = KeyedState()
         for kind in DIVIDED:
-            told: dict[str, Any] = getattr(self, kind)
-            below = {word.removeprefix(begins): value for word, value in told.items() if word.startswith(begins)}
+            values: dict[str, Any] = getattr(self, kind)
+            below = {word.removeprefix(begins): value for word, value in values.items() if word.startswith(begins)}
             getattr(part, kind).update(below)
         return part
 
@@ -130,7 +130,7 @@ class NumberedAnew:
     def __init__(self, *tables: KeyedRows) -> None:
         """tables: what is held of the rows, with `times` and `serials`; some may be in several."""
         nothing = np.empty(0, np.int64)
-        known = np.concatenate([nothing, *(_told_apart(rows.origins, rows.numbers["serials"]) for rows in tables)])
+        known = np.concatenate([nothing, *(_distinguished(rows.origins, rows.numbers["serials"]) for rows in tables)])
         self._known, first = np.unique(known, return_index=True)
         times = np.concatenate([nothing, *(rows.numbers["times"] for rows in tables)])[first]
         self._new = np.empty(times.size, np.int64)
@@ -148,12 +148,12 @@ class NumberedAnew:
     def numbers(self, origins: Codes, old: Codes) -> Codes:
         if self._known.size == 0:
             return np.full(old.size, -1, np.int64)
-        asked = _told_apart(origins, old)
+        asked = _distinguished(origins, old)
         found = np.minimum(np.searchsorted(self._known, asked), self._known.size - 1)
         return np.where(self._known[found] == asked, self._new[found], -1)
 
 
-def _told_apart(origins: Codes, numbers: Codes) -> Codes:
+def _distinguished(origins: Codes, numbers: Codes) -> Codes:
     return (origins << PARTS_ABOVE) | numbers
 
 

@@ -63,22 +63,22 @@ class Saved:
     def parts(self) -> Iterator[Any]:
         """What the bytes are made of, piece by piece, without copies of arrays."""
         schemas: dict[bytes, int] = {}
-        told: dict[str, Any] = {}
+        described: dict[str, Any] = {}
         buffers: list[Any] = []
         # Places are counted from the end of the head, whose length is not known until all of them are in it.
         at = 0
         for name, value in self.values.items():
             if isinstance(value, np.ndarray):
                 array = value if value.flags.c_contiguous else np.ascontiguousarray(value)
-                told[name] = {"array": array.dtype.str, "shape": array.shape, "at": at}
+                described[name] = {"array": array.dtype.str, "shape": array.shape, "at": at}
                 # As bytes, because NumPy lends no buffer of dates and times.
                 buffer: Any = array.reshape(-1).view(np.uint8) if array.size else b""
             elif isinstance(value, pa.Array | pa.RecordBatch):
                 kind, batch = _as_batch(value)
                 schema, buffer = _message(batch, schemas)
-                told[name] = {kind: schema, "at": at, "size": buffer.size}
+                described[name] = {kind: schema, "at": at, "size": buffer.size}
             else:
-                told[name] = value
+                described[name] = value
                 continue
             buffers.append(buffer)
             at += _aligned(memoryview(buffer).nbytes)
@@ -86,7 +86,7 @@ class Saved:
             "format": self.format,
             "version": self.version,
             "schemas": [b64encode(schema).decode() for schema in schemas],
-            "values": told,
+            "values": described,
         }
         text = json.dumps(head, separators=(",", ":")).encode()
         yield from _padded(_HEAD.pack(MAGIC, len(text)) + text)

@@ -15,7 +15,7 @@ from watersmeet.operators.contract import End, Operator, Rows, WaitingRows, Wrap
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import RowWindow
-from watersmeet.operators.waiting import Waiting, told_of
+from watersmeet.operators.waiting import Waiting, waiting_rows_of
 
 
 class Counting(Operator):
@@ -64,7 +64,7 @@ class InTimeOrder(Wrapper):
         return self.inner.state_bytes + sum(waiting.nbytes for waiting in self.waiting.values())
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
-        return told_of(self.waiting)
+        return waiting_rows_of(self.waiting)
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.waiting[alias].add(rows)

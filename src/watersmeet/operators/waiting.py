@@ -66,7 +66,7 @@ class Waiting:
         return np.unique(np.concatenate(times)).size if times else 0
 
     @property
-    def told(self) -> WaitingRows | None:
+    def described(self) -> WaitingRows | None:
         """What there is to tell of the rows that wait, if any do."""
         oldest_us, newest_us = self.oldest_us, self.newest_us
         return None if oldest_us is None or newest_us is None else WaitingRows(len(self), oldest_us, newest_us)
@@ -143,7 +143,7 @@ def _split(rows: Rows, until_us: int) -> tuple[Rows, Rows]:
     return rows.take(np.flatnonzero(is_ready)), rows.take(np.flatnonzero(~is_ready))
 
 
-def told_of(waiting: Mapping[str, Waiting]) -> dict[str, WaitingRows]:
+def waiting_rows_of(waiting: Mapping[str, Waiting]) -> dict[str, WaitingRows]:
     """What there is to tell of the inputs of which rows wait."""
-    told = {alias: rows.told for alias, rows in waiting.items()}
-    return {alias: rows for alias, rows in told.items() if rows is not None}
+    described = {alias: rows.described for alias, rows in waiting.items()}
+    return {alias: rows for alias, rows in described.items() if rows is not None}

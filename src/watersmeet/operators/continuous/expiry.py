@@ -216,7 +216,7 @@ class AnnouncedDeaths:
     def keyed(self, keys_of: KeysOf) -> KeyedRows:
         held = np.flatnonzero(self._alive[: self._head])
         data = pa.RecordBatch.from_arrays([one.gather(held) for one in self._columns], schema=self.schema)
-        serials = {serials_of(place): told[held] for place, told in enumerate(self._serials.values())}
+        serials = {serials_of(place): numbers[held] for place, numbers in enumerate(self._serials.values())}
         return KeyedRows.of(keys_of(data), data, deaths=self._deaths[held], order=self._order[held], **serials)
 
     def next_death(self) -> int:

@@ -29,7 +29,7 @@ from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.outer.last_of_each import last_of_each
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.time_order import in_row_window
-from watersmeet.operators.waiting import Waiting, told_of
+from watersmeet.operators.waiting import Waiting, waiting_rows_of
 from watersmeet.physical.nodes import LastOfEach
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.nodes import Kind
@@ -99,13 +99,13 @@ class Continuous(Operator):
         return sum(source.expired_rows for source in sources.values())
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
-        told = told_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
+        waiting = waiting_rows_of({alias: leaf.waiting for alias, leaf in self.leaves.items()})
         first = next(iter(self.leaves))
         for ahead in self._looking_ahead():
             held = ahead.waiting()
             if held is not None:  # for a row that is still to come
-                told[first] = held.and_also(told.get(first))
-        return told
+                waiting[first] = held.and_also(waiting.get(first))
+        return waiting
 
     def _looking_ahead(self) -> list[Ahead]:
         nodes = [node for node in everything_below(self.root) if isinstance(node, OverStream)]

@@ -362,8 +362,8 @@ class WindowJoin(Counting):
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:
-        told = ((alias, state.rows.get(f"window_stores.{alias}")) for alias in self.window_stores)
-        stored = {alias: rows for alias, rows in told if rows is not None}
+        found = ((alias, state.rows.get(f"window_stores.{alias}")) for alias in self.window_stores)
+        stored = {alias: rows for alias, rows in found if rows is not None}
         for alias, window in self.row_windows.items():
             counted = state.rows[f"row_windows.{alias}"]
             anew = NumberedAnew(counted, *(stored[one] for one in stored if one == alias))

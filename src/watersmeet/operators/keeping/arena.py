@@ -114,8 +114,8 @@ class SlottedBytes:
         valid = None
         if nulls:
             valid = pa.py_buffer(np.packbits(self.lengths[slots] >= 0, bitorder="little"))
-        told = offsets if self._is_large else offsets.astype(np.int32)
-        return pa.Array.from_buffers(self.type, slots.size, [valid, pa.py_buffer(told), pa.py_buffer(out)], nulls)
+        starts = offsets if self._is_large else offsets.astype(np.int32)
+        return pa.Array.from_buffers(self.type, slots.size, [valid, pa.py_buffer(starts), pa.py_buffer(out)], nulls)
 
     def resize(self, slots: int) -> None:
         held = min(self.starts.size, slots)

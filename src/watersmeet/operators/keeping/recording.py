@@ -193,10 +193,10 @@ class Recorder:
 
     def _add(self, alias: str, own: Mapping[str, Numbers | int], values: Mapping[str, pa.Array] | None = None) -> None:
         count = len(own[ROW])  # type: ignore[arg-type]
-        told = {name: pa.array(np.full(count, v) if isinstance(v, int) else v) for name, v in own.items()}
-        record = {**told, **(values or {})}
+        filled = {name: pa.array(np.full(count, v) if isinstance(v, int) else v) for name, v in own.items()}
+        record = {**filled, **(values or {})}
         self.ledgers[alias].waiting.append(record)
-        self.waiting_bytes += 8 * count * len(told) + sum(_size(column) for column in (values or {}).values())
+        self.waiting_bytes += 8 * count * len(filled) + sum(_size(column) for column in (values or {}).values())
 
     def take(self, results: int, lost: int | None) -> Page:
         """All that was recorded since the last time; the join has given and lost so many in all, as far as it knows."""

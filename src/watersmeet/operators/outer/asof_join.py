@@ -101,8 +101,8 @@ class Latest:
         if self.changes is not None:
             arrived: Positions = np.argsort(_int64s(self._recent, AT), kind="stable")
             return arrived
-        told = [self._recent.column(AT), *sortable(self._columns())]
-        return value_order([(column, False, False) for column in told])
+        columns = [self._recent.column(AT), *sortable(self._columns())]
+        return value_order([(column, False, False) for column in columns])
 
     def _columns(self) -> list[pa.Array]:
         return [self._recent.column(name) for name in self.schema.names]
@@ -278,11 +278,11 @@ class AsofJoin(Sided):
         return inside + self.latest.nbytes + sum(int(rows.data.nbytes) for rows in self._waiting)
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
-        told = {name: one for side in self.sides.values() for name, one in side.operator.waiting_rows().items()}
+        waiting = {name: one for side in self.sides.values() for name, one in side.operator.waiting_rows().items()}
         if self._waiting and self.left not in self.sides:
             times = np.concatenate([rows.times for rows in self._waiting])
-            told[self.left] = WaitingRows(int(times.size), int(times.min()), int(times.max()))
-        return told
+            waiting[self.left] = WaitingRows(int(times.size), int(times.min()), int(times.max()))
+        return waiting
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.counters.stored_rows += len(rows)

@@ -36,9 +36,9 @@ class ChangesOfTable:
             return
         strange = rows.column(self.op).filter(pa.array(~known))
         value = strange[0].as_py()
-        told = "is NULL" if value is None else f"is {value!r}, which is no kind of change,"
+        problem = "is NULL" if value is None else f"is {value!r}, which is no kind of change,"
         raise DataError(
-            f"the op {self.op!r} of {self.name!r} {told} in {len(strange)} row{'s' * (len(strange) > 1)}",
+            f"the op {self.op!r} of {self.name!r} {problem} in {len(strange)} row{'s' * (len(strange) > 1)}",
             hint=WORDS_HINT,
         )
 

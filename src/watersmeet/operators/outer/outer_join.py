@@ -139,13 +139,13 @@ class OuterJoin(Sided):
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
         """What waits of the streams themselves; of a side that is a join, what waits in it."""
-        told = {name: one for side in self.sides.values() for name, one in side.operator.waiting_rows().items()}
+        waiting = {name: one for side in self.sides.values() for name, one in side.operator.waiting_rows().items()}
         for alias, kept in self.kept.items():
             serials, instants = kept.waiting.orders_and_deaths()
             alone = instants[~kept.marks.are_matched(serials)]
             if alone.size and alias not in self.sides and not kept.at_once:
-                told[alias] = WaitingRows(int(alone.size), int(alone.min()), int(alone.max()))
-        return told
+                waiting[alias] = WaitingRows(int(alone.size), int(alone.min()), int(alone.max()))
+        return waiting
 
     # ---- rows and time ----------------------------------------------------------------------------------------------
 

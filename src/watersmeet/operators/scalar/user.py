@@ -75,13 +75,13 @@ def in_type(user: UserFunction, made: pa.Array) -> pa.Array:
         return made
     if pa.types.is_null(made.type):
         return pa.nulls(len(made), user.result)
-    told = f"returned {sql_type(made.type)}, but it is declared to return {sql_type(user.result)}"
+    mismatch = f"returned {sql_type(made.type)}, but it is declared to return {sql_type(user.result)}"
     if family(made.type) != family(user.result):
-        raise failed(user, told, f"cast it: pc.cast(result, pa.{user.result}()), or declare what it returns")
+        raise failed(user, mismatch, f"cast it: pc.cast(result, pa.{user.result}()), or declare what it returns")
     try:
         return pc.cast(made, user.result)
     except pa.ArrowInvalid as error:
-        raise failed(user, f"{told}, which does not hold every value: {error}", "declare a wider type") from None
+        raise failed(user, f"{mismatch}, which does not hold every value: {error}", "declare a wider type") from None
 
 
 def _counted(user: UserFunction, intervals: pa.Array) -> pa.Array:
