@@ -159,11 +159,10 @@ class StatementParser(QueryParser):
     def _type_text(self, name: Name) -> str:
         """The words of a type up to the next comma, closing parenthesis or NOT."""
         start = self._curr
-        if not start or not start.text.isidentifier():
+        # DOUBLE PRECISION is one token of two words.
+        if not start or not all(word.isidentifier() for word in start.text.split()):
             self.fail(f"column {name.text} needs a type, found {self._found()}", hint=f"write {name.text} BIGINT")
         self._advance()
-        # DOUBLE PRECISION is two words.
-        self._match_text_seq("PRECISION")
         if start.text.upper() in ("ARRAY", "LIST", "STRUCT", "ROW", "MAP"):
             self._brackets()
         elif self._match(TokenType.L_PAREN):

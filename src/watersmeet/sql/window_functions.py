@@ -77,12 +77,24 @@ class WindowFunctionParser(SettingsParser):
     def _sizes(self, word: str) -> tuple[list[int], int]:
         sizes: list[int] = []
         while self._match(TokenType.COMMA):
-            if self._match_text_seq("OFFSET"):
-                return sizes, self._interval()
+            if self._curr.token_type == TokenType.OFFSET:
+                break
             if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL, TokenType.DASH):
                 self.fail(f"expected an interval, found {self._found()}", hint=f"write {_FORMS[word]}")
             sizes.append(self._interval())
-        return sizes, self._interval() if self._match_text_seq("OFFSET") else 0
+        return sizes, self._offset(word, sizes)
+
+    def _offset(self, word: str, sizes: list[int]) -> int:
+        at = self._curr
+        if not self._match_text_seq("OFFSET"):
+            return 0
+        if word == "SESSION":
+            hint = f"write {_FORMS[word]}"
+            self.fail("SESSION has no OFFSET: a session begins with its first row", self._span(at), hint)
+        if len(sizes) > (2 if word == "HOP" else 1):
+            hint = "leave out OFFSET, or the interval before it"
+            self.fail(f"the offset of {word} is said twice", self._span(at), hint)
+        return self._interval()
 
     def _hop_or_session(self, word: str, sizes: list[int], offset: int) -> Hop | Session:
         least = 2 if word == "HOP" else 1
