@@ -18,7 +18,7 @@ copyright = "the authors of watersmeet"
 version = release = VERSION
 html_title = f"watersmeet {VERSION}"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "anchors", "navigation", "api", "outside_links"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "anchors", "navigation", "api", "outside_links", "words"]
 root_doc = "docs/README"
 include_patterns = ["*.md", "docs/**.md", "examples/**.md", "benchmarks/README.md"]
 exclude_patterns = [".*", "build", "dist", "results", "src", "tests"]

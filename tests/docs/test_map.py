@@ -15,7 +15,7 @@ import pytest
 from tests.docs.test_shown import ROOT
 
 sys.path.append(str(ROOT / "docs" / "site"))
-api, navigation = importlib.import_module("api"), importlib.import_module("navigation")
+api, navigation, words = map(importlib.import_module, ("api", "navigation", "words"))
 
 MAP = ROOT / "docs" / "README.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -38,6 +38,13 @@ def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
     """On a forge and on the site alike. Where in a page they lead is checked by `make docs`."""
     links = [one for one in LINK.findall(page.read_text(encoding="utf-8")) if not one.startswith(("http", "#"))]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_contents_of_the_language_are_its_headings() -> None:
+    text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    contents, _, page = text.partition("## Contents\n")[2].partition("\n## ")
+    headings = re.findall(r"^#{2,} (.+)$", re.sub(r"^```.*?^```$", "", f"## {page}", flags=re.M | re.S), re.MULTILINE)
+    assert re.findall(r"- \[([^\]]+)\]\(#", contents) == headings
 
 
 @pytest.mark.parametrize("module", api.MODULES)
@@ -65,6 +72,6 @@ def test_what_several_modules_export_is_documented_once() -> None:
     assert "ParquetStream" not in api.public_names("watersmeet.spark")
 
 
-@pytest.mark.parametrize("module", [api, navigation], ids=["api", "navigation"])
+@pytest.mark.parametrize("module", [api, navigation, words], ids=["api", "navigation", "words"])
 def test_the_examples_of_what_makes_the_site_run(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0

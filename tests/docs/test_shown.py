@@ -98,11 +98,13 @@ def test_the_queries_of_a_page_are_valid(page: Path) -> None:
             bind(query, catalog)
 
 
-def test_the_sources_of_the_lab_can_be_declared() -> None:
-    """They are opened, so that their names, streams and parameters must be right."""
-    (script,) = [text for language, text in blocks(LAB) if language == "sql"]
+def test_the_sources_of_the_lab_can_be_declared_and_its_algorithms_asked_for() -> None:
+    """Sources are opened, so that their names, streams and parameters must be right."""
+    script, queries = [text for language, text in blocks(LAB) if language == "sql"]
     names = ["bid", "r", "s"]
     assert [job.name for job in read_script(script + ";".join(f"SELECT * FROM {name}" for name in names))]
+    catalog = declared(next(text for language, text in blocks(LANGUAGE) if language == "sql"))
+    assert all(Query(bind(query, catalog)).explain() for query in queries.split(";"))
 
 
 def test_the_page_of_the_lab_names_every_workload_and_command() -> None:

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.docs.test_shown import LANGUAGE, ROOT
+from tests.docs.test_shown import LAB, LANGUAGE, ROOT
 from watersmeet.model import stream_options
 from watersmeet.model.metric import Metric
 from watersmeet.plan import options
@@ -30,7 +30,8 @@ def derived(name: str) -> str:
 
 TABLES = {
     "option of a stream or table": (LANGUAGE, stream_options.documented()),
-    "option": (LANGUAGE, options.documented()),
+    "option": (LANGUAGE, options.documented("language")),
+    "option of an algorithm": (LAB, options.documented("lab")),
     "metric": (ROOT / "docs" / "metrics.md", [*map(metric, METRICS.values()), *map(derived, DERIVED)]),
 }
 

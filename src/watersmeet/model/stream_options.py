@@ -133,7 +133,7 @@ _TABLE = (
     StreamOption(
         "time", _column("ts"),
         "the column that is the event time; required. A timestamp, or what the next three say; in queries it is a "
-        "`TIMESTAMP`. Or `arrival`, the moment at which rows come ([more](#the-moment-of-arrival))",
+        "`TIMESTAMP`. Or `arrival`, the moment at which rows come ([more](#processing-time-the-moment-of-arrival))",
     ),
     StreamOption(
         "time_unit", _unit,
@@ -216,7 +216,7 @@ _TABLE = (
     StreamOption(
         "key", parse_key,
         "the columns of which each value has one row at a time, `'k'` or `'k, s'`: the rows are changes of a "
-        "[table with versions](#versions-of-a-table), which says what streams say",
+        "[table with versions](#temporal-joins-versions-of-a-table), which says what streams say",
         of=BOTH,
     ),
     StreamOption(

@@ -55,7 +55,7 @@ class Counted:
         columns=("kernel_ns",),
     )
     work: dict[str, int] = metric(
-        "what one of the [papers' algorithms](language.md) has counted, by the name of the count", WORK, if_any=True
+        "what one of the [papers' algorithms](lab.md) has counted, by the name of the count", WORK, if_any=True
     )
 
 

@@ -1,7 +1,8 @@
 """OPTIONS (name = value, …): the settings of one query. Read once, where they are written, into values.
 
 `OPTIONS` is the one table of them: what each is called, how its text is read, what may be written, and what it is for.
-A new option is an entry there and a field of Options; `make golden` writes its row in docs/language.md.
+A new option is an entry there and a field of Options; `make golden` writes its row in docs/language.md, or in
+docs/lab.md if it asks for an algorithm of the papers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
 
 Purpose = Literal["meaning", "joining", "expiry", "forgetting"]
+Page = Literal["language", "lab"]
 Parser = Callable[[str], Any]
 
 
@@ -184,7 +186,7 @@ class Option:
     """One option: its name, the field of Options that has its value, how its text is read, and what it is for. `words`
     are those that may be written, all of them or beside numbers and names of one's own. `told`: what may be written, or
     what is to be said of the words; `unless`: what holds if nothing is, where that is not the first of the words, nor
-    the default of the field."""
+    the default of the field. `page` of docs tells it: the lab's, if it only asks for an algorithm of the papers."""
 
     name: str
     field: str
@@ -194,46 +196,49 @@ class Option:
     only_words: bool = False
     told: str = ""
     unless: str = ""
+    page: Page = "language"
 
 
-def _choice(name: str, purpose: Purpose, *words: str, told: str = "", unless: str = "") -> Option:
-    return Option(name, name, purpose, _one_of(name, words), words, only_words=True, told=told, unless=unless)
+def _choice(
+    name: str, purpose: Purpose, *words: str, told: str = "", unless: str = "", page: Page = "language"
+) -> Option:
+    return Option(name, name, purpose, _one_of(name, words), words, True, told, unless, page)
 
 
 OPTIONS: dict[str, Option] = {
     one.name: one
     for one in (
         _choice("boundary", "meaning", "closed", "half_open"),
-        _choice("join", "joining", *ALGORITHMS),
+        _choice("join", "joining", *ALGORITHMS, page="lab"),
         Option(
             "buckets", "buckets", "joining", _unless("auto", _buckets), ("auto", "total"),
             told="a number, one for each input: `'a:5, b:33'`, or `'total 36'` to be shared out by cost",
-            unless="128",
+            unless="128", page="lab",
         ),
         Option(
             "invalidate", "invalidate", "joining", _unless("auto", _invalidation), ("auto", *INVALIDATIONS),
             told=f"{_quoted(INVALIDATIONS)}, or one for each stream: `'a:probe, b:all'`",
-            unless="`probe_insert`",
+            unless="`probe_insert`", page="lab",
         ),
         Option(
             "refresh", "refresh_us", "joining", _interval("refresh", "eager"), ("eager",),
-            told="`eager`, or an interval",
+            told="`eager`, or an interval", page="lab",
         ),
         Option(
             "expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto"),
-            told="`eager`, an interval, or `auto` for the best by cost",
+            told="`eager`, an interval, or `auto` for the best by cost", page="lab",
         ),
         Option(
             "order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES),
             told="`'b, a, c'`, or one for each stream: `'a: a,c,b; b: b,a,c; c: c,b,a'`; or a rule: "
             f"{_quoted(ORDER_RULES)}",
         ),
-        _choice("windows", "joining", "closure", "gca", "lca"),
-        _choice("turns", "joining", "time", "round_robin"),
-        _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES),
+        _choice("windows", "joining", "closure", "gca", "lca", page="lab"),
+        _choice("turns", "joining", "time", "round_robin", page="lab"),
+        _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES, page="lab"),
         _choice(
             "schedule", "expiry", *SCHEDULES,
-            told="[who runs next](#how-expiry-is-noticed) among H04's operators as printed",
+            told="[who runs next](#how-expiry-is-noticed) among H04's operators as printed", page="lab",
         ),
         Option(
             "memory", "memory", "forgetting", _unless("unlimited", Memory.parse), ("unlimited",),
@@ -260,15 +265,16 @@ OPTIONS: dict[str, Option] = {
         ),
         _choice(
             "emit", "meaning", "complete", "changes",
-            told="how [groups of windows](#windows-with-a-start-and-an-end) are given",
+            told="how [groups of windows](#tumbling-hopping-and-session-windows) are given",
         ),
     )
 }  # fmt: skip
 
 
-def documented() -> list[str]:
-    """The lines of the table in docs/language.md: what is part of the meaning first."""
-    return [_line(one) for purpose in get_args(Purpose) for one in OPTIONS.values() if one.purpose == purpose]
+def documented(page: Page) -> list[str]:
+    """The lines of the table in a page of docs: what is part of the meaning first."""
+    told = [one for one in OPTIONS.values() if one.page == page]
+    return [_line(one) for purpose in get_args(Purpose) for one in told if one.purpose == purpose]
 
 
 def _line(one: Option) -> str:

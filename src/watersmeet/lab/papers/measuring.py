@@ -27,7 +27,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class MeasuredStretch:
-    """What a join did in a stretch of event time. `work` is as docs/language.md lists it, as differences; `seconds`
+    """What a join did in a stretch of event time. `work` is as docs/lab.md lists it, as differences; `seconds`
     are those inside the algorithm, of processor time, without the gathering of result columns."""
 
     rows: int
