@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +19,7 @@ sys.path.append(str(ROOT / "docs" / "site"))
 api, navigation, words = map(importlib.import_module, ("api", "navigation", "words"))
 
 MAP = ROOT / "docs" / "README.md"
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
 
 
 def pages() -> list[Path]:
@@ -34,17 +35,40 @@ def test_the_navigation_lists_every_page_once() -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
-    """On a forge and on the site alike. Where in a page they lead is checked by `make docs`."""
-    links = [one for one in LINK.findall(page.read_text(encoding="utf-8")) if not one.startswith(("http", "#"))]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_the_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
+    """On a forge and on the site alike."""
+    links = [one for one in LINK.findall(_outside_blocks(page)) if not one[0].startswith("http")]
+    assert [f"{file}#{anchor}" for file, anchor in links if not _leads_somewhere(page, file, anchor)] == []
+
+
+def _leads_somewhere(page: Path, file: str, anchor: str) -> bool:
+    there = (page.parent / file).resolve() if file else page
+    made_by_the_site = there == ROOT / "docs" / "api.md"
+    return there.exists() and (not anchor or made_by_the_site or anchor in anchors(there))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """As a forge makes them of headings, of those that come again with a number."""
+    found: list[str] = []
+    for title in headings(page):
+        slug = re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
+    return {*found, *re.findall(r'<a id="([\w-]+)">', page.read_text(encoding="utf-8"))}
+
+
+def headings(page: Path) -> list[str]:
+    return re.findall(r"^#+ (?:<a id.*?></a>)?(.+)$", _outside_blocks(page).replace("`", ""), re.MULTILINE)
+
+
+def _outside_blocks(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def test_the_contents_of_the_language_are_its_headings() -> None:
-    text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
-    contents, _, page = text.partition("## Contents\n")[2].partition("\n## ")
-    headings = re.findall(r"^#{2,} (.+)$", re.sub(r"^```.*?^```$", "", f"## {page}", flags=re.M | re.S), re.MULTILINE)
-    assert re.findall(r"- \[([^\]]+)\]\(#", contents) == headings
+    page = ROOT / "docs" / "language.md"
+    contents = page.read_text(encoding="utf-8").partition("## Contents\n")[2].partition("\n## ")[0]
+    assert re.findall(r"- \[([^\]]+)\]\(#", contents) == headings(page)[2:]
 
 
 @pytest.mark.parametrize("module", api.MODULES)

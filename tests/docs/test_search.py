@@ -13,17 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_map import pages, words
+from tests.docs.test_map import headings, pages, words
 from tests.docs.test_shown import ROOT
 
 english = pytest.importorskip("sphinx.search.en", reason="words are stemmed as the site does").SearchEnglish({})
-HEADING = re.compile(r"^#+ (?:<a id.*?></a>)?(.+)$", re.MULTILINE)
-FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-
-
-@cache
-def headings(page: Path) -> list[str]:
-    return HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")).replace("`", ""))
 
 
 def stems(text: str) -> set[str]:

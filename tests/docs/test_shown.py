@@ -24,10 +24,11 @@ ROOT = Path(__file__).parents[2]
 README, LANGUAGE = ROOT / "README.md", ROOT / "docs" / "language.md"
 OPTIMIZER = ROOT / "docs" / "optimizer.md"
 LAB = ROOT / "docs" / "lab.md"
+SHEDDING = ROOT / "docs" / "shedding.md"
 COMING_FROM, TESTING = ROOT / "docs" / "coming_from.md", ROOT / "docs" / "testing.md"
 DURABLE = ROOT / "docs" / "durable.md"
 WITH_PYTHON = [
-    README, COMING_FROM, ROOT / "docs" / "python.md", ROOT / "docs" / "shedding.md", TESTING, LAB, DURABLE,
+    README, COMING_FROM, ROOT / "docs" / "python.md", SHEDDING, TESTING, LAB, DURABLE,
     ROOT / "docs" / "connectors.md",
 ]  # fmt: skip
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -74,6 +75,14 @@ def test_the_query_of_the_readme_gives_its_rows_and_plan(
     assert printed == [re.split(r"\s{2,}", line) for line in rows.splitlines()]
     (job,) = read_script(script)
     assert Query(job.plan).explain() == plan
+
+
+def test_the_plan_in_bounded_memory_is_what_the_page_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = blocks(SHEDDING)
+    script = tmp_path / "bounded.sql"
+    script.write_text(next(text for language, text in shown if language == "sql" and "lab:zipf" in text))
+    assert call("explain", str(script), "--analyze") == 0
+    assert next(text for _, text in shown if text.startswith("in bounded memory")) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
