@@ -110,6 +110,8 @@ def _asked_in(tree: ast.Module) -> Iterator[str]:
                 yield from (word for one in node.args for word in _of_token(one))
         elif isinstance(node, ast.Compare) and re.search(r"\.upper\(\)|_tokens_ahead", ast.unparse(node.left)):
             yield from _words(node.comparators)
+        elif isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("token_type"):
+            yield from (word for one in node.comparators for inner in ast.walk(one) for word in _of_token(inner))
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_FORMS":
             yield from ast.literal_eval(node.value)
 

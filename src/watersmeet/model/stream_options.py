@@ -184,7 +184,7 @@ _TABLE = (
     StreamOption(
         "idle", _positive_us,
         "after so much silence the stream no longer holds the watermark back, `30 seconds`. "
-        "[On Spark](spark.md#late-and-silent) as well, batch by batch",
+        "[On Spark](spark.md#late-rows-and-idle-streams) as well, batch by batch",
         by_arrival="time goes on with the clock on the wall, rows or not",
     ),
     StreamOption(
@@ -195,7 +195,7 @@ _TABLE = (
     StreamOption(
         "max_drift", _positive_us,
         "while streams catch up in a run that goes on, this one is not read further ahead of the one furthest behind, "
-        "`10 minutes` ([more](connectors.md#in-event-time-step))",
+        "`10 minutes` ([more](connectors.md#watermark-alignment-in-event-time-step))",
         by_arrival="rows that arrive now are not ahead of others",
         not_on_spark=(
             "which is for streams that are read in-process",
@@ -205,12 +205,12 @@ _TABLE = (
     StreamOption(
         "history", str,
         "what a stream of a connector begins with, with options of its own as `history_…` "
-        "([more](connectors.md#history-then-live))",
+        "([more](connectors.md#backfill-history-then-live))",
         read_by=("connectors",),
     ),
     StreamOption(
         "handover", str,
-        "where such a stream [hands over to live](connectors.md#history-then-live)",
+        "where such a stream [hands over to live](connectors.md#backfill-history-then-live)",
         read_by=("connectors",),
     ),
     StreamOption(
@@ -231,7 +231,7 @@ _TABLE = (
     StreamOption(
         "reload", _reload,
         "how long after a load of the table it is loaded again, `5 minutes`; tables of "
-        "[a database](databases.md#loading-it-again) or of files",
+        "[a database](databases.md#reloading-a-table) or of files",
         of=("table",),
         not_on_spark=(
             "but on Spark a table is loaded once, when its query is planned",
