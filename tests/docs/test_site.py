@@ -106,6 +106,23 @@ def test_the_first_page_leads_to_the_tutorial_and_the_search_finds_words(browser
         assert "late" in page.locator("#search-results li").first.inner_text()
 
 
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("set allowed lateness", "language.html#event-time"),
+        ("read a changelog", "language.html#answers-that-change"),
+        ("resume after a crash", "durable.html"),
+        ("upsert into PostgreSQL", "databases.html#upsert"),
+        ("look at a checkpoint", "durable.html#look-at-a-checkpoint"),
+    ],
+)
+def test_the_search_leads_from_the_words_of_other_systems_to_the_place(browser: Any, query: str, place: str) -> None:
+    with on_a_server() as site, opened(browser, "light", site) as page:
+        page.goto(f"{site}search.html?q={query.replace(' ', '+')}")
+        first = page.locator("#search-results li a").first
+        assert place in str(first.get_attribute("href"))
+
+
 def test_every_public_name_is_on_the_page_of_the_api() -> None:
     text = (SITE / "docs" / "api.html").read_text(encoding="utf-8")
     names = [f"{module}.{name}" for module in api.MODULES for name in api.public_names(module)]
