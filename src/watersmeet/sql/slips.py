@@ -25,7 +25,7 @@ STATEMENTS = {
     "INSERT": "rows come from the source of a CREATE STREAM; results go to a CREATE SINK name WITH (…) AS SELECT …",
     "UPDATE": "a row of a stream is never changed; GROUP BY, FIRST and LAST over a window give what holds now",
     "DELETE": "rows leave with their window: FROM a [RANGE 1 HOUR]",
-    "MERGE": "on Spark the changes of an answer can be applied to a table, see docs/spark.md",
+    "MERGE": "CREATE SINK t WITH (sink = 'postgres', …) AS SELECT … keeps a table as the answer is, docs/databases.md",
     "DROP": "what a script creates is gone when it ends",
     "ALTER": "change the CREATE statement; what a script creates is gone when it ends",
     "SHOW": "the streams are those that the script creates",

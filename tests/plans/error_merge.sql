@@ -1,0 +1,1 @@
+MERGE INTO t USING a ON t.k = a.k
