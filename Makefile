@@ -47,9 +47,9 @@ test-fast: $(READY)
 test-lab: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'lab and not soak'
 
-# What Java loads is kept in the user's cache, once for this Java and Spark.
+# What Java loads is kept in the user's cache, once for this Java and Spark; without it the tests are only slower.
 test-spark: $(READY)
-	$(BIN)/python -m watersmeet.hosts.spark.class_training
+	-$(BIN)/watersmeet warm-up --spark
 	$(BIN)/python -m pytest -m 'spark and not soak and not postgres and not lakes' tests/spark
 
 # The page, the site and pictures in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of

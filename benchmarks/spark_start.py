@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, figure, report
-from watersmeet.hosts.spark.class_training import made_now
+from watersmeet.hosts.spark.class_training import make_archive
 from watersmeet.hosts.spark.launching.class_archive import VARIABLE
 from watersmeet.hosts.spark.launching.query_start import TOO_SLOW, TRIES
 
@@ -170,7 +170,7 @@ def main() -> None:
         return
     from benchmarks.spark_joins import write_streams
 
-    made_now()
+    make_archive()
 
     with tempfile.TemporaryDirectory(prefix="bench-data-") as root:
         folder = Path(root) / "streams"

@@ -1,5 +1,5 @@
 -- Which page led to an order that was paid? A click counts for five minutes,
--- an order waits ten minutes for its payment. Run it from the project's folder.
+-- an order waits ten minutes for its payment. Run it from the folder around examples/.
 
 CREATE STREAM clicks (visitor BIGINT, page STRING, ts TIMESTAMP)
 WITH (source='csv', path='examples/checkout/clicks.csv', time='ts', lateness='30 seconds');

@@ -1,5 +1,5 @@
 -- What a shop's dashboard shows, right at every instant: how much was ordered in the last five minutes, who looked
--- but did not order, and the pages most looked at. Run it from the project's folder with --engine local, add --final
+-- but did not order, and the pages most looked at. Run it from around examples/ with --engine local, add --final
 -- to see only how it ends, or prove it with: watersmeet check examples/dashboard.sql
 
 CREATE STREAM clicks (visitor BIGINT, page STRING, ts TIMESTAMP)

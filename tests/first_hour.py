@@ -33,6 +33,7 @@ COLUMNS = re.compile(r"\t|\s{2,}")
 SPEED = re.compile(r"[\d,]+ rows/s")
 # How the lines begin that a first query on Spark tells, beside those of its batches.
 TOLD = """\
+`watersmeet warm-up --spark`, once, would shorten every start by about a quarter
 no --checkpoint is given, so a later run starts anew
 no lateness is said for orders, payments, so it is 0
 query 1 done"""
@@ -45,7 +46,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 class Stranger:
-    """Somebody with a new environment, an empty home, no Java, and a folder with the examples."""
+    """Somebody with a new environment, an empty home, no Java, and an empty folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,12 +54,10 @@ class Stranger:
         self.bin = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
         self.home, self.work = folder / "home", folder / "work"
         self.home.mkdir()
-        shutil.copytree(ROOT / "examples", self.work / "examples")
+        self.work.mkdir()
         kept = {name: os.environ[name] for name in ("SYSTEMROOT", "TMPDIR", "TEMP", "LANG") if name in os.environ}
         path = os.pathsep.join([str(self.bin), *map(str, _without_java(folder / "programs"))])
         self.environment = {**kept, "PATH": path, "HOME": str(self.home), "USERPROFILE": str(self.home)}
-        # A class archive is made in the background when Spark has ended, by when this folder may be gone.
-        self.environment["WATERSMEET_CLASS_ARCHIVE"] = "off"
 
     def make_environment(self) -> None:
         self._timed("python -m venv", [sys.executable, "-m", "venv", str(self.folder / "venv")], dict(os.environ))
@@ -144,6 +143,8 @@ def try_readme(stranger: Stranger) -> None:
     try_python(stranger, README)
     plan = next(text for _, text in blocks(OPTIMIZER) if text.startswith("select: o.id, c.page"))
     script = "examples/checkout.sql"
+    (write,) = re.findall(r"`(watersmeet examples checkout)`", README.read_text(encoding="utf-8"))
+    stranger.command(*shlex.split(write)[1:])
     printed = stranger.command("run", script, "--engine", "local").stdout
     expect_rows(printed, rows_of_query(), "README's query")
     expect(stranger.command("explain", script).stdout.rstrip() + "\n", plan, "EXPLAIN of README's query")
@@ -152,7 +153,7 @@ def try_readme(stranger: Stranger) -> None:
 
 def try_mistakes(stranger: Stranger, shown: list[str]) -> None:
     """The errors that README shows."""
-    script = (ROOT / "examples" / "checkout.sql").read_text(encoding="utf-8")
+    script = (stranger.work / "examples" / "checkout.sql").read_text(encoding="utf-8")
     for right, wrong in (("p.order_id", "p.oder_id"), (" AND DWINDOW (o, p) = 10 MINUTES", "")):
         (stranger.work / "mistake.sql").write_text(script.replace(right, wrong), encoding="utf-8")
         told = stranger.command("run", "mistake.sql", "--engine", "local", exit_code=2).stderr
@@ -187,6 +188,9 @@ def try_pages(stranger: Stranger) -> None:
 
 
 def try_commands(stranger: Stranger) -> None:
+    for name in ("dashboard", "nexmark"):
+        stranger.command("examples", name)
+    stranger.command("run", "examples/nexmark/q1.sql", "--engine", "local", "--quiet")
     for script in ("examples/checkout.sql", "examples/dashboard.sql"):
         told = stranger.command("check", script).stdout
         if "equal" not in told or "differ" in told:
@@ -264,7 +268,7 @@ def first_hour(stranger: Stranger, wheel: Path, *, with_spark: bool) -> None:
     try_readme(stranger)
     try_types(stranger)
     if "none-any" not in wheel.name:
-        stranger.run("all kernels", "python", "-m", "watersmeet.warm_up")
+        stranger.command("warm-up")
         if compiled := stranger.compiled():
             sys.exit(f"{len(compiled)} kernels were compiled that {wheel.name} should have brought")
     if not with_spark:

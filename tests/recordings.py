@@ -147,7 +147,10 @@ def main() -> None:
         stranger.install("pip install watersmeet", wheel)
         python = next(text for language, text in blocks(README) if language == "python")
         (stranger.work / "readme.py").write_text(python, encoding="utf-8")
-        first = ["watersmeet run examples/checkout.sql --engine local", "python readme.py", "python readme.py"]
+        first = [
+            "watersmeet examples checkout", "watersmeet run examples/checkout.sql --engine local",
+            "python readme.py", "python readme.py",
+        ]  # fmt: skip
         about = f"The first local queries after pip install {wheel.name}, and README's example in Python twice."
         write("first_query.txt", about, record(stranger, first), stranger)
         stranger.install("pip install 'watersmeet[spark]'", wheel)

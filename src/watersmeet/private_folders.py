@@ -103,13 +103,13 @@ class PrivateFolder:
             found = [(one, one.stat(follow_symlinks=False)) for one in entries]
         return {one.name: status for one, status in found if stat.S_ISREG(status.st_mode)}
 
-    def hold(self) -> bool:
+    def hold(self, *, alone: bool = False) -> bool:
         """Have `remove_unheld` of other processes leave it alone while it is open here, and note that it is of use;
-        False if one of them is removing it."""
+        False if one of them is removing it, or with `alone` if any holds it."""
         if self._handle is None or fcntl is None:
             return True
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(self._handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:  # a file system without locks, where nothing is removed either

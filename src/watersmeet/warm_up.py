@@ -1,6 +1,6 @@
 """Compile every kernel that queries need, before anyone waits for it.
 
-    python -m watersmeet.warm_up             for this machine, into the user's cache folder
+    watersmeet warm-up                       for this machine, into the user's cache folder
     python -m watersmeet.warm_up --into DIR  for many machines, into a folder that goes with the package
 
 It runs small queries of all kinds, so what is compiled is what queries call, for the types that they call it with.
@@ -108,6 +108,12 @@ LONGER = (
 
 def warm_up() -> None:
     """Run a query of each kind, over rows in time order and out of it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "late_rows")
+        _run_all()
+
+
+def _run_all() -> None:
     kinds = (*JOINS, *BOUNDED, *CHANGING)
     for session, queries in ((_in_order(FEW), kinds), (_as_they_come(), kinds), (_in_order(MANY), LONGER)):
         for query in queries:
@@ -202,7 +208,6 @@ def main() -> None:
     options.add_argument("--into", type=Path, help="compile for many machines, into this folder")
     options.add_argument("--collect", type=Path, help=argparse.SUPPRESS)
     asked = options.parse_args()
-    warnings.filterwarnings("ignore", "late_rows")
     if asked.into is not None:
         print(f"{ship(asked.into)} compiled kernels are in {asked.into}")
     elif asked.collect is not None:

@@ -79,7 +79,7 @@ def test_small_batches_are_a_setting_that_the_users_own_win_over() -> None:
 def test_workers_are_told_the_folder_that_the_package_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the package itself: its modules, such as `query`, would stand before those of the user's functions."""
     monkeypatch.setenv("PYTHONPATH", "")
-    launch._let_workers_import_us()
+    launch.let_workers_import_us()
     assert os.environ["PYTHONPATH"] == str(Path(watersmeet.__file__).parents[1])
 
 

@@ -8,7 +8,7 @@ from watersmeet.runtime.interrupt import INTERRUPTED, term_as_ctrl_c
 def main() -> None:
     """The command `watersmeet`."""
     try:
-        if "run" in sys.argv:  # others end by SIGTERM in their own way
+        if {"run", "warm-up"} & set(sys.argv):  # others end by SIGTERM in their own way
             with term_as_ctrl_c():
                 _command()
         else:

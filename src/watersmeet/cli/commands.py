@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -335,7 +336,7 @@ def _complete_on_spark(text: str, asked: Asked, interrupts: Interrupts, master: 
         from watersmeet.hosts.spark.launching.launch import start_spark
         from watersmeet.hosts.spark.reading.sources import OnSpark
 
-        spark = start_spark(master)
+        spark = start_spark(master, tell=voice().remark)
     try:
         complete_script(text, asked, interrupts, CompleteOnSpark(spark), OnSpark(spark), quiet=quiet)
     finally:
@@ -380,7 +381,7 @@ def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> 
         from watersmeet.hosts.spark.host import SparkHost
         from watersmeet.hosts.spark.launching.launch import start_spark
 
-        spark = start_spark(master)
+        spark = start_spark(master, tell=voice().remark)
     try:
         return check_script(text, sample, SparkHost(spark), sys.stdout, quiet=quiet)
     finally:
@@ -449,7 +450,7 @@ def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
     with phase("starting Spark"):
         from watersmeet.hosts.spark.launching.launch import start_spark
 
-        spark = start_spark(master)
+        spark = start_spark(master, tell=voice().remark)
     try:
         with phase("reading the state"):
             return read_state(spark, checkpoint, batch)
@@ -460,6 +461,62 @@ def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
+def _example_names(incomplete: str) -> list[str]:
+    from watersmeet.cli.examples import EXAMPLES
+
+    return [name for name in EXAMPLES if name.startswith(incomplete)]
+
+
+@app.command()
+def examples(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Which to write out.", autocompletion=_example_names, show_default=False),
+    ] = None,
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to.")] = Path("examples"),
+) -> None:
+    """List the examples, or write one into a folder, with its data, ready to run from here."""
+    from watersmeet.cli.examples import list_examples, write_example
+
+    if name is None:
+        typer.echo(list_examples())
+    else:
+        write_example(name, folder, typer.echo)
+
+
+@app.command("warm-up")
+def warm_up(
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Keep what Java loads for Spark instead: about a minute and 200 MB.")
+    ] = False,
+) -> None:
+    """Do now, and once, what first queries are waited for: compile all kernels."""
+    with interruptible("aborted; nothing of it was kept" if spark else "aborted"):
+        began = time.monotonic()
+        done = _keep_classes() if spark else _compile_kernels()
+        voice().tell(f"{done}, after {time.monotonic() - began:.0f} s")
+
+
+def _compile_kernels() -> str:
+    with phase("running queries of all kinds"):
+        from watersmeet.warm_up import warm_up
+
+        warm_up()
+    return "all kernels are compiled"
+
+
+def _keep_classes() -> str:
+    need_spark()
+    from watersmeet.hosts.spark.class_training import LONGEST_SECONDS, make_archive
+
+    voice().tell(
+        "Spark is started once, runs a small join, and Java keeps what it has loaded by then: about a minute, at most "
+        f"{LONGEST_SECONDS / 60:.0f}"
+    )
+    path, is_new = make_archive()
+    return f"Java has its classes in {path} ({path.stat().st_size >> 20} MB)" + ("" if is_new else ", as before")
+
+
     """Whoever runs a command does not want to know which line of ours warns."""
     voice().warn(message)
 

@@ -197,7 +197,7 @@ def _run_on_spark(
             from watersmeet.runtime.script import check_declared
 
             check_declared(text)  # a mistake need not wait until Spark has started
-            spark = start_spark(*spark_choices)
+            spark = start_spark(*spark_choices, tell=voice().remark)
             ctrl_c_on_spark.take_back()
         try:
             stopped = run_command(spark, text, settings, view)

@@ -111,6 +111,7 @@ class OnSpark:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._told: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +134,9 @@ class OnSpark:
             from watersmeet.hosts.spark.launching.launch import SMALL_BATCHES, start_spark
         self._own = SparkContext._active_spark_context is None  # a session that was there before is not ours to stop
         # Java starts while the streams are made.
-        self._starting = ThreadPoolExecutor(1, "spark").submit(start_spark, conf={SMALL_BATCHES: "true"})
+        self._starting = ThreadPoolExecutor(1, "spark").submit(
+            start_spark, conf={SMALL_BATCHES: "true"}, tell=self._told.append
+        )
 
     def start(self) -> None:
         assert self._starting is not None
@@ -143,6 +146,8 @@ class OnSpark:
         java = self.spark.sparkContext._jvm.System.getProperty("java.version")  # type: ignore[union-attr]
         self.console.print("\nSpark", style="bold")
         self.console.print(f"Spark {self.spark.version} on Java {java}, started in {seconds:.1f} s.")
+        for one in self._told:
+            self.console.print(one)
 
     def prepare(self, text: str) -> str:
         from watersmeet.explain.explaining import explained

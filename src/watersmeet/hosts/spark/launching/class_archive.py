@@ -1,42 +1,38 @@
 """The classes of Spark as Java has them once they are loaded, in a file, so that later starts load them faster.
 
-Java makes such an archive (class data sharing) when it ends, from what it has loaded by then. After a first start a
-process of its own does that, in the background and at the lowest priority: it starts Spark, runs a small join, and
-ends. The archive lies in the user's private cache, named after Java, Spark and the class path. Java itself checks
-whether it fits and does without if it does not; so does everything here: no failure is more than a slow start.
+Java makes such an archive (class data sharing) when it ends, from what it has loaded by then. `watersmeet warm-up
+--spark` has it do so (class_training.py), and nobody else: a start without one says what that would gain. The archive
+lies in the user's private cache, named after Java, Spark and the class path. Java itself checks whether it fits and
+does without if it does not.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
-import logging
 import os
+import re
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyspark
 
-from watersmeet.errors import UnsafeFolderError
+from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.hosts.spark.launching import local_files
 from watersmeet.hosts.spark.launching.java import cache_folders
 from watersmeet.private_folders import PrivateFolder, private_folder
 
 VARIABLE = "WATERSMEET_CLASS_ARCHIVE"  # "off" in the environment,
 SETTING = "spark.watersmeet.classArchive"  # or "false" as a setting of Spark, turns it off
-READY = "ready"  # in the environment: one that is there is used, and none is made
+READY = "ready"  # in the environment: one that is there is used, and nothing is said if there is none
 FORMAT = 1  # to be raised when other classes are to be in it
 MOST_ARCHIVES, MOST_BYTES, FREE_BYTES = 2, 400 << 20, 2 << 30
-AGAIN_SECONDS = 7 * 86_400  # before what did not succeed is tried once more
-TRAINING = "watersmeet.hosts.spark.class_training"  # makes one, in a process of its own
+GAIN = "`watersmeet warm-up --spark`, once, would shorten every start by about a quarter"
 # Leaves what Java has loaded in the first file; the second is the base, if Java comes without one.
 Train = Callable[[Path, Path], None]
-_log = logging.getLogger(__name__)
+# What tries that were broken off have left behind.
+_LEFT_OVER = re.compile(r"(spark|base)-[0-9a-f]+\.(\d+|trying)")
 
 
 def is_wanted(setting: str | None, environ: Mapping[str, str] = os.environ) -> bool:
@@ -95,68 +91,31 @@ class ClassArchive:
         # Java would tell on stdout that an archive does not fit.
         return [f'"-XX:SharedArchiveFile={archives}"', "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
-    def make_after_this_process(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Have it made once this process has ended, unless another is at it or it did not succeed lately."""
-        if environ.get(VARIABLE, "").lower() != READY:
-            atexit.register(self._start_making)
-
-    def _start_making(self) -> None:
-        if self.path.exists() or self._was_tried() or shutil.disk_usage(self.folder).free < FREE_BYTES:
-            return
-        command = [sys.executable, "-m", TRAINING, str(self.path), self.chosen_by]
-        nowhere = subprocess.DEVNULL
-        with contextlib.suppress(OSError):
-            subprocess.Popen(
-                command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True, close_fds=True
-            )
-            self._tell()
-
-    def _tell(self) -> None:
-        text = f"so that Spark starts faster from now on, a class archive is made in {self.path}; {VARIABLE}=off: not"
-        _log.info(text)
-        if sys.stderr is not None and sys.stderr.isatty():
-            print(text, file=sys.stderr)
-
-    def _was_tried(self) -> bool:
-        with contextlib.suppress(OSError):
-            return time.time() - self._trying.stat().st_mtime < AGAIN_SECONDS
-        return False
-
-    @property
-    def _trying(self) -> Path:
-        """Stands there from the beginning of a try until it has succeeded."""
-        return self.path.with_suffix(".trying")
-
     def _opened(self) -> PrivateFolder:
         return private_folder(self.folder, self.chosen_by)
 
     def make(self, train: Train) -> bool:
-        """Let Spark load what a query needs, and keep that; False if it did not come to that."""
-        if not self._claim():
-            return False
+        """Let Spark load what a query needs, and keep that; False if it is there already."""
         draft = self.path.with_suffix(f".{os.getpid()}")
-        try:
-            train(draft, self.base)
-            if not draft.is_file() or draft.stat().st_size > MOST_BYTES:
+        with self._opened() as folder:
+            if not folder.hold(alone=True):
+                raise SetupError(f"another process is making a class archive in {self.folder}", hint="wait for it")
+            for name in filter(_LEFT_OVER.fullmatch, folder.files()):
+                folder.remove(name)
+            if self.path.exists():
                 return False
-            os.chmod(draft, 0o600)
-            with self._opened() as folder:
+            if shutil.disk_usage(self.folder).free < FREE_BYTES:
+                raise SetupError(f"too little is free on the disk of {self.folder}", hint="it takes 2 GB for a while")
+            try:
+                train(draft, self.base)
+                size = draft.stat().st_size if draft.is_file() else 0
+                if not 0 < size <= MOST_BYTES:
+                    raise SetupError(f"no class archive came of it: Java left {size:,} bytes")
+                os.chmod(draft, 0o600)
                 folder.replace(draft.name, self.name)
                 self._remove_others()
-            self._trying.unlink(missing_ok=True)
-            return True
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _claim(self) -> bool:
-        """Whether this process is the one to make it: of two at once only one is."""
-        if self.path.exists() or self._was_tried():
-            return False
-        self._trying.unlink(missing_ok=True)
-        try:
-            os.close(os.open(self._trying, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            return False
+            finally:
+                draft.unlink(missing_ok=True)
         return True
 
     def _remove_others(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -24,6 +25,8 @@ from watersmeet.hosts.spark.launching.class_archive import ClassArchive, is_want
 from watersmeet.hosts.spark.launching.fork_server import environment_for_spark, python_for_spark
 from watersmeet.hosts.spark.launching.java import hiding_spark_home, use_java
 from watersmeet.hosts.spark.launching.noise import quiet_stderr
+
+_log = logging.getLogger(__name__)
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -62,8 +65,8 @@ START: Mapping[str, str] = {
     JAVA_OPTIONS: f'"-Dlog4j2.configurationFile=file:{LOGGING}"',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-# Java in a session of its own does not hear the terminal's Ctrl-C. What runs in the background, without a terminal,
-# turns it off: a session of its own would not share its low priority.
+# Java in a session of its own does not hear the terminal's Ctrl-C. Whoever wants Java to end with their group of
+# processes turns it off.
 apart_from_terminal = True
 # Where workers surely find our modules, these are loaded before workers are forked.
 PRELOADING: Mapping[str, str] = {
@@ -94,27 +97,29 @@ def start_spark(
     remote: str | None = None,
     app_name: str = "watersmeet",
     on_phase: OnPhase | None = None,
+    tell: Callable[[str], None] = _log.info,
 ) -> SparkSession:
     """A Spark session: a JVM of our own, or with `remote` (sc://host:port) a Spark Connect server.
 
     `conf` wins over the settings made here. If this process has a session already, that one is given, with the
     settings that a running session takes. `on_phase` is called with what is being done, as it begins: "java", "jvm",
-    "spark", and "ready" at the end; of a session that is there already, or elsewhere, "ready" alone.
+    "spark", and "ready" at the end; of a session that is there already, or elsewhere, "ready" alone. `tell` is called
+    with a sentence if something would have later starts take less; by default the log has it.
     """
     chosen = dict(conf or {})
-    tell = on_phase or (lambda phase: None)
+    begin = on_phase or (lambda phase: None)
     if remote is not None:
         spark = _connected(remote, chosen, app_name)
-        tell("ready")
+        begin("ready")
         return spark
     ours = SparkContext._active_spark_context is None
     with _importing_meanwhile() if ours else nullcontext():
         if ours:
-            _launch(_start_conf(master, chosen, app_name), tell)
+            _launch(_start_conf(master, chosen, app_name), begin, tell)
         spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
         if PARTITIONS not in chosen:
             spark.conf.set(PARTITIONS, str(cores(spark)))
-    tell("ready")
+    begin("ready")
     return spark
 
 
@@ -225,23 +230,23 @@ def _workers_run_this_python(chosen: Mapping[str, str]) -> bool:
     return all(program in (None, "", sys.executable) for program in programs)
 
 
-def _launch(conf: SparkConf, tell: OnPhase) -> None:
+def _launch(conf: SparkConf, begin: OnPhase, tell: Callable[[str], None]) -> None:
     """Start the JVM apart from the terminal's Ctrl-C, its stderr without the usual noise, and its context."""
     # A JVM stays after its context was stopped; then only a context is missing.
     if SparkContext._gateway is None:
-        tell("java")
+        begin("java")
         java = use_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         if is_local(conf.get("spark.master") or ""):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _let_workers_import_us()
+        let_workers_import_us()
         if is_local(conf.get("spark.master") or ""):  # executors elsewhere would not find them
             local_files.bring(conf)
-        _use_class_archive(conf)
+        _use_class_archive(conf, tell)
         # SparkContext would launch the JVM by itself, but takes no arguments for the process.
         start_gateway: Any = java_gateway.launch_gateway
-        tell("jvm")
+        begin("jvm")
         with quiet_stderr() as stderr, _environment(conf):
             try:
                 gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": apart_from_terminal})
@@ -253,7 +258,7 @@ def _launch(conf: SparkConf, tell: OnPhase) -> None:
         SparkContext._ensure_initialized(gateway=gateway)
     if local_files.are_there(SparkContext._jvm):
         local_files.use(conf)
-    tell("spark")
+    begin("spark")
     context = SparkContext(conf=conf)
     if conf.get("spark.python.daemon.module") == daemon.MODULE:
         context.pythonExec = str(python_for_spark() or context.pythonExec)
@@ -283,9 +288,9 @@ def _environment(conf: SparkConf) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _use_class_archive(conf: SparkConf) -> None:
-    """Have Java load Spark's classes from an archive, or have one made for the next time; a user's own options for Java
-    are left alone."""
+def _use_class_archive(conf: SparkConf, tell: Callable[[str], None]) -> None:
+    """Have Java load Spark's classes from an archive, or tell what that would gain; a user's own options for Java are
+    left alone."""
     ours = conf.get(JAVA_OPTIONS) or ""
     if not ours.startswith(START[JAVA_OPTIONS]) or not is_wanted(conf.get(class_archive.SETTING)):
         return
@@ -294,8 +299,8 @@ def _use_class_archive(conf: SparkConf) -> None:
         return
     found = archive.java_options()
     conf.set(JAVA_OPTIONS, " ".join([ours, *found]))
-    if not found:
-        archive.make_after_this_process()
+    if not found and os.environ.get(class_archive.VARIABLE, "").lower() != class_archive.READY:
+        tell(class_archive.GAIN)
 
 
 def _why_not(error: Exception) -> str:
@@ -323,7 +328,7 @@ def _connected(remote: str, chosen: Mapping[str, str], app_name: str) -> SparkSe
     return spark
 
 
-def _let_workers_import_us() -> None:
+def let_workers_import_us() -> None:
     """Python workers find an installed package by themselves, and a source tree through PYTHONPATH."""
     if not workers_find_us():
         paths = os.environ.get("PYTHONPATH", "")
