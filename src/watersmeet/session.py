@@ -265,12 +265,13 @@ class Session:
         """
         # sqlglot is loaded here, not with the session.
         with undisturbed():
-            from watersmeet.runtime.script import statements_of
+            from watersmeet.runtime.script import check_engine, statements_of
             from watersmeet.sql import bind_query
             from watersmeet.sql.parse import single_question
             from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain
 
         statements, text = statements_of(text, parameters)
+        check_engine(statements, text, self.host.name)
         asked = single_question(statements, text)
         creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView | CreateSink)]
         catalog = self._with_declared(creating, text)
@@ -303,6 +304,7 @@ class Session:
             parameters=parameters,
             timezone=self.timezone,
             pushed=self.host.takes_pushes,
+            only_on=self.host.name,
         )
         self.catalog.become(catalog)
         ran = iter(self.host.run_jobs([job for job in jobs if job.explaining is None]))

@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 
 from watersmeet.cli.voice import voice
 from watersmeet.errors import SetupError, WatersmeetError
+from watersmeet.noticing import phase
 from watersmeet.runtime.interrupt import INTERRUPTED, AbortedInBatch
 
 FAILED, BAD_INPUT = 1, 2
@@ -39,6 +40,16 @@ class Engine(StrEnum):
     local = "local"
     spark = "spark"
 
+
+ENGINE_VARIABLE = "WATERSMEET_ENGINE"
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option(
+        envvar=ENGINE_VARIABLE,
+        case_sensitive=False,
+        help="Where the queries run; else SET engine = '…' in the script says it, then the environment.",
+    ),
+]
 
 Script = Annotated[
     Path, typer.Argument(help="A file of SQL statements, or - for stdin.", autocompletion=scripts, show_default=False)
@@ -85,14 +96,51 @@ def _written(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def check_options(context: typer.Context, engine: Engine, *, read: tuple[str, ...] = ()) -> None:
-    """Refuse options that the chosen engine does not read; those of `read` any engine does."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
+def chosen_engine(
+    context: typer.Context,
+    said: Engine | None,
+    script: str = "",
+    *,
+    otherwise: Engine = Engine.spark,
+    read: tuple[str, ...] = (),
+) -> Engine:
+    """Where a command works: as the command line says, else the script, else the environment. Options that this engine
+    does not read are refused, but for those of `read`, which any engine does."""
     # What was typed, not what has a default: defaults of the other engine are no fault of the user's.
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    wrong = list(misplaced(set(given) - set(read), engine.value))
+    typed = {name for name in context.params if was_typed(context, name)}
+    if said is not None and "engine" in typed:
+        engine, by = said, ""
+    elif (in_script := _engine_said(script)) is not None:
+        engine, by = Engine(in_script), f"; SET engine in the script says {in_script}"
+    elif said is not None:
+        engine, by = said, f"; {ENGINE_VARIABLE} says {said.value}"
+    else:
+        engine, by = _without_word(otherwise), ""
+    wrong = list(misplaced(typed - set(read), engine.value))
     if wrong:
-        fail("\n".join([*wrong, "hint: leave it out" if len(wrong) == 1 else "hint: leave them out"]), BAD_INPUT)
+        fail("\n".join([*wrong, f"hint: leave {'it' if len(wrong) == 1 else 'them'} out{by}"]), BAD_INPUT)
+    return engine
+
+
+def _engine_said(script: str) -> str | None:
+    if not script:
+        return None
+    with phase("reading the script"):
+        from watersmeet.runtime.script import engine_said
+
+        return engine_said(script)
+
+
+def was_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _without_word(otherwise: Engine) -> Engine:
+    if otherwise is Engine.local or _has_spark():
+        return otherwise
+    voice().tell("Spark is not installed (watersmeet[spark] brings it): this runs in-process")
+    return Engine.local
 
 
 ANY = "any"  # stands for a port that was not said
@@ -130,8 +178,12 @@ def checked_port(written: str) -> str:
     return written
 
 
+def _has_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
 def need_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
+    if not _has_spark():
         fail("Spark is not installed\nhint: pip install 'watersmeet[spark]', or use --engine local", BAD_INPUT)
 
 

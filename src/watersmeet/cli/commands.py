@@ -16,9 +16,10 @@ from watersmeet.cli.arguments import (
     BAD_INPUT,
     FAILED,
     Engine,
+    EngineOption,
     Script,
     WithView,
-    check_options,
+    chosen_engine,
     fail,
     interruptible,
     masters,
@@ -294,7 +295,7 @@ def complete(
     archive: Annotated[
         str | None, typer.Option(metavar="DIR", help="The archive, if it is not where the query's OPTIONS say.")
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="Where the work is done.")] = Engine.spark,
+    engine: EngineOption = None,
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="The checkpoint of a query on Spark, if it has moved since.")
     ] = None,
@@ -316,11 +317,11 @@ def complete(
         from watersmeet.cli.complete import Asked, complete_script
         from watersmeet.runtime.interrupt import Interrupts
 
-    check_options(context, engine, read=("checkpoint",))
     text, interrupts = text_of(file), Interrupts(voice().tell, "chunk")
+    chosen = chosen_engine(context, engine, text, read=("checkpoint",))
     asked = Asked(archive, checkpoint, into, chunk_rows, again)
     with interruptible("aborted; the chunk in hand will be done again"):
-        if engine is Engine.local:
+        if chosen is Engine.local:
             complete_script(text, asked, interrupts, quiet=quiet)
         else:
             _complete_on_spark(text, asked, interrupts, master, quiet)
@@ -350,7 +351,7 @@ def check(
     sample: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Take the first N rows of each stream; by default all.")
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.local,
+    engine: EngineOption = None,
     master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -359,10 +360,10 @@ def check(
     Exit 0: all are equal; 1: one differs, and the first instant at which it does is shown.
     """
     speak(quiet=quiet)
-    check_options(context, engine)
     text = text_of(file)
     with interruptible():
-        equal = _check_on_spark(text, sample, master, quiet) if engine is Engine.spark else _check(text, sample, quiet)
+        on_spark = chosen_engine(context, engine, text, otherwise=Engine.local) is Engine.spark
+        equal = _check_on_spark(text, sample, master, quiet) if on_spark else _check(text, sample, quiet)
     if not equal:
         raise typer.Exit(FAILED)
 
@@ -390,7 +391,8 @@ def _check_on_spark(text: str, sample: int | None, master: str, quiet: bool) -> 
 
 @app.command()
 def demo(
-    engine: Annotated[Engine, typer.Option(help="Where the query runs.")] = Engine.spark,
+    context: typer.Context,
+    engine: EngineOption = None,
     rows: Annotated[
         int | None, typer.Option(min=3_000, help="How many rows to make; by default 3 million, in-process 6 million.")
     ] = None,
@@ -403,13 +405,14 @@ def demo(
     """Three camera streams, joined before your eyes, and checked."""
     if kafka:
         _kafka_demo(rows, seed, keep)
-    if engine is Engine.spark:
+    chosen = chosen_engine(context, engine)
+    if chosen is Engine.spark:
         need_spark()
     with phase("loading"):
         from watersmeet.demo import run_demo
 
     with interruptible():
-        raise typer.Exit(run_demo(rows, seed, keep, engine.value))
+        raise typer.Exit(run_demo(rows, seed, keep, chosen.value))
 
 
 def _kafka_demo(rows: int | None, seed: int, keep: Path | None) -> None:
@@ -458,9 +461,6 @@ def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
         spark.stop()
 
 
-def _show_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
-) -> None:
 def _example_names(incomplete: str) -> list[str]:
     from watersmeet.cli.examples import EXAMPLES
 
@@ -517,6 +517,9 @@ def _keep_classes() -> str:
     return f"Java has its classes in {path} ({path.stat().st_size >> 20} MB)" + ("" if is_new else ", as before")
 
 
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
     """Whoever runs a command does not want to know which line of ours warns."""
     voice().warn(message)
 

@@ -11,15 +11,17 @@ import typer
 from watersmeet.cli.arguments import (
     BAD_INPUT,
     Engine,
+    EngineOption,
     Script,
-    check_options,
     checked_port,
+    chosen_engine,
     fail,
     interruptible,
     masters,
     need_server,
     need_spark,
     text_of,
+    was_typed,
 )
 from watersmeet.cli.voice import speak, voice
 from watersmeet.noticing import phase
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 def run(
     context: typer.Context,
     file: Script,
-    engine: Annotated[Engine, typer.Option(help="Where the queries run.")] = Engine.spark,
+    engine: EngineOption = None,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what is there now, then end; else run until Ctrl-C.")
     ] = False,
@@ -97,16 +99,17 @@ def run(
 ) -> None:
     """Run every query of a script; a bare SELECT prints to the console."""
     speak(as_json=as_json, quiet=quiet)
-    check_options(context, engine)
     if as_json and quiet:
         fail("--json does not go with --quiet: the one tells more than the other\nhint: leave one out", BAD_INPUT)
     if view is not None:
         need_server()
         checked_port(view)
     text = text_of(file)
+    with interruptible():
+        chosen = chosen_engine(context, engine, text)
     from watersmeet.runtime.run_settings import COMMAND_LINE, RunSettings
 
-    if engine is Engine.local and checkpoint is None:
+    if chosen is Engine.local and checkpoint is None:
         _check_without_checkpoint(context)
     settings = RunSettings.read(
         COMMAND_LINE, checkpoint=checkpoint, available_now=available_now, flush=flush, batch_rows=batch_rows,
@@ -114,7 +117,7 @@ def run(
         skip_batch=skip_batch or (),
     )  # fmt: skip
     with interruptible():
-        if engine is Engine.spark:
+        if chosen is Engine.spark:
             _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
         elif checkpoint is None:
             _run_in_process(text, batch_rows, final, view)
@@ -162,8 +165,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
 def _check_without_checkpoint(context: typer.Context) -> None:
     """Refuse what only a run that goes on has a use for."""
     for name in ("flush", "gather", "commit_every", "save_every", "skip_batch"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if was_typed(context, name):
             fail(f"--{name.replace('_', '-')} goes with --checkpoint DIR\nhint: leave it out, or add one", BAD_INPUT)
 
 

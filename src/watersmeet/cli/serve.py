@@ -47,7 +47,7 @@ def serve_script(
     skipped: Sequence[str] = (),
 ) -> None:
     """Run a script until it is stopped."""
-    declared = read_script(text, explain=True, opener=open_to_go_on, pushed=True)
+    declared = read_script(text, explain=True, opener=open_to_go_on, pushed=True, only_on="local")
     for job in declared:
         if job.explaining is not None:
             print(explained(job.plan, job.explaining, LocalHost()), flush=True)

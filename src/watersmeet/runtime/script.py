@@ -25,6 +25,7 @@ from watersmeet.sql.syntax import (
     CreateView,
     Explain,
     QuerySyntax,
+    SetEngine,
     Statement,
 )
 from watersmeet.warning import PlanWarning, warn
@@ -47,7 +48,25 @@ def statements_of(text: str, parameters: Parameters | None = None) -> tuple[list
     with redacting(text):
         statements = parse_script(text, parameters)
     written = [one.settings for one in statements if isinstance(one, CreateStream | CreateTable | CreateSink)]
-    return statements, redacted(text, written)
+    shown = redacted(text, written)
+    said = [one for one in statements if isinstance(one, SetEngine)]
+    if len(said) > 1:
+        raise ParseError("engine is set twice", sql=shown, span=said[1].span, hint="leave one out")
+    return statements, shown
+
+
+def engine_said(text: str) -> str | None:
+    """Where a script says that it runs."""
+    return next((one.engine for one in statements_of(text)[0] if isinstance(one, SetEngine)), None)
+
+
+def check_engine(statements: Sequence[Statement], text: str, here: str) -> None:
+    """Refuse a script that says to run elsewhere, where whoever runs it has no choice."""
+    for one in statements:
+        if isinstance(one, SetEngine) and one.engine != here:
+            place = "in this process" if here == "local" else "on Spark"
+            problem = f"the script says engine {one.engine!r}, and here queries run {place}"
+            raise BindError(problem, sql=text, span=one.span, hint="leave it out; `watersmeet run` goes by it")
 
 
 def read_script(
@@ -60,19 +79,23 @@ def read_script(
     parameters: Parameters | None = None,
     timezone: str = UTC,
     pushed: bool = False,
+    only_on: str | None = None,
 ) -> list[Job]:
     """Declare what a script creates in the catalog and give its queries as jobs, in order.
 
     Without `open_sources`, inputs whose columns are declared are not looked at: enough for EXPLAIN. `opener` is
     how the host opens the others. With `explain` its EXPLAIN statements are among the jobs; else they are only checked.
     `parameters` are the values of the places in its text, `timezone` is the zone of queries that say none, and with
-    `pushed` a stream may be without a source.
+    `pushed` a stream may be without a source. `only_on`: the engine that it must run on; without
+    it whoever calls has chosen one by what `engine_said` gives.
     """
     known = Catalog() if catalog is None else catalog
     jobs: list[Job] = []
     explained: list[Job] = []
     sinks: list[Declaration] = []
     statements, text = statements_of(text, parameters)
+    if only_on is not None:
+        check_engine(statements, text, only_on)
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
     for statement in statements:

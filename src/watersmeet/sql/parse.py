@@ -60,10 +60,10 @@ def parse_question(text: str) -> QuerySyntax | Explain:
     query = statements[0]
     if not isinstance(query, QuerySyntax | Explain):
         raise ParseError(
-            "expected a query, found a CREATE statement",
+            "expected a query, found a statement of a script",
             sql=text,
             span=query.span,
-            hint="run CREATE statements from a script",
+            hint="run CREATE and SET statements from a script",
         )
     return query
 

@@ -1,4 +1,4 @@
-"""CREATE STREAM, CREATE TABLE, CREATE SINK and queries: one statement of a script."""
+"""CREATE STREAM, CREATE TABLE, CREATE SINK, SET and queries: one statement of a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
 from watersmeet.sql.foreign import CREATED
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, Statement
+from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, SetEngine, Statement
 
 _TYPES = (
     "BOOLEAN",
@@ -39,6 +39,8 @@ class StatementParser(QueryParser):
             return self._create()
         if self._curr.text.upper() == "EXPLAIN" and self._curr.token_type != TokenType.IDENTIFIER:
             return self._explain()
+        if self._curr.token_type == TokenType.SET:
+            return self._set()
         if self._curr.token_type not in (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH):
             self.fail(f"expected a statement, found {self._found()}", hint=_statement_hint(self._curr.text.upper()))
         return self._query()
@@ -75,6 +77,20 @@ class StatementParser(QueryParser):
             self.fail(f"a plan cannot be told as {self._found()}", hint="write FORMAT TEXT or FORMAT JSON")
         self._advance()
         return format_
+
+    def _set(self) -> SetEngine:
+        """`SET engine = 'local'`, all that a script has to set."""
+        start = self._curr
+        self._advance()
+        if not self._match_text_seq("ENGINE"):
+            self.fail(f"SET has engine alone, found {self._found()}", hint=slips.STATEMENTS["SET"])
+        if not self._match(TokenType.EQ):
+            self.fail(f"expected =, found {self._found()}", hint="write SET engine = 'local'")
+        engine = self._curr.text.lower() if self._curr else ""
+        if engine not in ("local", "spark"):
+            self.fail(f"there is no engine {self._found()}", hint="write SET engine = 'local' or SET engine = 'spark'")
+        self._advance()
+        return SetEngine("local" if engine == "local" else "spark", self._from(start))
 
     def _create(self) -> Statement:
         start = self._curr
@@ -202,7 +218,7 @@ def _statement_hint(word: str) -> str:
     if word in slips.STATEMENTS:
         return slips.STATEMENTS[word]
     near = get_close_matches(word, ["SELECT", "CREATE", "EXPLAIN"], n=1)
-    return f"did you mean {near[0]}?" if near else "a statement begins with SELECT, CREATE or EXPLAIN"
+    return f"did you mean {near[0]}?" if near else "a statement begins with SELECT, CREATE, EXPLAIN or SET"
 
 
 def _as_dict(settings: tuple[Setting, ...]) -> dict[str, str]:

@@ -280,7 +280,15 @@ class Explain:
     span: Span
 
 
-Statement = CreateStream | CreateTable | CreateView | CreateSink | QuerySyntax | Explain
+@dataclass(frozen=True)
+class SetEngine:
+    """`SET engine = 'local'`: where a script is to run."""
+
+    engine: Literal["local", "spark"]
+    span: Span
+
+
+Statement = CreateStream | CreateTable | CreateView | CreateSink | QuerySyntax | Explain | SetEngine
 
 
 class Duration(exp.Expression, exp.Condition):

@@ -205,7 +205,7 @@ def test_a_mistake_is_told_before_spark_is_started(
 ) -> None:
     pytest.importorskip("pyspark")
 
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("watersmeet.hosts.spark.launching.launch.start_spark", never)

@@ -201,7 +201,7 @@ def starting(*_):
     print("starting", flush=True)
     time.sleep(60)
 
-run.text_of = lambda file: "SELECT 1"
+run.text_of = lambda file: "SELECT k FROM a"
 run._run_on_spark = starting
 sys.argv = ["watersmeet", "run", "x.sql"]
 main()
