@@ -98,8 +98,8 @@ class Query(Result):
         """Why rows did not meet, in words: which condition fails with which values, which window and by how much, that
         one came too late, or that bounded memory let go of it; or that they met, and when.
 
-        rows: for every input of a join one row, by its number, counted from 1, or by columns and their values. The
-        inputs are read to their end.
+        rows: for every input of a join one row, by its number, counted from 1, or by columns and their values; of more
+        than two inputs two are enough. The inputs are read to their end.
 
         >>> import datetime as dt
         >>> import pyarrow as pa
@@ -127,7 +127,8 @@ class Query(Result):
         when. In a notebook it is shown; `save("run.svg")` writes it, and printed it says the same in words.
 
         The query runs in this process over its inputs to their end; on Spark over a sample of them. Drawn are so many
-        `rows`, the first `since` a time, or up to `until` another; what is left out is said below the picture.
+        `rows`, the first `since` a time, or up to `until` another, and if none of these met another those of the first
+        matches; what is left out is said below the picture.
 
         >>> import datetime as dt
         >>> import pyarrow as pa

@@ -235,6 +235,23 @@ def test_a_part_of_a_run_says_what_it_leaves_out() -> None:
     assert "2 of 6" not in str(query.timeline())
 
 
+def test_rows_that_met_are_picked_where_none_of_the_first_did() -> None:
+    """A hundred rows that meet nobody come first."""
+    lonely = [(k, k) for k in range(1, 101)]
+    query = session(a=[*lonely, (7, 200), (8, 203)], b=[(7, 204), (1, 205), (8, 206)]).sql(JOIN)
+    shown = query.timeline(rows=4)
+    check_story(shown)
+    assert drawn_matches(shown) == Counter({(101, 1): 1, (102, 3): 1})
+    assert shown.story.notes[0] == (
+        "4 of 105 rows are drawn, those of the first matches and others from there on; rows, since and until choose "
+        "others"
+    )
+    assert [row.number for row in query.timeline(rows=5).story.lanes[1].rows] == [1, 2, 3], "and one that met nobody"
+    assert drawn_matches(query.timeline(rows=2)) == Counter({(101, 1): 1})
+    asked = query.timeline(rows=4, until="2026-01-01 12:01:00")
+    assert (drawn_matches(asked), [row.number for row in asked.story.lanes[0].rows]) == (Counter(), [1, 2, 3, 4])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

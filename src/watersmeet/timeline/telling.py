@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,12 +80,15 @@ def story_of(plan: Plan, part: Part, sample: int | None = None) -> Story:
     log = None if given else answers(plan, inputs)
     late = log.late if log is not None else met.late if met is not None else {}
     laid = [_laid(plan, of, one, inputs, late) for of, one in lanes_below(plan.root)]
+    places = [number for number, lane in enumerate(laid) if lane.join is join]
     chosen = _chosen(laid, part)
-    notes = [*_left_out(laid, chosen), *_not_read(laid, sample)]
+    by_matches = None if met is None else _chosen_by_matches(met, places, laid, chosen, part)
+    chosen = by_matches or chosen
+    notes = [*_left_out(laid, chosen, by_matches=by_matches is not None), *_not_read(laid, sample)]
     matches: list[Match] = []
     if met is not None and join is not None:
         exact = meetings(without_options(plan), join, inputs) if plan.shedding is not None else None
-        matches, remarks = _matches(met, exact, [lane.join is join for lane in laid], laid, chosen)
+        matches, remarks = _matches(met, exact, places, laid, chosen)
         notes += remarks
         if plan.shedding is not None and plan.shedding.memory.size is not None:
             notes.append("rows carry their numbers here, so that a little fewer of them fit into the memory")
@@ -230,27 +234,57 @@ def _label_columns(plan: Plan, join: Join, one: Input) -> tuple[str, ...]:
 # ---- which of it is told --------------------------------------------------------------------------------------------
 
 
-def _chosen(lanes: Sequence[_Laid], part: Part) -> list[set[int]]:
-    """The first rows of all lanes together, by time: of each lane the numbers."""
+def _chosen(lanes: Sequence[_Laid], part: Part, before: Sequence[set[int]] = ()) -> list[set[int]]:
+    """The first rows of all lanes together, by time, beside those that were chosen before: of each lane the numbers."""
     found: list[tuple[int, int, int]] = []
     for lane_number, lane in enumerate(lanes):
         places = np.flatnonzero(lane.timed & part.holds(lane.times))
         first = places[np.argsort(lane.times[places], kind="stable")][: part.rows]
         found += [(int(lane.times[place]), lane_number, int(place) + 1) for place in first]
-    chosen: list[set[int]] = [set() for _ in lanes]
-    for _, lane_number, number in sorted(found)[: part.rows]:
+    chosen: list[set[int]] = [set(numbers) for numbers in before] or [set() for _ in lanes]
+    left = part.rows - sum(map(len, chosen))
+    others = (one for one in sorted(found) if one[2] not in chosen[one[1]])
+    for _, lane_number, number in list(islice(others, left)):
         chosen[lane_number].add(number)
     return chosen
+
+
+def _chosen_by_matches(
+    met: Meetings, places: Sequence[int], lanes: Sequence[_Laid], first: Sequence[set[int]], part: Part
+) -> list[set[int]] | None:
+    """The rows of the first matches, and others from there on, where none of the first rows met another; None if some
+    did, or nobody at all."""
+    met_others = (met.members > 0).sum(axis=0) > 1
+    if (met_others & _are_drawn(met, places, lanes, first)).any():
+        return None
+    held = met_others.copy()
+    for members, place in zip(met.members, places, strict=True):
+        if not lanes[place].one.is_table:
+            inside = np.concatenate([[True], part.holds(lanes[place].times)])
+            held &= inside[members]
+    chosen: list[set[int]] = [set() for _ in lanes]
+    columns = np.flatnonzero(held)
+    for column in columns[np.argsort(met.at_us[columns], kind="stable")][: part.rows].tolist():
+        rows = [(place, int(number)) for place, number in zip(places, met.members[:, column], strict=True) if number]
+        new = [(place, number) for place, number in rows if not lanes[place].one.is_table]
+        new = [(place, number) for place, number in new if number not in chosen[place]]
+        if sum(map(len, chosen)) + len(new) > part.rows:
+            break
+        for place, number in new:
+            chosen[place].add(number)
+    times = [lanes[place].times[number - 1] for place, numbers in enumerate(chosen) for number in numbers]
+    return _chosen(lanes, replace(part, start_us=int(min(times))), chosen) if times else None
 
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _left_out(lanes: Sequence[_Laid], chosen: Sequence[set[int]]) -> Iterator[str]:
+def _left_out(lanes: Sequence[_Laid], chosen: Sequence[set[int]], *, by_matches: bool) -> Iterator[str]:
     all_rows, drawn = sum(lane.drawable for lane in lanes), sum(map(len, chosen))
     if drawn < all_rows:
-        yield f"{drawn:,} of {all_rows:,} rows {_are(drawn)} drawn; rows, since and until choose others"
+        which = ", those of the first matches and others from there on" if by_matches else ""
+        yield f"{drawn:,} of {all_rows:,} rows {_are(drawn)} drawn{which}; rows, since and until choose others"
     untimed = sum(lane.rows.num_rows - lane.drawable for lane in lanes if not lane.one.is_table)
     if untimed:
         yield f"{counted(untimed, 'row')} without an event time {_are(untimed)} left out"
@@ -263,10 +297,9 @@ def _not_read(lanes: Sequence[_Laid], sample: int | None) -> Iterator[str]:
 
 
 def _matches(
-    met: Meetings, exact: Meetings | None, here: Sequence[bool], lanes: Sequence[_Laid], chosen: Sequence[set[int]]
+    met: Meetings, exact: Meetings | None, places: Sequence[int], lanes: Sequence[_Laid], chosen: Sequence[set[int]]
 ) -> tuple[list[Match], list[str]]:
     """Those whose members are all drawn, what bounded memory cost among them, and what there is to say of others."""
-    places = [number for number, of_join in enumerate(here) if of_join]
     found = _drawn(met, places, lanes, chosen, lost=False)[:MOST_MATCHES]
     notes = []
     if len(found) < met.at_us.size:
@@ -279,15 +312,19 @@ def _matches(
     return found, notes
 
 
-def _drawn(
-    met: Meetings, places: Sequence[int], lanes: Sequence[_Laid], chosen: Sequence[set[int]], *, lost: bool
-) -> list[Match]:
-    # An answer without a member that is drawn would hang in the air.
-    inside = (met.members > 0).any(axis=0)
+def _are_drawn(met: Meetings, places: Sequence[int], lanes: Sequence[_Laid], chosen: Sequence[set[int]]) -> Marks:
+    """Whether all members are. An answer without a member that is drawn would hang in the air."""
+    inside = np.asarray((met.members > 0).any(axis=0), np.bool_)
     for members, place in zip(met.members, places, strict=True):
         if not lanes[place].one.is_table:
             inside &= np.isin(members, np.array([0, *chosen[place]], np.int64))
-    kept = np.flatnonzero(inside)
+    return inside
+
+
+def _drawn(
+    met: Meetings, places: Sequence[int], lanes: Sequence[_Laid], chosen: Sequence[set[int]], *, lost: bool
+) -> list[Match]:
+    kept = np.flatnonzero(_are_drawn(met, places, lanes, chosen))
     kept = kept[np.lexsort((*met.members[::-1, kept], met.at_us[kept]))]
     names = met.values.schema.names
     # A table without columns does not know how many rows it has.

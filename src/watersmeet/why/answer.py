@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import format_instant
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Input, Join, Plan, Project
-from watersmeet.why.asked import Asked, Picked, check_asked, join_of, pick
+from watersmeet.why.asked import Asked, Picked, check_asked, join_of, pick, picked_row, rows_of
 from watersmeet.why.conditions import Meeting, Reason, shown_values
 
 MOST_COLUMNS = 6  # of a row that is shown
@@ -27,7 +27,8 @@ MOST_COLUMNS = 6  # of a row that is shown
 class Why:
     """Whether rows met and when, or what kept them apart.
 
-    rows: the number of each input's row, counted from 1, by the name of the input.
+    rows: the number of each input's row, counted from 1, by the name of the input; also of those that were not asked
+    about, if rows of them met the others.
     shown: that row in words.
     met_us: the time of the answer, in microseconds since 1970; None if they did not meet.
     reasons: all that keeps them apart.
@@ -60,15 +61,18 @@ class Why:
 
 
 def why(plan: Plan, asked: Asked) -> Why:
-    """Look at one row of each input of a join, and if nothing keeps them apart, run the query and see."""
+    """Look at one row of each input of a join, or of some, and if nothing keeps them apart, run the query and see."""
     check_asked(asked)
     join = join_of(plan, list(asked))
     picked = pick(join, asked)
-    reasons = tuple(Meeting(join, picked).reasons())
+    meeting = Meeting(join, picked)
+    reasons = tuple(meeting.reasons())
     rows = {one.alias: one for one in picked}
     outcome = None if reasons else tried(plan, join, rows)
     if outcome is not None and outcome.met_us is None:
-        reasons = (*_of_run(plan, join, outcome),)
+        reasons = (*_of_run(plan, meeting, outcome),)
+    elif outcome is not None:
+        rows |= outcome.partners
     return Why(
         {alias: one.number for alias, one in rows.items()},
         {alias: _described(one) for alias, one in rows.items()},
@@ -77,7 +81,7 @@ def why(plan: Plan, asked: Asked) -> Why:
     )
 
 
-def _of_run(plan: Plan, join: Join, outcome: Outcome) -> list[Reason]:
+def _of_run(plan: Plan, meeting: Meeting, outcome: Outcome) -> list[Reason]:
     """All conditions and windows hold, and yet there is no answer."""
     found = [
         Reason("late", f"{alias}: its row came too late, below the watermark, and was left out; see lateness")
@@ -91,8 +95,12 @@ def _of_run(plan: Plan, join: Join, outcome: Outcome) -> list[Reason]:
                 "memory let go of: a larger memory, or another shed, may keep it",
             )
         )
+    if not found and meeting.missing:
+        others = " and ".join(meeting.rows)
+        rows = " and ".join(f"a row of {alias}" for alias in meeting.missing)
+        found.append(Reason("partner", f"nothing keeps {others} apart, but {rows} that meets them is not there"))
     if not found:
-        moving = [one.alias for one in join.streams if one.window is not None]
+        moving = [one.alias for one in meeting.join.streams if one.window is not None]
         found.append(
             Reason(
                 "elsewhere",
@@ -115,24 +123,31 @@ NUMBER = "__number"
 @dataclass(frozen=True)
 class Outcome:
     """late: the inputs whose row came too late. met_us: the event time of their answer, if there was one. shed_rows:
-    how many rows bounded memory let go of."""
+    how many rows bounded memory let go of. partners: of inputs that were not asked about the rows that met them."""
 
     late: tuple[str, ...]
     met_us: int | None
     shed_rows: int
+    partners: Mapping[str, Picked] = field(default_factory=dict)
 
 
 def tried(plan: Plan, join: Join, picked: Mapping[str, Picked]) -> Outcome:
     """Run the join over all rows and look for the answer that is made of these."""
-    inputs = tuple(_numbered(one, picked) for one in join.inputs)
+    tables = {
+        one.alias: picked[one.alias].everything if one.alias in picked else rows_of(one.relation)
+        for one in join.inputs
+        if isinstance(one.relation, Stream | Table)  # those of a query have no numbers
+    }
+    inputs = tuple(_numbered(one, tables[one.alias]) if one.alias in tables else one for one in join.inputs)
     numbered = replace(join, inputs=inputs, kind="inner", where=(), certain=())
-    columns = [(alias, Column(alias, NUMBER, pa.int64())) for alias in picked]
+    columns = [(alias, Column(alias, NUMBER, pa.int64())) for alias in tables]
     root = Project(numbered, (*columns, ("at", EventTime(pa.timestamp("us")))))
     run = PulledExecution(replace(plan, root=root))
     late: dict[str, list[npt.NDArray[np.int64]]] = {}
     run.on_late_rows = lambda stream, numbers: late.setdefault(stream, []).append(numbers + 1)
     run.tell = lambda what: None
     met_us: int | None = None
+    partners: dict[str, Picked] = {}
     for batch in run.batches():
         here = None
         for alias, one in picked.items():
@@ -141,18 +156,19 @@ def tried(plan: Plan, join: Join, picked: Mapping[str, Picked]) -> Outcome:
         found = batch.filter(here)
         if found.num_rows and met_us is None:
             met_us = int(found.column("at").view(pa.int64())[0].as_py())
+            others = {alias: found.column(alias)[0].as_py() for alias in tables if alias not in picked}
+            partners = {alias: picked_row(alias, number, tables[alias]) for alias, number in others.items()}
     streams = {one.alias: one.relation.name for one in join.inputs if isinstance(one.relation, Stream)}
     too_late = [
         alias
         for alias, stream in streams.items()
-        if any(bool((numbers == picked[alias].number).any()) for numbers in late.get(stream, ()))
+        if alias in picked and any(bool((numbers == picked[alias].number).any()) for numbers in late.get(stream, ()))
     ]
-    return Outcome(tuple(too_late), met_us, run.metrics.shed_rows)
+    return Outcome(tuple(too_late), met_us, run.metrics.shed_rows, partners)
 
 
-def _numbered(one: Input, picked: Mapping[str, Picked]) -> Input:
+def _numbered(one: Input, rows: pa.Table) -> Input:
     """The same input with the number of every row."""
-    rows = picked[one.alias].everything
     table = rows.append_column(pa.field(NUMBER, pa.int64()), pa.array(np.arange(1, rows.num_rows + 1)))
     relation = one.relation
     assert isinstance(relation, Stream | Table)

@@ -1,4 +1,4 @@
-"""Which rows are asked about: one of each input, by its place or by the value of a column."""
+"""Which rows are asked about: one of each input, or of some of them, by its place or by the value of a column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from watersmeet.plan.nodes import Input, Join, Plan, nodes_below
 BATCH_ROWS = 1 << 16
 # Of an input: the number of a row, counted from 1 in the order of the input, or columns and their values.
 Asked = Mapping[str, int | Mapping[str, Any]]
-_ONE_OF_EACH = "name one row of each input"
+_ONE_OF_EACH = "name one row of each input, or of two of them"
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,17 @@ def join_of(plan: Plan, asked: Sequence[str]) -> Join:
 
 
 def pick(join: Join, asked: Asked) -> list[Picked]:
+    """The rows in the order of FROM. Of two inputs or more one each is enough: the others may bring any of theirs."""
     by_alias = {alias.lower(): which for alias, which in asked.items()}
     missing = [one.alias for one in join.inputs if one.alias.lower() not in by_alias]
-    if missing:
+    if missing and len(by_alias) < 2:
         raise BindError(
             f"no row of {missing[0]} is given, and a row is made of one of each: "
             f"{', '.join(one.alias for one in join.inputs)}",
             hint=f"name one of {missing[0]} as well, by its number or by a column",
         )
-    return [_picked(one, by_alias[one.alias.lower()]) for one in join.inputs]
+    named = [one for one in join.inputs if one.alias not in missing]
+    return [_picked(one, by_alias[one.alias.lower()]) for one in named]
 
 
 def _picked(one: Input, which: int | Mapping[str, Any]) -> Picked:
@@ -120,8 +122,12 @@ def _picked(one: Input, which: int | Mapping[str, Any]) -> Picked:
         )
     rows = rows_of(one.relation)
     number = _numbered(one.alias, rows, which) if isinstance(which, int) else _found(one.alias, rows, which)
+    return picked_row(one.alias, number, rows)
+
+
+def picked_row(alias: str, number: int, rows: pa.Table) -> Picked:
     (row,) = rows.slice(number - 1, 1).combine_chunks().to_batches()
-    return Picked(one.alias, number, row, rows)
+    return Picked(alias, number, row, rows)
 
 
 def rows_of(relation: Stream | Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What keeps one row of each input apart: the conditions and windows of their join, one by one."""
+"""What keeps rows of several inputs apart, one of each: the conditions and windows of their join, one by one."""
 
 from __future__ import annotations
 
@@ -13,45 +13,69 @@ import pyarrow.compute as pc
 from watersmeet.model.time import format_interval
 from watersmeet.model.windows import Bound, Choice, Range, RowsWindow, Unbounded, range_words
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.plan.expressions import Call, Column, Expression, to_text, walk
+from watersmeet.plan.expressions import Call, Column, EventTime, Expression, streams_of, to_text, walk
 from watersmeet.plan.nodes import Input, Join
 from watersmeet.why.asked import Picked
 
-Kind = Literal["condition", "window", "expired", "late", "forgotten", "skipped", "elsewhere"]
+Kind = Literal["condition", "window", "expired", "late", "forgotten", "skipped", "partner", "elsewhere"]
 
 
 @dataclass(frozen=True)
 class Reason:
     """One thing that keeps rows apart: a condition, a window, rows that came since, that one came too late, that
-    bounded memory let go of one; or something that only a run can tell."""
+    bounded memory let go of one, that no row of an input that was not asked about joins them; or something that only a
+    run can tell."""
 
     kind: Kind
     text: str
 
 
 class Meeting:
-    """One row of each input of a join."""
+    """One row of each input of a join, or of some of them: then what is said of others is passed over."""
 
     def __init__(self, join: Join, picked: Sequence[Picked]) -> None:
         self.join = join
         self.rows = {one.alias: one for one in picked}
-        self.times = {one.alias: _time_of(one, self.rows[one.alias]) for one in join.inputs if one.time is not None}
+        named = [one for one in join.inputs if one.alias in self.rows]
+        self.times = {one.alias: _time_of(one, self.rows[one.alias]) for one in named if one.time is not None}
+        self.missing = [one.alias for one in join.inputs if one.alias not in self.rows]
 
     @property
     def event_us(self) -> int:
         """When the last of them is there."""
         return max(self.times.values())
 
-    def reasons(self) -> Iterator[Reason]:
+    def reasons(self) -> list[Reason]:
         """Everything that fails, in the order of the query."""
+        found = [*self._written()]
+        return found or [*self._implied()]
+
+    def _written(self) -> Iterator[Reason]:
         for predicate in (*self.join.predicates, *self.join.where):
-            yield from self._of_condition(predicate)
+            if self._is_known(predicate):
+                yield from self._of_condition(predicate)
         for bound in self.join.bounds:
             yield from self._of_bound(bound, bound.written)
         for choice in self.join.choices:
             yield from self._of_choice(choice)
         for one in self.join.streams:
-            yield from self._of_window(one)
+            if one.alias in self.rows:
+                yield from self._of_window(one)
+
+    def _implied(self) -> Iterator[Reason]:
+        """What windows of the inputs between them ask of rows of which nothing is written."""
+        windows = self.join.windows
+        known = [(place, alias) for place, alias in enumerate(windows.streams) if alias in self.times]
+        for u, earlier in known:
+            for v, later in known:
+                bound = Bound(earlier, later, windows.limits[u][v], "")
+                if self._apart(bound) > bound.at_most_us:
+                    yield Reason("window", f"all windows together: {_too_far(bound, self._apart(bound))}")
+
+    def _is_known(self, predicate: Expression) -> bool:
+        """Whether it is about these rows alone; their common event time is that of all."""
+        whole = any(isinstance(part, EventTime) for part in walk(predicate))
+        return streams_of(predicate) <= self.rows.keys() and not (whole and self.missing)
 
     # ---- conditions -------------------------------------------------------------------------------------------------
 
@@ -79,7 +103,9 @@ class Meeting:
     # ---- windows ----------------------------------------------------------------------------------------------------
 
     def _of_bound(self, bound: Bound, written: str) -> Iterator[Reason]:
-        apart_us = self.times[bound.later] - self.times[bound.earlier]
+        if not {bound.later, bound.earlier} <= self.times.keys():
+            return
+        apart_us = self._apart(bound)
         if apart_us > bound.at_most_us:
             yield Reason("window", f"{written}: {_too_far(bound, apart_us)}")
 

@@ -157,3 +157,62 @@ def test_the_command_tells_it(tmp_path: Path) -> None:
     assert "b is 20 s later than a, 10 s too much" in told.output
     as_json = CliRunner().invoke(app, ["why", str(script), "--rows", "a:1", "--rows", "b:1", "--format", "json"])
     assert '"met": true' in as_json.output
+
+
+# ---- two of three inputs --------------------------------------------------------------------------------------------
+
+THREE = (
+    "SELECT a.id FROM a, b, c WHERE a.k = b.k AND b.k = c.k DWINDOW (a, b) = 5 SECONDS AND DWINDOW (b, c) = 5 SECONDS"
+)
+
+
+def three() -> wm.Query:
+    c = stream([1, 2, 3], [7, 9, 7], [4, 5, 26])
+    return session_of(a=A, b=B, c=c).sql(THREE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds", "words"),
+    [
+        ({"a": 1, "b": 1}, [], "c, row 1: id 1, k 7"),
+        ({"a": 1, "c": 1}, [], "b, row 1: id 1, k 7"),
+        ({"a": 1, "b": 2}, ["condition"], "7 on the left, 8 on the right"),
+        ({"b": 1, "c": 3}, ["window"], "c is 24 s later than b, 19 s too much"),
+        ({"a": 1, "c": 3}, ["window"], "all windows together: c is 26 s later than a, 16 s too much"),
+        ({"b": 3, "c": 1}, ["window"], "b is 16 s later than c"),
+        ({"a": 2, "c": 1}, ["window"], "a is 1 s later than c"),
+        ({"a": {"id": 4}, "c": {"id": 1}}, ["window"], "a is 26 s later than c"),
+    ],
+)
+def test_two_of_three_inputs_are_enough(rows: dict[str, int], kinds: list[str], words: str) -> None:
+    found = three().why(rows)
+    assert [one.kind for one in found.reasons] == kinds, str(found)
+    assert (found.met, words in str(found)) == (not kinds, True), str(found)
+    assert found.met == (set(found.rows) == {"a", "b", "c"})
+
+
+def test_rows_that_nothing_keeps_apart_but_that_no_third_joins_are_told_so() -> None:
+    query = session_of(a=A, b=B, c=stream([1], [99], [4])).sql(THREE)
+    found = query.why({"a": 1, "b": 1})
+    assert [one.kind for one in found.reasons] == ["partner"]
+    assert "nothing keeps a and b apart, but a row of c that meets them is not there" in str(found)
+
+
+def test_what_is_said_of_two_of_three_is_what_the_engine_gives() -> None:
+    rng = np.random.default_rng(3)
+    session = wm.Session()
+    for name in "abc":
+        keys = rng.integers(0, 3, 8).tolist()
+        session.stream(name, stream([*range(8)], keys, np.sort(rng.integers(0, 12, 8)).tolist()), time="ts")
+    sql = (
+        "SELECT a.id AS x, b.id AS y, c.id AS z FROM a, b [ROWS 3], c WHERE a.k = b.k AND b.k <= c.k WINDOW = 4 SECONDS"
+    )
+    query = session.sql(sql)
+    given = query.to_arrow().to_pylist()
+    for first, second, columns in (("a", "b", "xy"), ("b", "c", "yz"), ("a", "c", "xz")):
+        together = {tuple(one[column] for column in columns) for one in given}
+        for one in range(8):
+            for other in range(8):
+                found = query.why({first: one + 1, second: other + 1})
+                assert found.met == ((one, other) in together), str(found)
+                assert found.met != bool(found.reasons)
