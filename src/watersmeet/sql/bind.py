@@ -12,6 +12,7 @@ from watersmeet.errors import OptionError, ParseError, UnsupportedError
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
 from watersmeet.model.types import sql_type
+from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, walk
 from watersmeet.plan.nodes import (
     Changes,
@@ -25,6 +26,7 @@ from watersmeet.plan.nodes import (
     schema_of,
 )
 from watersmeet.plan.options import Options
+from watersmeet.plan.window_words import window_text
 from watersmeet.sql.context import Context
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import GroupedOutput, named_output, ordinal
@@ -42,6 +44,7 @@ from watersmeet.sql.syntax import (
     SelectSyntax,
     span_of,
 )
+from watersmeet.warning import PlanWarning, warn
 
 
 def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
@@ -70,6 +73,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
         check_options(root, options)
     plan = Plan(root, replace(options, places=places), text[start:end])
     _check_output_names(plan, query, where)
+    _warn_of_unused_window(plan)
     return plan
 
 
@@ -94,6 +98,21 @@ def _check_output_names(plan: Plan, query: QuerySyntax, text: Text) -> None:
                 (query.span[0], query.span[0] + 6),
                 hint="give the selected column another name with AS",
             )
+
+
+def _warn_of_unused_window(plan: Plan) -> None:
+    """The last rows of each key alone say what is in an answer that changes, or who meets whom: rows of one stream are
+    given as they come, whatever pushes them out later."""
+    selected = plan.plain_join
+    for one in selected.join.streams if selected is not None and len(selected.join.streams) == 1 else ():
+        if isinstance(one.window, RowsWindow) and one.window.partition_by:
+            window = f"{one.relation.name} [{window_text(one.window)}]"
+            keys = ", ".join(one.window.partition_by)
+            text = (
+                f"{window} by itself changes nothing: every row is given as it comes, not the last of each {keys}; for "
+                f"those, as an answer that changes, write SELECT {keys}, LAST(…) AS … FROM {window} GROUP BY {keys}"
+            )
+            warn(PlanWarning("unused_window", text))
 
 
 @contextmanager

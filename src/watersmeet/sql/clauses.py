@@ -10,7 +10,7 @@ from sqlglot import TokenType, exp
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
 from watersmeet.sql.dialect import RESERVED
-from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
+from watersmeet.sql.foreign import BEFORE_ON, FILE, LAST_OF_EACH, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
 from watersmeet.sql.syntax import (
@@ -152,7 +152,7 @@ class QueryParser(DeduplicationParser):
         if distinct and self._curr.token_type == TokenType.ON:
             self.fail(
                 "DISTINCT ON is not supported: DISTINCT is about whole rows",
-                hint="the last row of each k is FROM a [PARTITION BY k ROWS 1]",
+                hint=LAST_OF_EACH,
                 kind=UnsupportedError,
             )
         if not distinct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import dropwhile, islice, takewhile
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import Token, TokenType, exp, parser, tokens
@@ -330,12 +331,30 @@ class ExpressionParser(parser.Parser):
         return Constraint(kind, streams, sizes, self._from(start))
 
     def _constrained(self) -> tuple[Name, ...]:
+        self._refuse_window_of_times()
         try:
             return self._names("a stream of FROM")
         except TextError as error:
             hint = "WINDOW (a, b) = 5 SECONDS is about two streams; the window of one is a [RANGE 5 SECONDS]"
             # The same mistake with another hint: most who name one stream here want its window.
             self.fail(error.message, error.span, hint=hint)
+
+    def _refuse_window_of_times(self) -> None:
+        """Spark's window(ts, '10 minutes', '5 minutes'), which says how long and how often windows are."""
+        ahead = takewhile(lambda token: token.token_type != TokenType.R_PAREN, self._tokens[self._index :])
+        sizes = [token.text.upper() for token in ahead if token.token_type == TokenType.STRING]
+        if not sizes:
+            return
+        after_from = dropwhile(lambda token: token.token_type != TokenType.FROM, self._tokens)
+        stream = next((token.text for token in islice(after_from, 1, 2)), "a")
+        size, step, offset = [*sizes, "", ""][:3]
+        given = f"TUMBLE({stream}, {size}" if step in ("", size) else f"HOP({stream}, {step}, {size}"
+        given += f", OFFSET {offset})" if offset else ")"
+        self.fail(
+            "windows of one stream stand in FROM, not in the select list or in GROUP BY",
+            self._span(self._prev),
+            hint=f"write FROM {given}, and GROUP BY window_start, window_end",
+        )
 
     def _interval_list(self) -> tuple[int, ...]:
         if self._curr.token_type != TokenType.L_PAREN:

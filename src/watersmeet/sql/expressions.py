@@ -29,6 +29,7 @@ from watersmeet.sql.counting import Test, counted, equal_to, is_null
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
+from watersmeet.sql.quotients import COMPARISONS, warn_of_quotients
 from watersmeet.sql.scope import Scope, event_time_type, field_index
 from watersmeet.sql.syntax import (
     AsDate,
@@ -119,6 +120,8 @@ class ExpressionBinder:
             # Before the arguments are fitted, which makes a time of the date.
             if function == "eq":
                 warn_of_midnights(*args)
+            if function in COMPARISONS:
+                warn_of_quotients(args, self.scope.text)
             fitted = self._fit(function, list(args))
             if function in ("in", "nullif") and mixes_dates(fitted):
                 return self._by_pairs(function, fitted, node)

@@ -19,6 +19,11 @@ _EMIT = (
     "SELECT ISTREAM … only what is new"
 )
 FILE = "declare it: CREATE STREAM a WITH (path = 'a.parquet', time = 'ts'), or CREATE TABLE for rows without a time"
+LAST_OF_EACH = "the last row of each k is SELECT k, LAST(x) AS x FROM a [PARTITION BY k ROWS 1] GROUP BY k"
+_PIVOT = (
+    "write an aggregate for each column: SELECT SUM(x) FILTER (WHERE k = 1) AS one, SUM(x) FILTER (WHERE k = 2) AS two "
+    "FROM a [RANGE 1 HOUR], or SUM(CASE WHEN k = 1 THEN x END)"
+)
 _PATTERN = (
     "a pattern of two is a join in order: FROM a, b WHERE a.k = b.k DWINDOW (a, b) = 5 MINUTES, first a, then b; "
     "WINDOW PATH (a, b, c) = (w1, w2) of more"
@@ -67,7 +72,8 @@ FUNCTIONS = {
     ),
     **dict.fromkeys(
         ("array_agg", "list", "collect_list", "collect_set"),
-        "write STRING_AGG(s, ',') for texts, or an aggregate of your own: session.aggregate(…)",
+        "no aggregate gives a list: write STRING_AGG(CAST(x AS STRING), ',') for a text of all values, or ask for what "
+        "the list is for, as COUNT, MIN or PERCENTILE",
     ),
     **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
@@ -106,6 +112,8 @@ PHRASES = {
     "ROLLUP": "it stands in GROUP BY: GROUP BY ROLLUP (a, b)",
     "CUBE": "it stands in GROUP BY: GROUP BY CUBE (a, b)",
     "RETAIN": _RANGE,
+    "PIVOT": _PIVOT,
+    "UNPIVOT": "write a query for each column and UNION ALL between them",
 }
 
 # After CREATE, in upper case.
@@ -121,7 +129,7 @@ CREATED = {
 AFTER_A_STREAM = {
     **dict.fromkeys(("time", "time_batch", "ext_timed", "win", "keepall"), _RANGE),
     **dict.fromkeys(("length", "length_batch", "lastevent"), _ROWS),
-    **dict.fromkeys(("unique", "std", "groupwin"), "the last row of each k is a [PARTITION BY k ROWS 1]"),
+    **dict.fromkeys(("unique", "std", "groupwin"), LAST_OF_EACH),
     "withwatermark": _LATENESS,
     **dict.fromkeys(("filter", "where"), "write SELECT … FROM a WHERE …"),
     **dict.fromkeys(("groupby", "agg"), "write SELECT k, COUNT(*) FROM a [RANGE 1 HOUR] GROUP BY k"),

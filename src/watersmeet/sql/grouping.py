@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, to_text, walk
 from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.quotients import warn_of_quotients
 from watersmeet.sql.scope import Scope, field_index
 from watersmeet.sql.syntax import SelectSyntax, Span, span_of
 
@@ -26,7 +27,9 @@ def is_aggregated(expression: Expression) -> bool:
 
 
 def bind_keys(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> tuple[Expression, ...]:
-    return tuple(_key(node, outputs, scope) for node in select.group_by)
+    keys = tuple(_key(node, outputs, scope) for node in select.group_by)
+    warn_of_quotients(keys, scope.text)
+    return keys
 
 
 def _key(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope) -> Expression:

@@ -86,11 +86,13 @@ class JoinBuilder:
         self.places = places
         self.changing = changing
         self._numbers = count(1)
+        self._after: Sequence[Bound] = ()  # bounds of WHERE, which come after outer joins
 
     # ---- the whole FROM ---------------------------------------------------------------------------------------------
 
     def whole(self, tree: Group, where: Conditions, asked: Sequence[Expression]) -> Made:
         """`where` comes after the joins, except that between the members of an inner join it is a condition of it."""
+        self._after = where.bounds
         if self.changing:
             tree = enriched_first(tree)
         if isinstance(tree.only, Outer):
@@ -301,13 +303,11 @@ class JoinBuilder:
                 holding.append(predicate)
         missing = [column for column in versions.key if column not in key]
         if missing:
-            others = [a for a in outer.left.visible if field_index(a.schema, missing[0]) is not None] or [
-                outer.left.visible[0]
-            ]
             raise self.scope.text.error(
                 f"versions of {one.alias} go by its key, {', '.join(versions.key)}, and ON lacks {missing[0]}",
                 outer.span,
-                hint="write ON " + " AND ".join(f"{others[0].alias}.{c} = {one.alias}.{c}" for c in versions.key),
+                hint="write ON "
+                + " AND ".join(f"{_column_like(c, outer.left.visible)} = {one.alias}.{c}" for c in versions.key),
                 kind=WindowError,
             )
         return list(key.values()), [*holding, *self._as_predicates(outer.within, outer.everything)]
@@ -502,6 +502,15 @@ class JoinBuilder:
 
     def _never_certain(self, outer: Outer, kept: str, late: str) -> Exception:
         times = {one.alias: f"{one.alias}.{one.time}" for one in outer.everything}
+        after = next((one.written for one in self._after if (one.earlier, one.later) == (kept, late)), None)
+        if after is not None:
+            return self.scope.text.error(
+                f"nothing in ON bounds how much later than {kept} a row of {late} may be, so it is never certain that "
+                f"a row of {kept} has no partner; WHERE comes after the join",
+                outer.span,
+                hint=f"move {after} from WHERE to ON; rows of {kept} without a partner are given then, too",
+                kind=WindowError,
+            )
         return self.scope.text.error(
             f"nothing bounds how much later than {kept} a row of {late} may be, so it is never certain that a row of "
             f"{kept} has no partner",
@@ -536,9 +545,17 @@ class JoinBuilder:
                 raise self.scope.text.error(
                     f"{one.alias} [UNBOUNDED] has no end, so it is never certain that a row of it has no partner",
                     self.places.get(one.alias, outer.span),
-                    hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come",
+                    hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come; or ask for an answer "
+                    "that changes, in which rows without a partner come and go: "
+                    "SELECT … FROM (SELECT … LEFT JOIN …) AS j",
                     kind=WindowError,
                 )
+
+
+def _column_like(name: str, inputs: Sequence[Input]) -> str:
+    """The column of that name, or where it would stand: another may hold the same under its own name."""
+    found = next((f"{one.alias}.{name}" for one in inputs if field_index(one.schema, name) is not None), None)
+    return found or f"{inputs[0].alias}.…"
 
 
 def _compared(predicate: Expression, alias: str) -> str | None:

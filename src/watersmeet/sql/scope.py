@@ -16,6 +16,7 @@ from watersmeet.plan.nodes import Derived, Input
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.syntax import Name, QuerySyntax, Span
+from watersmeet.warning import PlanWarning, warn
 
 UTC = "UTC"
 HIDDEN_TIME = "_ts"
@@ -28,6 +29,13 @@ class Text:
 
     sql: str
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set, compare=False)
+
+    def warn_once(self, warning: PlanWarning) -> None:
+        """Warn, unless this text was warned of for the same."""
+        if warning.code not in self._told:
+            self._told.add(warning.code)
+            warn(warning)
 
     def error(
         self, message: str, span: Span | None, *, hint: str | None = None, kind: type[SqlError] = BindError

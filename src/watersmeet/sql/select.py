@@ -221,7 +221,20 @@ class _SelectBinder:
             _require_windows(f"a join with {word}", self.inputs, self.scope, self.source)
         if self.why is not None:
             _require_windows(self.why, self.inputs, self.scope, self.source)
-            _require_comparable(self.outputs, self.context)
+            self._require_comparable(self.outputs)
+
+    def _require_comparable(self, outputs: list[GroupedOutput]) -> None:
+        """Rows leave an answer, and groups, by being equal to those that entered, and nested values cannot be
+        compared."""
+        once = bool(self.windows) and not self.context.emits_changes
+        what = "groups of windows" if once else "rows of an answer that changes"
+        for output in outputs:
+            if pa.types.is_nested(output.expression.type):
+                raise self.context.text.error(
+                    f"{what} are compared, and {output.name} is nested: {sql_type(output.expression.type)}",
+                    output.span,
+                    hint="select the parts of it that matter before the rows enter, or leave it out",
+                )
 
     def _beside(self) -> Callable[[], Node] | None:
         """Where everything is one group, values of queries beside it are there without rows, too."""
@@ -232,7 +245,7 @@ class _SelectBinder:
 
     def _grouped_by(self, join: Join, over: Callable[[Expression], Expression]) -> GroupBy:
         select, scope, keys = self.select, self.scope, self.keys
-        _require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys], self.context)
+        self._require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys])
         for output in self.outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if self.having is not None:
@@ -266,7 +279,7 @@ class _SelectBinder:
         made = over_rows(below, over, columns, self.keep, self.keys, inputs, self.scope, final=self.final)
         if not self.final:
             read = [Column("", field.name, field.type) for field in schema_of(made.child)]
-            _require_comparable([GroupedOutput(one.name, one, select.span) for one in read], context)
+            self._require_comparable([GroupedOutput(one.name, one, select.span) for one in read])
         complete = bool(self.windows)
         if not self.grouped and _are_complete(inputs):
             if context.emits_changes:
@@ -377,18 +390,6 @@ def _unique(name: str, taken: set[str]) -> str:
     return chosen
 
 
-def _require_comparable(outputs: list[GroupedOutput], context: Context) -> None:
-    """Rows leave an answer by being equal to those that entered it, and nested values cannot be compared."""
-    for output in outputs:
-        if pa.types.is_nested(output.expression.type):
-            kind = sql_type(output.expression.type)
-            raise context.text.error(
-                f"rows of an answer that changes are compared, and {output.name} is nested: {kind}",
-                output.span,
-                hint="select the parts of it that matter before the rows enter, or leave it out",
-            )
-
-
 def _time_named(inputs: tuple[Input, ...]) -> str:
     times = [one.time for one in inputs if one.time is not None]
     return times[0] if len(times) == 1 and times[0] != HIDDEN_TIME else "event_time()"
@@ -410,10 +411,11 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
         return
     found, places = source.found, source.places
     if any(is_ungrouped(one) for one in inputs if one.alias == bare[0]):
+        clause, verb = ("PARTITION BY", "partition") if why.startswith("OVER") else ("GROUP BY", "group")
         raise scope.text.error(
-            f"{why} over the windows of {bare[0]} needs both their columns in GROUP BY",
+            f"{why} over the windows of {bare[0]} needs both their columns in {clause}",
             places[bare[0]],
-            hint="write GROUP BY window_start, window_end and what else you group by",
+            hint=f"write {clause} window_start, window_end and what else you {verb} by",
             kind=WindowError,
         )
     if found.bounds or found.choices:

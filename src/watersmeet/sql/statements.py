@@ -13,7 +13,7 @@ from watersmeet.model.declaration import Setting
 from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
-from watersmeet.sql.foreign import CREATED
+from watersmeet.sql.foreign import CREATED, PHRASES
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, SetEngine, Statement
 
 _TYPES = (
@@ -215,8 +215,9 @@ _NOT_COLUMNS = {
 
 
 def _statement_hint(word: str) -> str:
-    if word in slips.STATEMENTS:
-        return slips.STATEMENTS[word]
+    known = slips.STATEMENTS.get(word) or PHRASES.get(word)
+    if known is not None:
+        return known
     near = get_close_matches(word, ["SELECT", "CREATE", "EXPLAIN"], n=1)
     return f"did you mean {near[0]}?" if near else "a statement begins with SELECT, CREATE, EXPLAIN or SET"
 

@@ -335,3 +335,14 @@ def test_a_query_of_a_script_is_bound_in_place() -> None:
 def test_options_reach_the_plan() -> None:
     made = plan("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE OPTIONS (JOIN = Hash, refresh = 5 seconds)")
     assert made.options.changed() == {"join": "hash", "refresh": "5 seconds"}
+
+
+def test_a_hint_about_versions_names_no_column_that_the_stream_lacks() -> None:
+    session = wm.Session()
+    session.stream("orders", schema={"id": "BIGINT", "money": "STRING", "ts": "TIMESTAMP"}, time="ts")
+    session.table(
+        "rates", schema={"currency": "STRING", "rate": "DOUBLE", "ts": "TIMESTAMP"}, time="ts", key="currency"
+    )
+    with pytest.raises(wm.WindowError, match="ON lacks currency") as refused:
+        session.sql("SELECT o.id FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id = r.rate")
+    assert refused.value.hint == "write ON o.… = r.currency"

@@ -1,0 +1,1 @@
+SELECT a.k, b.x FROM a [UNBOUNDED] LEFT JOIN b [UNBOUNDED] ON a.k = b.k

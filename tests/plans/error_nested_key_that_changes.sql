@@ -1,0 +1,1 @@
+SELECT SPLIT(s, ',') AS parts, COUNT(*) AS n FROM a [RANGE 1 HOUR] GROUP BY SPLIT(s, ',')

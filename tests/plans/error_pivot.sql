@@ -1,0 +1,1 @@
+SELECT * FROM a PIVOT (SUM(x) FOR k IN (1, 2))

@@ -1,0 +1,1 @@
+PIVOT a ON k USING SUM(x)

@@ -1,0 +1,1 @@
+SELECT * FROM a UNPIVOT (v FOR name IN (x, k))
