@@ -64,7 +64,7 @@ class Load:
                 # Row i goes to stream i modulo their number, so these are the first of it before `sent` and `ready`.
                 first, end = (sent - number + streams - 1) // streams, (ready - number + streams - 1) // streams
                 if end > first:
-                    self.last = self.run.put(name, rows[number].slice(first, end - first), timeout_s=None)
+                    self.last, _ = self.run.put(name, rows[number].slice(first, end - first), timeout_s=None)
             sent = ready
             time.sleep(TICK_S)  # always: one that never sleeps would push row by row and take the run its processor
 

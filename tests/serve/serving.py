@@ -80,6 +80,7 @@ def serving(
     limits: Limits | None = None,
     token: str | None = None,
     skipped: Mapping[str, frozenset[int]] | None = None,
+    settings: RunSettings = QUICK,
 ) -> Iterator[Client]:
     """In this process. At the end all is saved, and all who listen are let go."""
     limits = limits or Limits()
@@ -88,7 +89,7 @@ def serving(
         durable = DurableJobs(
             jobs,
             folder / "checkpoint",
-            replace(QUICK, writes_on=True),
+            replace(settings, writes_on=True),
             tell=lambda what: None,
             pushed=True,
             skipped=skipped,

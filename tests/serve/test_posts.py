@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.serve.serving import ARROW, JSON, NDJSON, Client, lines, row, serving
+from tests.serve.serving import ARROW, JSON, NDJSON, QUICK, Client, lines, row, serving
 
 
 @pytest.fixture
@@ -113,7 +114,8 @@ def test_a_bad_row_of_arrow_is_named(shared: Client) -> None:
 
 
 def test_no_rows_are_no_repetition(shared: Client) -> None:
-    assert shared.posted("a", []) == {"stream": "a", "rows": 0, "batches": {}, "repeated": False}
+    nothing = {"batches": {}, "late": {}, "skipped": 0, "bad": 0, "repeated": False}
+    assert shared.posted("a", []) == {"stream": "a", "rows": 0, **nothing}
 
 
 def test_decimals_keep_their_digits(tmp_path: Path) -> None:
@@ -153,13 +155,47 @@ def test_a_promise_makes_answers_certain(client: Client) -> None:
     )
 
 
+# ---- what is left out -----------------------------------------------------------------------------------------------
+
+
+def test_rows_that_came_too_late_are_told_by_query(client: Client) -> None:
+    """The join has no row of b yet, so nothing is too late for it."""
+    client.posted("a", [row(1, 1.0, 30)])
+    told = client.posted("a", [row(1, 1.0, 40), row(2, 1.0, 10), row(3, 1.0, 39), row(4, 1.0, 41)])
+    assert told["late"] == {"groups": 2, "query 2": 0, "query 3": 2}
+    assert (told["rows"], told["skipped"], told["bad"]) == (4, 0, 0)
+    assert client.posted("a", [row(1, 1.0, 42)])["late"] == dict.fromkeys(told["late"], 0)
+
+
+def test_of_posts_that_share_a_batch_each_is_told_of_its_own(tmp_path: Path) -> None:
+    with serving(tmp_path, settings=replace(QUICK, gather_s=0.5)) as client, ThreadPoolExecutor(4) as posting:
+        client.posted("a", [row(1, 1.0, 50)])
+        bodies = [[row(1, 1.0, second) for second in some] for some in ([10, 50], [20], [50, 50], [30, 40, 50])]
+        told = list(posting.map(lambda rows: client.posted("a", rows), bodies))
+    assert len({one["batches"]["groups"] for one in told}) < 4, "some were gathered"
+    assert [one["late"]["groups"] for one in told] == [1, 1, 0, 2]
+
+
+def test_rows_that_are_skipped_or_bad_are_told(tmp_path: Path) -> None:
+    script = """
+    CREATE STREAM a (k BIGINT, s VARCHAR, ts TIMESTAMP) WITH (time = 'ts', on_null = 'skip', on_bad = 'skip');
+    SELECT k, s FROM a;
+    """
+    with serving(tmp_path, script) as client:
+        rows = [{"k": 1, "s": "x", "ts": "2026-01-01 12:00:00"}, {"k": 2, "s": "y", "ts": None}]
+        told = client.posted("a", rows)
+    assert (told["late"], told["skipped"], told["bad"]) == ({"query 1": 0}, 1, 0)
+
+
 # ---- once, although sent twice --------------------------------------------------------------------------------------
 
 
 def test_a_key_is_taken_once(client: Client) -> None:
     first = client.posted("a", ROWS, Idempotency_Key="one")
     again = client.posted("a", ROWS, Idempotency_Key="one")
-    assert again == {**first, "repeated": True}
+    assert first["late"] == {"groups": 0, "query 2": 0, "query 3": 0}
+    not_looked_at_again = {"late": dict.fromkeys(first["late"]), "skipped": None, "bad": None}
+    assert again == {**first, **not_looked_at_again, "repeated": True}
     other = client.posted("a", ROWS, Idempotency_Key="two")
     assert (other["repeated"], settled(client, other)) == (False, 20)
 

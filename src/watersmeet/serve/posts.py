@@ -1,4 +1,5 @@
-"""Rows that were posted, into all queries that read their stream: acknowledged when all of them have them on the disk.
+"""Rows that were posted, into all queries that read their stream: acknowledged when all of them have them on the disk,
+with how many of them were left out, as far as that is known soon.
 
 A crash may come when some have them and some do not. Then nothing was acknowledged, and the same rows are posted again
 under the same key; who has them passes over them.
@@ -14,12 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.hosts.local.durable.batches import LeftOut
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.serve.http_error import HttpError, busy
 from watersmeet.serve.limits import Limits
 
 ROOM_LOOK_S = 0.01
+COUNTED_S = 1.0  # that an acknowledgement waits for a batch to be answered: only then is known which rows were late
 _Known = tuple[str, str, bool]
 
 
@@ -31,6 +34,14 @@ class _Entered:
     futures: dict[str, asyncio.Future[int]]
     # The queries that had the rows, and in which batch, if that is still known.
     known: dict[str, int | None] = field(default_factory=dict)
+    left_out: dict[str, asyncio.Future[LeftOut | None]] = field(default_factory=dict)
+
+    async def counted(self) -> dict[str, LeftOut | None]:
+        """What each query left out; None where the rows came before, or it takes long to answer them."""
+        if self.left_out:
+            await asyncio.wait(self.left_out.values(), timeout=COUNTED_S)
+        found = {name: told.result() if told.done() else None for name, told in self.left_out.items()}
+        return {**dict.fromkeys(self.known), **found}
 
 
 class Posts:
@@ -59,11 +70,13 @@ class Posts:
         is_repeated = not is_new or bool(entered.known and not entered.futures)
         self.posts += 1
         self.repeated += is_repeated
+        left_out = await entered.counted()
         failed = [name for name, run in runs.items() if run.failed]
         return {
             "stream": stream,
             "rows": rows.num_rows,
             "batches": {**entered.known, **numbers},
+            **_told(left_out),
             "repeated": is_repeated,
             # They have the rows on the disk, and answer them when they are started anew.
             **({"failed": failed} if failed else {}),
@@ -83,8 +96,9 @@ class Posts:
         entered = _Entered(key, {}, known)
         for name, run in runs.items():
             if name not in known:
-                logged = run.put(stream, rows, timeout_s=0, key=key)
+                logged, left_out = run.put(stream, rows, timeout_s=0, key=key)
                 entered.futures[name] = asyncio.wrap_future(logged)
+                entered.left_out[name] = asyncio.wrap_future(left_out)
         if known_by is not None and entered.futures:
             self._under_way[known_by] = entered
             all_logged = asyncio.gather(*entered.futures.values(), return_exceptions=True)
@@ -135,6 +149,16 @@ class Posts:
         if key.sequence < max(counts.values(), default=0):
             known |= {name: None for name, one in found.items() if one is None}
         return known
+
+
+def _told(left_out: Mapping[str, LeftOut | None]) -> dict[str, Any]:
+    """Which rows are late depends on how far a query is; what cannot be read is the same in all."""
+    known = next((one for one in left_out.values() if one is not None), None if left_out else LeftOut())
+    return {
+        "late": {name: None if one is None else one.late for name, one in left_out.items()},
+        "skipped": None if known is None else known.skipped,
+        "bad": None if known is None else known.bad,
+    }
 
 
 def _check_next(key: IdempotencyKey, sequence: int, expected: int) -> None:

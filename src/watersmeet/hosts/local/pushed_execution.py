@@ -20,6 +20,7 @@ from watersmeet.operators.contract import End, Operator, Results, Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_query
+from watersmeet.runtime.clock import OnLateRows
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
@@ -54,6 +55,7 @@ class PushedExecution(Execution):
         _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
         super().__init__(plan, built, streams, wall or SystemClock(), tell, Metrics())
         self.on_late: OnLate | None = None
+        self.on_late_numbers: OnLateRows | None = None  # the same by which of all rows that were let in they are
         self.incoming = {name: PushedRows(stream) for name, stream in streams.items()}
         self._names = {name.lower(): name for name in streams}
         self._present = PresentAnswer(plan) if plan.kind == "changes" else None
@@ -174,6 +176,8 @@ class PushedExecution(Execution):
         return self.report()
 
     def _came_late(self, name: str, numbers: npt.NDArray[np.int64]) -> None:
+        if self.on_late_numbers is not None:
+            self.on_late_numbers(name, numbers)
         if self.on_late is not None:
             self.on_late(name, self._pushed.data.take(pa.array(numbers - self._pushed_from)))
 

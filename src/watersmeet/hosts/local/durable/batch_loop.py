@@ -8,6 +8,7 @@ from time import monotonic
 from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, remember_pushes
 from watersmeet.hosts.local.durable.input_queue import InputQueue
+from watersmeet.hosts.local.durable.push_account import PushAccount
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.warning import DataWarning
@@ -20,6 +21,7 @@ class BatchLoop:
         self._execution, self._wall = parts.answering.execution, parts.answering.wall
         self._settings, self._progress, self._unanswered = parts.settings, parts.progress, parts.unanswered
         self._can_write = True
+        self._account = PushAccount(self._execution)
         parts.answering.may_wait = self._may_wait
 
     def run(self) -> None:
@@ -100,18 +102,23 @@ class BatchLoop:
         loads = [] if self._progress.error is not None else self._parts.loads.steps()
         steps = [*map(Ready, loads), *self._parts.admission.accepted(arrived)]
         number = self._progress.written + 1
+        self._account.begin(arrived)
         self._write_down(number, [ready.step for ready in steps], arrived)
         if self._progress.error is not None:
+            self._account.fail()
             self._unanswered.leave([ready.step for ready in steps])
             return
         try:
             answers = self._parts.answering.answer(number, steps, PART_ROWS)
         except LeftInTheMiddle:
+            self._account.fail()
             raise
         except BaseException:
+            self._account.fail()
             self._progress.failed = number
             self._unanswered.leave([ready.step for ready in steps])
             raise
+        self._account.tell()
         self._parts.outputs.give(answers)
         self._progress.seconds += monotonic() - began_s
 

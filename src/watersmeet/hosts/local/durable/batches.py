@@ -49,13 +49,24 @@ class Ready:
     timed: TimedBatch | None = None
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """How many of the rows of a push are no part of the answer, and why."""
+
+    late: int = 0
+    skipped: int = 0
+    bad: int = 0
+
+
 @dataclass
 class Arrived:
-    """A step that waits for a batch. `logged` is told when it is written down, for whoever pushed it."""
+    """A step that waits for a batch. `logged` is told when it is written down, for whoever pushed it, and `left_out`
+    when the batch was answered, with None if that failed."""
 
     step: Step
     rows: int
     logged: Future[int] | None = None
+    left_out: Future[LeftOut | None] | None = None
 
 
 def remember_pushes(taken: TakenPushes, steps: Sequence[Step], number: int) -> None:
