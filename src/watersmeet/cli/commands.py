@@ -202,7 +202,7 @@ def why(
     file: Script,
     rows: Annotated[
         list[str],
-        typer.Option(metavar="ROWS", help="A row of each input: a:17,b:23 by number, from 1, or a.id=17 by column."),
+        typer.Option(metavar="ROWS", help="A row of each input, or of two: a:17,b:23 by number, from 1, or a.id=17."),
     ],
     query: OneQuery = None,
     format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
@@ -435,13 +435,24 @@ def state(
     batch: Annotated[int | None, typer.Option(min=0, help="The state after this batch; by default the last.")] = None,
     master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
 ) -> None:
-    """Show what a query on Spark remembers, from its checkpoint."""
-    need_spark()
+    """Show what a query remembers, from its checkpoint."""
     with interruptible():
-        typer.echo(_state_of(checkpoint, batch, master).describe(rows))
+        typer.echo(_state_in_process(checkpoint, batch, rows) or _state_of(checkpoint, batch, master).describe(rows))
+
+
+def _state_in_process(checkpoint: str, batch: int | None, rows: int) -> str | None:
+    """None if it is no checkpoint of a run in-process."""
+    from watersmeet.hosts.local.durable.checkpoint_state import described, is_checkpoint
+
+    folder = Path(checkpoint).expanduser()
+    if not is_checkpoint(folder):
+        return None
+    told = described(folder, batch)
+    return f"{told}\nrows of a state in-process cannot be shown one by one" if rows else told
 
 
 def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
+    need_spark()
     with phase("reading the state"):
         from watersmeet.hosts.spark.checkpoints.state import read_state, read_state_files
         from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError

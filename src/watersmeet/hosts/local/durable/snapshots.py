@@ -79,7 +79,7 @@ class Snapshots:
 
     def latest(self) -> Snapshot | None:
         """The last one that is whole; None if there is none."""
-        for name in self._names():
+        for name in self.names():
             try:
                 return self._load(name)
             except RunError as error:
@@ -88,22 +88,22 @@ class Snapshots:
 
     def committed(self) -> Committed:
         """What is in the sinks of a run for certain: a snapshot counts only when they have all up to it."""
-        for name in self._names():
+        for name in self.names():
             with suppress(RunError):  # one that is damaged is told of by those who need all of it
-                notes = self._manifest(name)["notes"]
+                notes = self.manifest(name)["notes"]
                 return Committed(int(notes["answered"]), dict(notes["sides"]))
         return Committed()
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """Of what names the parts of each snapshot that counts, the last one first."""
         return [name for name in reversed(self._place.names("snapshot-*.json")) if _NAME.fullmatch(name)]
 
-    def _manifest(self, name: str) -> dict[str, Any]:
+    def manifest(self, name: str) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(bytes(self._place.read_sealed(name, self._run)))
         return manifest
 
     def _load(self, name: str) -> Snapshot:
-        manifest = self._manifest(name)
+        manifest = self.manifest(name)
         check_format(manifest["format"], manifest["version"])
         places = {name: Block(*place) for name, place in manifest["blocks"].items()}
         reader = _BlockReader(self._place, places)
@@ -148,7 +148,7 @@ class Snapshots:
         place.put(published)
         self._kept = self._kept[-KEPT:]
         names = {snapshot_name(one.number) for one in self._kept}
-        for name in self._names():
+        for name in self.names():
             if name not in names:
                 place.remove(name)
         # One block may lie in two files: for each snapshot in its own.
@@ -170,6 +170,16 @@ class Snapshots:
             live[place.file] = live.get(place.file, 0) + place.size
         full = {name for name, size in live.items() if 2 * size >= _size_of(self._place.folder / name)}
         return {name: place for name, place in latest.items() if place.file in full}
+
+
+def manifests(place: Place, run: str) -> list[dict[str, Any]]:
+    """What names the parts of each snapshot that is whole, the last one first."""
+    kept = Snapshots(place, run)
+    found = []
+    for name in kept.names():
+        with suppress(RunError):
+            found.append(kept.manifest(name))
+    return found
 
 
 def snapshot_name(number: int) -> str:
