@@ -14,7 +14,7 @@ from watersmeet.model.names import column_named, columns_hint
 from watersmeet.model.plain_columns import plain_column
 from watersmeet.model.plain_types import plain_type
 from watersmeet.model.time import ROUND_DOWN, cast_calendar_intervals, cast_intervals, cast_timestamps
-from watersmeet.model.types import is_bytes, is_instant, sql_type
+from watersmeet.model.types import is_bytes, is_instant, is_number, sql_type
 from watersmeet.model.zones import entering_type
 
 # A double holds 53 bits exactly; of Arrow's integers those of 32 bits are the largest that always fit.
@@ -127,6 +127,11 @@ def fits_by_type(found: pa.DataType, declared: pa.DataType) -> bool:
 
 
 def _declare(found: pa.DataType, declared: pa.DataType) -> str:
+    if is_number(found) and pa.types.is_timestamp(declared):
+        return (
+            "if it is the event time, say what it counts since 1970: time_unit = 's', 'ms', 'us' or 'ns'; else declare "
+            f"it {sql_type(plain_type(found))}, and write TIMESTAMP_MILLIS(…) of it in the query"
+        )
     way = f"declare it {sql_type(plain_type(found))}, and CAST it in the query"
     if pa.types.is_integer(found) and pa.types.is_floating(declared):
         return f"{way}, if all files have it so; else write them anew with one type"

@@ -33,7 +33,7 @@ def check_time_column(name: str, time: str, schema: pa.Schema, source: Any, data
         return
     misread = source.misread_as_time(column) if isinstance(source, FileSource) and is_text(kind) else None
     value = _first_value(source, column)
-    hint = _unit_hint(value) if is_number(kind) else _format_hint(value)
+    hint = unit_hint(value) if is_number(kind) else _format_hint(value)
     if misread is not None:
         raise CatalogError(
             f"the event time {column!r} of stream {name!r} was taken for text: {misread}",
@@ -45,7 +45,7 @@ def check_time_column(name: str, time: str, schema: pa.Schema, source: Any, data
         )
 
 
-def _unit_hint(value: object) -> str | None:
+def unit_hint(value: object) -> str | None:
     """What to write for numbers of which this is the first."""
     unit = likely_unit(float(value)) if isinstance(value, int | float) else None
     if unit is None:

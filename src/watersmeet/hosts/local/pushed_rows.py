@@ -14,6 +14,7 @@ from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.read_times import Place, read_batch, read_times
 from watersmeet.io.sources import frame_as_table
+from watersmeet.io.time_column import unit_hint
 from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.names import columns_hint, nearest
 from watersmeet.model.time import cast_timestamps
@@ -201,8 +202,16 @@ class PushedRows:
             except pa.ArrowInvalid as error:
                 raise self._misfit(name, kind, error) from None
         part, wanted = pa.RecordBatch.from_arrays([found], [name]), pa.schema([pa.field(name, kind)])
-        check_columns(part.schema, wanted, self.stream.name, _PUSHED)
+        try:
+            check_columns(part.schema, wanted, self.stream.name, _PUSHED)
+        except SourceError as error:
+            raise SourceError(error.message, hint=self._unit_hint(name, found) or error.hint) from None
         return enter(part, wanted, self.stream).column(0)
+
+    def _unit_hint(self, name: str, found: pa.Array) -> str | None:
+        """What to write where event times are pushed as numbers."""
+        is_time = isinstance(self.stream, Stream) and name == self.stream.time
+        return unit_hint(found.drop_null()[0].as_py()) if is_time and len(found.drop_null()) else None
 
     def _read_times(self, name: str, kind: pa.DataType, texts: pa.Array) -> pa.Array:
         def reader(some: pa.Array) -> pa.Array | None:

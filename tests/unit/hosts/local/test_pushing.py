@@ -682,3 +682,27 @@ def test_what_does_not_fit_inside_of_a_value_is_told_with_its_place(kind: str, v
         with pytest.raises((wm.DataError, wm.SourceError), match=words):
             run.push("n", [{"v": value, "ts": START}])
         run.push("n", [{"v": None, "ts": START}])
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (1_712_345_678, "say time_unit = 's': its first value, 1712345678, is then 2024-04-05 19:34:38 (UTC)"),
+        (1_712_345_678_123, "say time_unit = 'ms': its first value, 1712345678123, is then 2024-04-05 19:34:38 (UTC)"),
+        (17, "time_unit = 's', 'ms', 'us' or 'ns'"),
+    ],
+)
+def test_numbers_pushed_as_event_times_are_told_to_need_a_unit(value: int, hint: str) -> None:
+    session = wm.Session()
+    session.stream("a", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    with session.sql("SELECT k FROM a").start() as run, pytest.raises(wm.SourceError) as refused:
+        run.push("a", [{"k": 1, "ts": value}])
+    assert hint in str(refused.value.hint)
+
+
+def test_with_that_unit_they_are_taken() -> None:
+    session = wm.Session()
+    session.stream("a", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", time_unit="ms")
+    with session.sql("SELECT k, ts FROM a").start() as run:
+        run.push("a", [{"k": 1, "ts": 1_712_345_678_000}])
+        assert run.take()["ts"].to_pylist() == [datetime(2024, 4, 5, 19, 34, 38)]
