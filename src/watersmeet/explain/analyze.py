@@ -96,6 +96,9 @@ def _watched(plan: Plan, sample_rows: int) -> Analysis:
     """Any other query as it is, with the inputs of all the joins inside it measured."""
     physical = plan_query(plan)
     built = build_plan(physical, lambda node: Watching(node.strategy))
+    for join in built.joins:
+        if join.measures is not None:
+            join.measures.tell_of_all_rows()
     run = PulledExecution(plan, batch_rows=_batch_rows(sample_rows), built=built)
     most_held = [dict.fromkeys(join.stores, 0) for join in built.joins]
 
@@ -127,12 +130,13 @@ def _audited(plan: Plan, sample_rows: int, measured: JoinStatistics | None) -> t
     # Whatever algorithm was asked for: how many combinations go on does not depend on it.
     own = optimize(plain.join, None if plan.method.is_classic else plan.method, measured)
     joining = WindowJoin(own, plain.columns, keeping=Audit, measured=True)
+    assert joining.measures is not None
+    joining.measures.tell_of_all_rows()
     # Audit counts what a row finds among those before it, so rows must come in order.
     built = built_join(plain.join, InTimeOrder(joining, [one.alias for one in plain.join.streams]))
     _timed(PulledExecution(plan, batch_rows=_batch_rows(sample_rows), built=built), sample_rows)
     audit = joining.keeping
     assert isinstance(audit, Audit)
-    assert joining.measures is not None
     return audit, joining.measures.statistics(audit.most_held)
 
 

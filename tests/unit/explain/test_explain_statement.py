@@ -46,6 +46,32 @@ def test_with_analyze_a_sample_is_measured() -> None:
     assert "measured over 3 rows" in told
 
 
+def test_a_measured_rate_is_the_mean_over_the_sample_not_that_of_its_end() -> None:
+    """Ten rows a second for a minute, then one a second for another; windows are of a second."""
+    seconds = [i / 10 for i in range(600)] + [60.0 + i for i in range(60)]
+    at = pa.array([int(second * 1_000_000) for second in seconds], pa.timestamp("us"))
+    made = Session()
+    for name in ("a", "b"):
+        made.stream(name, pa.table({"k": range(len(seconds)), "ts": at}), time="ts")
+    join = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND"
+    for sql in (join, f"SELECT COUNT(*) AS n FROM ({join}) [RANGE 1 SECOND] AS j"):
+        inputs = json.loads(made.sql(sql).explain(analyze=True, format="json"))
+        rates = [one["rate"] for one in parts_named(inputs, "inputs") if "rate" in one]
+        assert rates == pytest.approx([660 / 119] * len(rates), rel=0.02), sql
+        assert rates
+
+
+def parts_named(told: object, name: str) -> list[dict[str, float]]:
+    """What stands under a name anywhere in a plan."""
+    if isinstance(told, list):
+        return [one for part in told for one in parts_named(part, name)]
+    if not isinstance(told, dict):
+        return []
+    own = told.get(name)
+    here = list(own.values()) if isinstance(own, dict) else []
+    return here + [one for part in told.values() for one in parts_named(part, name)]
+
+
 @pytest.mark.parametrize("options", ["(FORMAT JSON)", "(ANALYZE, FORMAT JSON)", "(FORMAT JSON, ANALYZE)"])
 def test_it_is_told_to_programs_too(options: str) -> None:
     told = json.loads("\n".join(session().sql(f"EXPLAIN {options} {JOIN}").to_arrow()["plan"].to_pylist()))

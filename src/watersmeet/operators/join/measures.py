@@ -30,6 +30,11 @@ class Measures:
     def __init__(self, codes: Mapping[str, Sequence[Code]], horizons_us: Mapping[str, int]) -> None:
         self._inputs = {alias: InputMeasures(own, horizons_us.get(alias)) for alias, own in codes.items()}
 
+    def tell_of_all_rows(self) -> None:
+        """Rates are means over all rows that are seen from now on: those of a sample, which has an end."""
+        for one in self._inputs.values():
+            one.rate_fades = False
+
     def saw(self, alias: str, times: Times, codes: Mapping[Code, Codes]) -> None:
         self._inputs[alias].saw(times, codes)
 
@@ -60,6 +65,7 @@ class InputMeasures:
         self.sample = {code: np.empty(SAMPLE_ROWS, np.int64) for code in codes}
         self.sampled = 0
         self.rows, self.seconds = 0.0, 0.0
+        self.rate_fades = True
         self.newest_us = BEGINNING_US
         # Rows that were not looked at yet: who saves this and goes on elsewhere does without these few.
         self._waiting: list[tuple[Times, list[Codes]]] = []
@@ -121,7 +127,7 @@ class InputMeasures:
         first_us = int(times.min()) if self.newest_us == BEGINNING_US else self.newest_us
         passed_s = max(newest_us - first_us, 0) / UNITS_US["second"]
         horizon_s = self.horizon_us / UNITS_US["second"]
-        fading = math.exp(-passed_s / max(horizon_s, 1e-6))
+        fading = math.exp(-passed_s / max(horizon_s, 1e-6)) if self.rate_fades else 1.0
         # Of the time that passes, what lies beyond a horizon counts no more than what fades.
         self.seconds = self.seconds * fading + passed_s * (1 + fading) / 2
         self.rows = self.rows * fading + times.size * (1 + fading) / 2
