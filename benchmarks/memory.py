@@ -72,7 +72,7 @@ def overhead() -> list:
         list(join.advance({alias: int(feed[i].times[-1]) for alias, feed in zip(("s0", "s1"), feeds, strict=True)}))
         if i > 20:
             row_bytes = 24  # k, x and ts as Arrow holds them
-            samples.append(join.state_bytes / join.window_rows - row_bytes)
+            samples.append(join.state_bytes / join.kept_rows - row_bytes)
     return [figure("store overhead per live row, slack included", "bytes", samples, "<= 24")]
 
 

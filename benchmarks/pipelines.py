@@ -59,7 +59,7 @@ class Case:
         run = PulledExecution(self.session.sql(self.asked(pipeline)).plan, batch_rows=self.batch_rows)
         held, started = 0, thread_time()
         for _ in run.batches():
-            held = max(held, run.metrics.window_rows)
+            held = max(held, run.metrics.kept_rows)
         return thread_time() - started, held, run.metrics.rows_in
 
 

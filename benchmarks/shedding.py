@@ -158,7 +158,7 @@ def resident(recall: str, bound_mb: int, window: int) -> dict[str, float]:
     return {
         "resident_mb": highest,
         "window_mb": 2 * window * each / 1e6,
-        "kept_rows": join.window_rows,
+        "kept_rows": join.kept_rows,
         "record_bytes": stores[0].record_bytes,
         "row_bytes": each,
     }

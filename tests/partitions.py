@@ -44,7 +44,7 @@ class Partitioned:
             told = [operator.keyed_state(self.key or NO_KEY) for operator in operators]
         else:
             told = [
-                KeyedState(whole=operator.save(tables=False).values, whole_rows=operator.window_rows)
+                KeyedState(whole=operator.save(tables=False).values, whole_rows=operator.kept_rows)
                 for operator in operators
             ]
         return [KeyedState.read(Saved.from_bytes(state.saved().to_bytes())) for state in told]

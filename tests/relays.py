@@ -91,7 +91,7 @@ def goes_on_as_if_nothing_had_happened(relay: Relay, batches: int = 6) -> None:
         expected, found = shown(alone.take(rows, watermarks)), shown(handed.take(rows, watermarks))
         assert found == expected
         assert counts(handed) == counts(alone)
-        assert (handed.window_rows, handed.wake_us) == (alone.window_rows, alone.wake_us)
+        assert (handed.kept_rows, handed.wake_us) == (alone.kept_rows, alone.wake_us)
         assert handed.waiting_rows() == alone.waiting_rows()
         handed = handed_on(handed, relay.fresh(tables=False))
 

@@ -204,7 +204,7 @@ def test_figure_4_tuples_of_two_windows_expire_in_any_order_and_all_are_scanned(
     log, operator = replayed(sql, {"s1": ticks, "s2": ticks})
     gone = [(row["v"], row["w"]) for tick, row in log if tick == 8]
     assert sorted(gone) == sorted([(3, b) for b in (4, 5, 6, 7)] + [(a, 4) for a in (4, 5, 6, 7)])
-    assert operator.window_rows == 20 + 9  # and the windows of the join
+    assert operator.kept_rows == 20 + 9  # and the windows of the join
     # 20 tuples with two timestamps each are looked at for every tuple that comes.
     assert operator.counters.work["expiry_comparisons"] > 20 * 2 * 2
 

@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import watersmeet as wm
+from watersmeet.cli.commands import app
 from watersmeet.io.connectors.contract import NumberedSink
 
 NOON = dt.datetime(2026, 1, 1, 12)
@@ -340,3 +342,53 @@ def test_a_stream_that_was_read_and_is_pushed_now_cannot_be_repeated(tmp_path: P
     session.stream("a", schema=COLUMNS, time="ts")
     with pytest.raises(wm.RunError, match="has to be read again for the batches that are repeated"):
         session.sql("SELECT id FROM a").start(checkpoint=tmp_path / "killed", on_answer=print)
+
+
+def test_time_that_stands_still_is_told_as_it_is_now_and_who_is_waited_for(tmp_path: Path) -> None:
+    """Between batches nothing moves the clock that decides, yet those who look see for how long they have waited."""
+    with pushed().start(checkpoint=tmp_path) as run:
+        run.push("a", at(1))
+        until = time.monotonic() + 30
+        while run.metrics()["rows_in"] < 1 and time.monotonic() < until:
+            time.sleep(0.01)
+        first = run.metrics()
+        time.sleep(0.05)
+        then = run.metrics()
+        assert (first["held_back_by"], first["waits_for_rows"]) == ("b", True)
+        assert then["still_for_s"] >= first["still_for_s"] + 0.05
+
+
+# ---- what a checkpoint remembers ------------------------------------------------------------------------------------
+
+
+def state_of(folder: Path, *options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["state", str(folder), *options])
+    return done.exit_code, done.output if done.exception is None else str(done.exception)
+
+
+def test_the_state_of_a_run_in_process_is_shown(tmp_path: Path) -> None:
+    with pushed().start(checkpoint=tmp_path) as run:
+        run.push("a", at(1, 2, 6))
+        run.push("b", at(4, 3, 2))
+        assert pairs(run.take(timeout=30)) == [(1, 4)]
+    code, told = state_of(tmp_path)
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert code == 0
+    assert lines[0].startswith(f"{tmp_path}: a run in-process, by watersmeet ")
+    assert lines[1] == "batches up to 1 are written down; batches up to 1 are answered for good"
+    assert lines[2].startswith("state after batch 1: ")
+    assert lines[2].endswith(", watermark 2026-01-01 12:00:04")
+    assert lines[3:] == [
+        "a 3 rows came up to 2026-01-01 12:00:06",
+        "b 3 rows came 2 late up to 2026-01-01 12:00:04",
+        "window of a 3 rows kept",
+        "window of b 1 row kept",
+    ]
+    assert "cannot be shown one by one" in state_of(tmp_path, "--rows", "3")[1]
+    assert "has no state of batch 77" in state_of(tmp_path, "--batch", "77")[1]
+
+
+def test_the_state_of_a_run_that_goes_on_is_shown_and_that_of_several_queries(tmp_path: Path) -> None:
+    with pushed().start(checkpoint=tmp_path / "one"), pushed().start(checkpoint=tmp_path / "two"):
+        code, told = state_of(tmp_path)
+    assert (code, told.count("a run in-process"), told.count("no state was saved yet")) == (0, 2, 2)

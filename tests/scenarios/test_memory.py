@@ -59,5 +59,5 @@ def test_a_parquet_file_larger_than_the_windows_is_read_in_pieces(tmp_path):
     query = session.sql(f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = {WINDOW_ROWS} US")
     most = 0
     for _ in query.batches(batch_rows=10_000):
-        most = max(most, int(query.metrics()["window_rows"]))
+        most = max(most, int(query.metrics()["kept_rows"]))
     assert 0 < most < 4 * (WINDOW_ROWS + 10_000)

@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_is_followed(tmp_path: Path) -> None:
         query(client, "pairs", lambda found: found["metrics"]["rows_in"] == 12)
         held = query(client, "pairs", lambda found: found["metrics"]["rows_in"] == 12)["metrics"]
         assert held["window_rows_by_input"] == {"a": 6, "b": 6}
-        assert sum(held["window_rows_by_input"].values()) == held["window_rows"]
+        assert sum(held["window_rows_by_input"].values()) == held["kept_rows"]
         for name in ("a", "b"):
             arrive(tmp_path, name, 1)
         found = query(client, "pairs", lambda found: found["metrics"]["rows_in"] == 24)

@@ -190,7 +190,13 @@ def quiet_stream(run: Simulation) -> list[tuple[int, object]]:
 def test_a_stream_that_has_been_silent_for_so_long_holds_nothing_back():
     run = simulated()
     assert quiet_stream(run) == [(0, "b"), (0, "b"), (2, "a")]  # together at 1 s, apart beyond 3 s
-    assert clock_told(run) == {"watermark_us": 13 * SECOND, "held_back_by": "a", "still_for_s": 0.0, "idle": ["b"]}
+    assert clock_told(run) == {
+        "watermark_us": 13 * SECOND,
+        "held_back_by": "a",
+        "still_for_s": 0.0,
+        "waits_for_rows": False,
+        "idle": ["b"],
+    }
 
 
 def test_rows_of_a_stream_that_wakes_up_again_are_late_below_the_watermark_and_then_it_counts():
@@ -200,7 +206,13 @@ def test_rows_of_a_stream_that_wakes_up_again_are_late_below_the_watermark_and_t
     assert run.counted("late_rows") == 1
     assert clock_told(run)["idle"] == []
     run.batch({"a": rows(30)})
-    assert clock_told(run) == {"watermark_us": 13 * SECOND, "held_back_by": "b", "still_for_s": 0.0, "idle": []}
+    assert clock_told(run) == {
+        "watermark_us": 13 * SECOND,
+        "held_back_by": "b",
+        "still_for_s": 0.0,
+        "waits_for_rows": False,
+        "idle": [],
+    }
 
 
 def said_of_late_rows(run: Simulation) -> list[str]:
@@ -255,13 +267,25 @@ def test_if_all_streams_are_silent_time_goes_on_with_the_clock_and_the_last_wind
     run.pulse(1)  # ten seconds after the last row, at which the watermark was 0 s
     assert (run.table().num_rows, clock_told(run)["watermark_us"]) == (2, 10 * SECOND)
     run.pulse(2.5)
-    assert clock_told(run) == {"watermark_us": 12_500_000, "held_back_by": None, "still_for_s": 0.0, "idle": ["a", "b"]}
+    assert clock_told(run) == {
+        "watermark_us": 12_500_000,
+        "held_back_by": None,
+        "still_for_s": 0.0,
+        "waits_for_rows": False,
+        "idle": ["a", "b"],
+    }
 
 
 def test_without_idle_a_silent_stream_holds_the_watermark_back_and_is_named():
     run = simulated(idle_s=(None, None))
     assert quiet_stream(run) == [(0, "b")] * 3
-    assert clock_told(run) == {"watermark_us": 0, "held_back_by": "b", "still_for_s": 12.0, "idle": []}
+    assert clock_told(run) == {
+        "watermark_us": 0,
+        "held_back_by": "b",
+        "still_for_s": 12.0,
+        "waits_for_rows": True,
+        "idle": [],
+    }
 
 
 @pytest.mark.parametrize("lost", LOSSES)

@@ -175,7 +175,7 @@ def test_shares_by_need_find_more_than_equal_shares_within_the_same_bound(alloca
             for told in told_by_batch(run, pieces):
                 assert len(told) == 8
                 assert sum(one["memory_rows"] for one in told.values()) in ((150,) if cells is not None else (144,))
-                assert sum(one["window_rows"] for one in told.values()) <= 150
+                assert sum(one["kept_rows"] for one in told.values()) <= 150
         recalls[name] = recall_of(run)
     whole = Simulation(sql, sources, 1)
     whole.run(pieces)
@@ -213,7 +213,7 @@ def test_a_bucket_without_new_rows_gives_up_memory_that_others_need():
     run = Simulation(skewed_query(), moved, 2)
     told = told_by_batch(run, {source.name: cut(source.table, [100]) for source in moved})
     first, second = run.job.bucket_ids
-    kept = [(batch[first]["window_rows"], batch[second]["window_rows"]) for batch in told]
+    kept = [(batch[first]["kept_rows"], batch[second]["kept_rows"]) for batch in told]
     assert kept[1][0] > 140
     assert kept[1][1] == 0
     assert kept[4][1] > 100  # the first keys are still in their windows, but bring nothing
@@ -256,8 +256,8 @@ def test_between_batches_no_bucket_keeps_more_than_its_share(name, more):
     sources = sources_of(name)
     run = Simulation(bounded(name).replace("24 rows'", f"24 rows'{more}"), sources, 4)
     told = [one for batch in told_by_batch(run, pieces_of(sources)) for one in batch.values()]
-    assert all(one["window_rows"] <= one["memory_rows"] for one in told)
-    assert any(one["window_rows"] == one["memory_rows"] for one in told)
+    assert all(one["kept_rows"] <= one["memory_rows"] for one in told)
+    assert any(one["kept_rows"] == one["memory_rows"] for one in told)
 
 
 def test_there_are_no_more_buckets_than_memory_has_rows_for():
@@ -350,7 +350,7 @@ def test_streams_and_buckets_tell_their_losses():
     assert sorted(total["buckets"]) == sorted(run.job.bucket_ids)
     assert sum(one["results"] for one in buckets) == run.counted("results")
     assert sum(one["lost_results"] for one in buckets) == run.counted("lost_results")
-    assert sum(one["window_rows"] for one in buckets) == total["window_rows"] <= 150
+    assert sum(one["kept_rows"] for one in buckets) == total["kept_rows"] <= 150
     assert sum(one["memory_rows"] for one in buckets) == 150
     assert all(one["recall"] == one["results"] / one["exact_results"] for one in buckets)
     assert 0 < total["incomplete_rows"] == sum(one["incomplete_rows"] for one in buckets) <= 1200

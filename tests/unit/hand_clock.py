@@ -20,6 +20,9 @@ class HandClock:
     def now_us(self) -> int:
         return self._now_us
 
+    def real_us(self) -> int:
+        return self._now_us
+
     def today_us(self) -> int:
         return self._today_us
 

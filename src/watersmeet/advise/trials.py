@@ -163,7 +163,7 @@ class _Trials:
         held, started = [len(self.join.streams)], working_seconds()
         # Small pieces: how full the windows were is seen between two of them only.
         piece = max(1, self.replay.rows // 1000)
-        self.replay.run(joining, lambda: piece, lambda: held.append(joining.window_rows))
+        self.replay.run(joining, lambda: piece, lambda: held.append(joining.kept_rows))
         self.exact_s = working_seconds() - started
         return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
 

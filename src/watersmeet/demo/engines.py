@@ -97,7 +97,7 @@ class InProcess:
 
             def show(metrics: Metrics) -> None:
                 nonlocal peak_rows, peak_bytes
-                peak_rows, peak_bytes = max(peak_rows, metrics.window_rows), max(peak_bytes, metrics.state_bytes)
+                peak_rows, peak_bytes = max(peak_rows, metrics.kept_rows), max(peak_bytes, metrics.state_bytes)
                 progress.update(metrics)
 
             metrics = run_job(self.job, one, interrupts, show)

@@ -276,7 +276,7 @@ class Operator(ABC):
         valid until the next call. What does not divide is whole: the first of several parts has it then."""
         if self.undivided(key) is None:
             return self.divided(key)
-        return KeyedState(whole=self.save(tables=False).values, whole_rows=self.window_rows)
+        return KeyedState(whole=self.save(tables=False).values, whole_rows=self.kept_rows)
 
     def take_over(self, state: KeyedState) -> None:
         """Bring a fresh operator of the same plan, static tables loaded, to where one or several others were."""
@@ -301,7 +301,7 @@ class Operator(ABC):
 
     @property
     @abstractmethod
-    def window_rows(self) -> int: ...
+    def kept_rows(self) -> int: ...
 
     @property
     @abstractmethod

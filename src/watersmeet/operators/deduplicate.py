@@ -205,8 +205,8 @@ class Deduplicate(Wrapper):
         return self.inner.waiting_rows()
 
     @property
-    def window_rows(self) -> int:
-        return self.inner.window_rows + sum(firsts.slots.used for firsts in self.firsts.values())
+    def kept_rows(self) -> int:
+        return self.inner.kept_rows + sum(firsts.slots.used for firsts in self.firsts.values())
 
     @property
     def state_bytes(self) -> int:

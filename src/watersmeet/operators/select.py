@@ -35,7 +35,7 @@ class Select(Operator):
         self._few = few_select(self.predicates, self.columns, self.schema)
         self._reads = {column.name for expression in read for column in columns_of(expression)}
 
-    window_rows = 0
+    kept_rows = 0
     state_bytes = 0
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:

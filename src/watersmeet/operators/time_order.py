@@ -56,8 +56,8 @@ class InTimeOrder(Wrapper):
         return min((time for time in times if time is not None), default=None)
 
     @property
-    def window_rows(self) -> int:
-        return self.inner.window_rows + sum(len(waiting) for waiting in self.waiting.values())
+    def kept_rows(self) -> int:
+        return self.inner.kept_rows + sum(len(waiting) for waiting in self.waiting.values())
 
     @property
     def state_bytes(self) -> int:

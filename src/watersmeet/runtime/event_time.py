@@ -192,12 +192,17 @@ class QueryTime(Generic[S]):
         return bool(running) and all(clock.idle for clock in running)
 
     @property
+    def slowest(self) -> S | None:
+        """The stream whose watermark is the smallest."""
+        counting = [clock for clock in self.clocks.values() if clock.counts]
+        return min(counting, key=lambda clock: clock.watermark_us, default=None)
+
+    @property
     def held_back_by(self) -> str | None:
         """The stream whose watermark is the smallest, and the partition of it that the others wait for."""
-        counting = [clock for clock in self.clocks.values() if clock.counts]
-        if not counting:
+        clock = self.slowest
+        if clock is None:
             return None
-        clock = min(counting, key=lambda clock: clock.watermark_us)
         partition = clock.partitions.slowest
         return clock.stream.name if partition is None else f"{clock.stream.name} (partition {partition})"
 

@@ -129,6 +129,9 @@ class Metrics(Counted, Recall):
         LATEST,
     )
     still_for_s: float = metric("seconds since that watermark moved", LATEST, default=0.0)
+    waits_for_rows: bool = metric(
+        "whether nothing of that stream is left to work on, so that its next rows are waited for", LATEST, default=False
+    )
     waiting_by_stream: dict[str, int] = metric(
         "rows that wait for the watermark to pass them ([more](spark.md#runs-that-end))",
         BY_NAME_NOW,
@@ -165,11 +168,15 @@ class Metrics(Counted, Recall):
     state_bytes: int = metric(
         "bytes of state: in-process of all that operators keep, on Spark of what a restart would read", GAUGE
     )
-    window_rows: int = metric(
-        "rows that windows keep; of an answer that changes, all rows that its operators hold, groups among them", GAUGE
+    kept_rows: int = metric(
+        "rows that operators keep: those in windows, those that wait for their time or for a partner, those that "
+        "`DEDUPLICATE` remembers, and of an answer that changes its groups and all else it is made of",
+        GAUGE,
     )
     window_rows_by_input: dict[str, int] = metric(
-        "`window_rows` by input of a join, where each has a window of its own", BY_NAME_NOW, if_any=True
+        "rows in the window of each input of a join, where each has one of its own: a part of `kept_rows`",
+        BY_NAME_NOW,
+        if_any=True,
     )
     window_bytes_by_input: dict[str, int] = metric("bytes of memory that those windows take", BY_NAME_NOW, if_any=True)
     watermark_us: int = metric(
@@ -241,7 +248,7 @@ class BucketMetrics(Recall):
 
     memory_rows: int | None = metric("rows that the bucket may keep now", LATEST)
     memory_bytes: int | None = metric("bytes that the bucket may keep now", LATEST)
-    window_rows: int = 0
+    kept_rows: int = 0
     results: int = 0
     lost_results: int | None = 0
     incomplete_rows: int | None = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, TextIO
@@ -16,6 +17,7 @@ from watersmeet.runtime.screen import screen_on
 LINE_SECONDS = 5.0
 LIVE_SECONDS = 0.2
 STILL_SECONDS = 3.0  # a watermark that has not moved for so long is told of
+RATE_SECONDS = 1.0  # rates are told of so long at least, or since the line before, if that was earlier
 Clock = Callable[[], float]
 
 
@@ -51,14 +53,10 @@ def describe(metrics: Metrics, seconds: float, rows_before: int = 0) -> str:
         results = f"a final answer of {counted(metrics.final_rows, 'row')} after {counted(metrics.results, 'change')}"
     return (
         f"{counted(metrics.rows_in, 'row')} in{late(metrics, '{:,}'.format)}, {results}, "
-        f"{_rate(metrics, seconds, rows_before):,.0f} rows/s, "
+        f"{(metrics.rows_in - rows_before) / seconds if seconds > 0 else 0.0:,.0f} rows/s on average, "
         f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}, "
-        f"{counted(metrics.window_rows, 'row')} in windows{losses(metrics)}"
+        f"{counted(metrics.kept_rows, 'row')} kept{losses(metrics)}"
     )
-
-
-def _rate(metrics: Metrics, seconds: float, rows_before: int) -> float:
-    return (metrics.rows_in - rows_before) / seconds if seconds > 0 else 0.0
 
 
 def late(metrics: Metrics, written: Callable[[float], str]) -> str:
@@ -93,12 +91,15 @@ def _of_streams(by_stream: Mapping[str, int], written: Callable[[float], str]) -
 
 
 def held_back(metrics: Metrics) -> str:
-    """Which stream event time waits for, if it has stood still for some time.
+    """Which stream event time waits for, if it has stood still for some time. A stream whose rows are at hand is not
+    waited for: the engine works.
 
-    >>> held_back(Metrics(held_back_by="a", still_for_s=12.3)), held_back(Metrics(held_back_by="a"))
-    (' (for 12 s, waiting for a)', '')
+    >>> held_back(Metrics(held_back_by="a", still_for_s=12.3, waits_for_rows=True))
+    ' (for 12 s, waiting for a)'
+    >>> held_back(Metrics(held_back_by="a", still_for_s=12.3))
+    ''
     """
-    if metrics.held_back_by is None or metrics.still_for_s < STILL_SECONDS:
+    if not metrics.waits_for_rows or metrics.still_for_s < STILL_SECONDS:
         return ""
     return f" (for {metrics.still_for_s:.0f} s, waiting for {metrics.held_back_by})"
 
@@ -134,21 +135,33 @@ def _to_the_second(us: int) -> str:
     return format_instant(us).split(".")[0]
 
 
-def brief(metrics: Metrics, seconds: float, clock: Callable[[int], str] | None = None, rows_before: int = 0) -> str:
-    """The state of a run in one short line; `clock` writes event times. rows_before: as in `describe`."""
+def brief(metrics: Metrics, rate: float, clock: Callable[[int], str] | None = None) -> str:
+    """The state of a run in one short line; `clock` writes event times. rate: the rows a second of late."""
     at = (clock or clock_time)(metrics.watermark_us)
-    rate = _rate(metrics, seconds, rows_before)
     return (
-        f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, {short(rate)} rows/s, "
-        f"at {at}{held_back(metrics)}, kept {short(metrics.window_rows)}{losses(metrics)}"
+        f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, now {short(rate)} rows/s, "
+        f"at {at}{held_back(metrics)}, kept {short(metrics.kept_rows)}{losses(metrics)}"
     )
 
 
-def _lines(
-    runs: Mapping[str, Metrics], seconds: float, clock: Callable[[int], str], rows_before: Mapping[str, int]
-) -> str:
-    lines = {name: brief(one, seconds, clock, rows_before[name]) for name, one in runs.items()}
-    return "\n".join(lines.values() if len(lines) == 1 else (f"{name}, {line}" for name, line in lines.items()))
+class Pace:
+    """How fast rows come of late, not since the start: a run that began slowly, or has come to a halt, shows it.
+
+    >>> pace = Pace(0.0, 0)
+    >>> pace.rate(5.0, 50_000), pace.rate(10.0, 50_000)
+    (10000.0, 0.0)
+    """
+
+    def __init__(self, at_s: float, rows: int) -> None:
+        self._shown = deque([(at_s, rows)])
+
+    def rate(self, now_s: float, rows: int) -> float:
+        """Rows a second since the last time this was asked, or since RATE_SECONDS ago if that was later."""
+        while len(self._shown) > 1 and self._shown[1][0] <= now_s - RATE_SECONDS:
+            self._shown.popleft()
+        then_s, before = self._shown[0]
+        self._shown.append((now_s, rows))
+        return (rows - before) / (now_s - then_s) if now_s > then_s else 0.0
 
 
 def short(number: float) -> str:
@@ -202,22 +215,35 @@ class TextProgress(Progress):
     def __init__(self, every_s: float, clock: Clock) -> None:
         self._every_s, self._clock, self._event_clock = every_s, clock, EventClock()
         self._started = self._next = 0.0
+        self._paces: dict[str, Pace] = {}
 
     def __enter__(self) -> Self:
         self._started = self._clock()
         return self
 
     def update(self, metrics: Metrics) -> None:
-        self.show(brief(metrics, self._clock() - self._started, self._event_clock))
+        self.update_durable({"": metrics}, {"": 0})
 
     def update_durable(self, runs: Mapping[str, Metrics], rows_before: Mapping[str, int]) -> None:
-        self.show(_lines(runs, self._clock() - self._started, self._event_clock, rows_before))
+        if self._is_due():
+            lines = {name: self._line(name, one, rows_before[name]) for name, one in runs.items()}
+            several = len(lines) > 1
+            self._write("\n".join(f"{name}, {line}" if several else line for name, line in lines.items()))
 
     def show(self, text: str) -> None:
-        now = self._clock()
-        if now >= self._next:
-            self._next = now + self._every_s
+        if self._is_due():
             self._write(text)
+
+    def _is_due(self) -> bool:
+        now_s = self._clock()
+        is_due = now_s >= self._next
+        if is_due:
+            self._next = now_s + self._every_s
+        return is_due
+
+    def _line(self, name: str, metrics: Metrics, rows_before: int) -> str:
+        pace = self._paces.setdefault(name, Pace(self._started, rows_before))
+        return brief(metrics, pace.rate(self._clock(), metrics.rows_in), self._event_clock)
 
     @abstractmethod
     def _write(self, text: str) -> None: ...

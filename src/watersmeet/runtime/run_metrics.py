@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from watersmeet.model.time import BEGINNING_US
@@ -10,9 +11,14 @@ from watersmeet.runtime.clock import QueryClock
 from watersmeet.runtime.metrics import Metrics, counted
 
 
-def bring_up_to_date(metrics: Metrics, clock: QueryClock, operator: Operator) -> None:
+def bring_up_to_date(
+    metrics: Metrics, clock: QueryClock, operator: Operator, is_at_hand: Callable[[str], bool]
+) -> None:
+    """is_at_hand: whether rows of a stream have come that are not answered yet."""
     count_rows(metrics, clock)
-    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s(clock.wall.now_us())
+    slowest = clock.slowest
+    metrics.held_back_by, metrics.still_for_s = clock.held_back_by, clock.still_for_s(clock.wall.real_us())
+    metrics.waits_for_rows = slowest is not None and not is_at_hand(slowest.stream.name)
     metrics.set(counted(operator.counters))
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)
@@ -48,7 +54,7 @@ def held_by(operator: Operator) -> dict[str, Any]:
     """What an operator holds now, by the names of the metrics; on both hosts."""
     windows = operator.held_by_input
     return {
-        "window_rows": operator.window_rows,
+        "kept_rows": operator.kept_rows,
         "window_rows_by_input": {name: rows for name, (rows, _) in windows.items()},
         "window_bytes_by_input": {name: size for name, (_, size) in windows.items()},
     }

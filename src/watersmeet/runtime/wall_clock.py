@@ -14,6 +14,10 @@ class WallClock(Protocol):
         """Microseconds since some moment; they never go back."""
         ...
 
+    def real_us(self) -> int:
+        """The same for people: also where `now_us` stands still, so that what is decided by it can be repeated."""
+        ...
+
     def today_us(self) -> int:
         """Microseconds since 1970 in UTC."""
         ...
@@ -26,6 +30,9 @@ class WallClock(Protocol):
 class SystemClock:
     def now_us(self) -> int:
         return time.monotonic_ns() // 1_000
+
+    def real_us(self) -> int:
+        return self.now_us()
 
     def today_us(self) -> int:
         return time.time_ns() // 1_000

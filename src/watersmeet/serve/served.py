@@ -31,7 +31,7 @@ from watersmeet.serve.http_error import HttpError
 from watersmeet.serve.limits import Limits
 
 T = TypeVar("T")
-SAMPLED = ("rows_in", "results", "late_rows", "window_rows", "state_bytes", "watermark_us", "recall", "plan_switches")
+SAMPLED = ("rows_in", "results", "late_rows", "kept_rows", "state_bytes", "watermark_us", "recall", "plan_switches")
 
 
 class ServedQuery:

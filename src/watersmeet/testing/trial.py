@@ -42,6 +42,9 @@ class HandClock:
     def now_us(self) -> int:
         return self._passed_us
 
+    def real_us(self) -> int:
+        return self._passed_us
+
     def today_us(self) -> int:
         return self._began_us + self._passed_us
 

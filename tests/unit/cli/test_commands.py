@@ -272,7 +272,7 @@ def test_the_first_interrupt_keeps_what_was_written(data: Path, slow_script: str
     code, _, told = process.communicate()
     assert code == 130
     assert "s stopped: " in told
-    assert "watermark 1970-01-" in told
+    assert "watermark 1970-01-" in " ".join(told.split())
     lines = (data / "out.csv").read_text().splitlines()
     assert 1 < len(lines) < 300_000
     assert [int(line.split(",")[0]) for line in lines[1:]] == list(range(len(lines) - 1))

@@ -34,7 +34,7 @@ def test_no_two_metrics_travel_in_the_same_column() -> None:
 
 def test_a_metric_without_a_default_of_its_own_starts_as_its_kind_does() -> None:
     fresh = Metrics()
-    own = {"still_for_s", "watermark_us", "delays", "first_bad"}
+    own = {"still_for_s", "waits_for_rows", "watermark_us", "delays", "first_bad"}
     assert {name for name, one in METRICS.items() if getattr(fresh, name) != one.kind.empty()} == own
     assert fresh.buckets is not Metrics().buckets
 

@@ -142,4 +142,4 @@ def test_of_a_deleted_key_nothing_is_kept() -> None:
     query = made.sql(PLAIN)
     batches = list(query.batches())
     assert sum(batch.num_rows for batch in batches) == rows
-    assert query.metrics()["window_rows"] == 0
+    assert query.metrics()["kept_rows"] == 0

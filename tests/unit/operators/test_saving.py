@@ -51,7 +51,7 @@ def test_a_state_that_was_kept_goes_on_to_the_right_answer(kind: str, folder: Pa
     assert expected
     found = gone_on(kind, kept_state(folder / path_of(kind).name))
     assert found[1] == expected
-    assert found[0].window_rows == operator.window_rows
+    assert found[0].kept_rows == operator.kept_rows
 
 
 def test_every_kind_of_node_is_in_a_query_whose_state_is_kept() -> None:

@@ -138,6 +138,7 @@ def test_an_error_over_late_rows_leaves_no_half_written_sink(
 
 def test_progress_names_late_rows_and_the_stream_that_holds_time_back() -> None:
     metrics = Metrics(rows_in=10, late_rows=3, late_by_stream={"a": 2, "b": 1}, held_back_by="b", still_for_s=7.2)
+    metrics.waits_for_rows = True
     assert "10 in (3 late: 2 of a, 1 of b)" in brief(metrics, 1.0)
     for told in (brief(metrics, 1.0), describe(metrics, 1.0)):
         assert "waiting for b" in told

@@ -47,6 +47,8 @@ class Execution:
         # What `archiving` asks for.
         self.on_step: Callable[[], None] | None = None
         self.on_table: Callable[[Table, pa.RecordBatch], None] | None = None
+        # Whether the feeder has rows of a stream that are not answered yet: it is not waited for then.
+        self.is_at_hand: Callable[[str], bool] = lambda name: False
         # Whether operators may wait for what the feeder has at hand, and whether rows that are left out are told as
         # they come, or at the end.
         self.waits_for_more, self.tells_at_once = False, True
@@ -205,7 +207,7 @@ class Execution:
         return max((clock.last_us for clock in self.clock.clocks.values()), default=BEGINNING_US)
 
     def report(self) -> Metrics:
-        bring_up_to_date(self.metrics, self.clock, self.operator)
+        bring_up_to_date(self.metrics, self.clock, self.operator, self.is_at_hand)
         return self.metrics
 
     def tell_what_was_left_out(self, *, at_end: bool) -> None:

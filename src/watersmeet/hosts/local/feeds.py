@@ -148,6 +148,9 @@ class Feeds:
             return first
         return None
 
+    def is_ready(self, stream: str) -> bool:
+        return any(feed.is_ready for feed in self.all if feed.name == stream)
+
     def mark_active(self) -> None:
         """Rows that wait to be read are no silence, however long whoever takes the results took."""
         now_us = self._wall.now_us()

@@ -110,6 +110,7 @@ class PulledExecution:
         made = Execution(self.plan, self._built, streams, self.wall, lambda what: self.tell(what), self.metrics)
         made.on_step, made.on_table = self.on_step, self.on_table
         made.waits_for_more = True
+        made.is_at_hand = lambda name: self._feeds.is_ready(name)
         made.tells_at_once = any(not one.source.bounded for one in streams.values() if one.source is not None)
         return made
 

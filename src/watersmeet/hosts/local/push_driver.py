@@ -46,6 +46,7 @@ class PushDriver(Driver):
         side.collects = writes_beside
         self._side = SideFiles(side) if writes_beside and side.sinks else None
         execution.load_again()
+        execution.is_at_hand = lambda name: self._stepping is not None or name in self._blocked
         self._on_answer, self._timeout = answers.on_answer, answers.timeout_s
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # answers came or went, or the run ended

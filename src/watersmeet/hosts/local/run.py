@@ -204,7 +204,7 @@ class Run:
         from watersmeet.io.showing import html_table
 
         numbers = self.metrics()
-        shown = ["rows_in", "results", "waiting_answers", "late_rows", "window_rows", "held_back_by"]
+        shown = ["rows_in", "results", "waiting_answers", "late_rows", "kept_rows", "held_back_by"]
         cells = [[name, str(numbers[name])] for name in shown]
         said = f"{self._streams}: {self.driver.state}, {self.driver.extent}"
         return f"<p><b>Run</b> over {escape(said)}</p>" + html_table(["", ""], cells)

@@ -299,7 +299,7 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
         for _ in built.operator.advance(dict.fromkeys(batches, now)):  # the next block may have rows of this instant
             pass
         grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupByOperator))
-        found.append((built.operator.window_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
+        found.append((built.operator.kept_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
     return Weighed(*(max(column) for column in zip(*found, strict=True)))
 
 

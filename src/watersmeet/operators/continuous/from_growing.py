@@ -39,7 +39,7 @@ class FromGrowing(Divides):
 
     @property
     def held_rows(self) -> int:
-        return self.operator.window_rows
+        return self.operator.kept_rows
 
     @property
     def nbytes(self) -> int:

@@ -79,7 +79,7 @@ class FromMany(Divides):
     @property
     def held_rows(self) -> int:
         waiting = sum(source.held_rows for source in self.sources.values())
-        return self.expiry.held + self.join.window_rows + waiting
+        return self.expiry.held + self.join.kept_rows + waiting
 
     @property
     def nbytes(self) -> int:

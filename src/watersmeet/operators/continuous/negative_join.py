@@ -48,7 +48,7 @@ class NegativeJoin(FromMany):
 
     @property
     def held_rows(self) -> int:
-        return self.join.window_rows + sum(held.held for held in self.held.values())
+        return self.join.kept_rows + sum(held.held for held in self.held.values())
 
     @property
     def nbytes(self) -> int:

@@ -126,7 +126,7 @@ class Continuous(Operator):
         return self._whole
 
     @property
-    def window_rows(self) -> int:
+    def kept_rows(self) -> int:
         waiting = sum(len(leaf.waiting) for leaf in self.leaves.values())
         return waiting + sum(node.held_rows for node in everything_below(self.root))
 

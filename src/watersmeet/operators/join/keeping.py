@@ -56,7 +56,7 @@ class Keeping:
         return self._counters
 
     @property
-    def window_rows(self) -> int:
+    def kept_rows(self) -> int:
         return sum(len(store) for alias, store in self.stores.items() if not self.layout.inputs[alias].is_table)
 
     @property

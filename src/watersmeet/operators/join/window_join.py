@@ -133,8 +133,8 @@ class WindowJoin(Counting):
         return self.keeping.counters
 
     @property
-    def window_rows(self) -> int:
-        return self.keeping.window_rows
+    def kept_rows(self) -> int:
+        return self.keeping.kept_rows
 
     @property
     def state_bytes(self) -> int:

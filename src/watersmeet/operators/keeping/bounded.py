@@ -139,7 +139,7 @@ class BoundedMemory(Keeping):
         return self.losses.counters
 
     @property
-    def window_rows(self) -> int:
+    def kept_rows(self) -> int:
         """The rows that have memory."""
         return sum(store.kept for store in self.shed.values())
 

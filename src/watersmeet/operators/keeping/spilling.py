@@ -211,7 +211,7 @@ class SpillingMemory(Keeping):
     def _refuse(self, held: int) -> None:
         written = self.spilling.written or f"{self.spilling.size} bytes"
         raise RunError(
-            f"memory = {written!r} is too little to spill: times, keys and indexes of the {self.window_rows:,} rows in "
+            f"memory = {written!r} is too little to spill: times, keys and indexes of the {self.kept_rows:,} rows in "
             f"the windows stay in memory and take {held:,} bytes, of which an eighth of the memory must be left for "
             "the rest",
             hint=f"write memory = '{held * 5 // 4 // 1_000_000 + 1} MB' or more, or shorter windows, or let rows go: "

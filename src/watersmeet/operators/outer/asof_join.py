@@ -268,8 +268,8 @@ class AsofJoin(Sided):
         return min(times, default=None)
 
     @property
-    def window_rows(self) -> int:
-        inside = sum(side.operator.window_rows for side in self.sides.values())
+    def kept_rows(self) -> int:
+        inside = sum(side.operator.kept_rows for side in self.sides.values())
         return inside + self.latest.rows + sum(map(len, self._waiting))
 
     @property

@@ -121,9 +121,9 @@ class OuterJoin(Sided):
         return None if first >= FOREVER_US else first
 
     @property
-    def window_rows(self) -> int:
-        inside = sum(side.operator.window_rows for side in self.sides.values())
-        return inside + self.join.window_rows + sum(one.waiting.held for one in self.kept.values())
+    def kept_rows(self) -> int:
+        inside = sum(side.operator.kept_rows for side in self.sides.values())
+        return inside + self.join.kept_rows + sum(one.waiting.held for one in self.kept.values())
 
     @property
     def state_bytes(self) -> int:

@@ -78,7 +78,7 @@ class ClassicJoin(Unordered):
         return WindowStore(len(position), payload=payload, counted=alias in self.row_windows)
 
     @property
-    def window_rows(self) -> int:
+    def kept_rows(self) -> int:
         return sum(len(store) for alias, store in self.shelf.stores.items() if not self.inputs[alias].is_table)
 
     @property

@@ -62,7 +62,7 @@ class FromScan:
 
     @property
     def held_rows(self) -> int:
-        return self.node.join.window_rows if isinstance(self.node, FromMany) else 0
+        return self.node.join.kept_rows if isinstance(self.node, FromMany) else 0
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,7 @@ import { element } from "/page/rows.js";
 
 const KINDS = [
   { title: "Rows per second", lines: ["in", "out"], of: (now, before) => [rate(now, before, "rows_in"), rate(now, before, "results")] },
-  { title: "Rows in windows", lines: ["rows"], of: (now) => [now.window_rows] },
+  { title: "Rows kept", lines: ["rows"], of: (now) => [now.kept_rows] },
   { title: "Bytes of state", lines: ["bytes"], of: (now) => [now.state_bytes] },
   { title: "Watermark behind the newest row, seconds", lines: ["seconds"], of: (now) => [behind(now)] },
   { title: "Milliseconds per batch", lines: ["ms"], of: (now, before) => [perBatch(now, before)] },

@@ -18,6 +18,7 @@ import watersmeet as wm
 from tests.runners import bag_of
 from tests.unit.hand_clock import HandClock
 from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.runtime.progress import held_back
 
 START = datetime(2026, 1, 1)
 PATIENCE_S = 60.0
@@ -84,9 +85,37 @@ def test_a_join_answers_when_its_last_row_is_in_though_the_other_stream_is_silen
     while found < 5:
         found += next(batches).num_rows
     assert not quiet.open.is_set()
-    assert run.metrics.held_back_by == "a"
+    assert (run.metrics.held_back_by, run.metrics.waits_for_rows) == ("a", True)
     quiet.open.set()
     busy.open.set()
+    assert sum(batch.num_rows for batch in batches) == 0
+
+
+def test_nobody_is_said_to_be_waited_for_while_the_engine_works() -> None:
+    """Every step takes ten seconds, in which the watermark stands still; all rows are at hand."""
+    clock, told = HandClock(), list[tuple[float, str]]()
+    table = pa.Table.from_batches([rows(0, 0, 0, 0)])
+    run = PulledExecution(session(a=table, b=table).sql(JOIN).plan, batch_rows=1)
+    run.wall, run.on_step = clock, lambda: clock.move(10)
+    run.on_progress = lambda metrics: told.append((metrics.still_for_s, held_back(metrics)))
+    assert sum(batch.num_rows for batch in run.batches()) == 16
+    assert max(still for still, _ in told) >= 10
+    assert {words for _, words in told} == {""}
+
+
+def test_a_stream_without_rows_is_waited_for_while_those_of_another_are_worked_on() -> None:
+    clock, quiet = HandClock(), Gate(rows(0))
+    busy = pa.Table.from_batches([rows(*range(1, 6))])
+    run = PulledExecution(session(a=quiet, b=busy).sql(JOIN).plan, batch_rows=1)
+    run.wall, run.on_step = clock, lambda: clock.move(10)
+    told: list[str] = []
+    run.on_progress = lambda metrics: told.append(held_back(metrics))
+    found = 0
+    batches = run.batches()
+    while found < 5:
+        found += next(batches).num_rows
+    assert "waiting for a)" in told[-1]
+    quiet.open.set()
     assert sum(batch.num_rows for batch in batches) == 0
 
 
@@ -159,7 +188,7 @@ def test_streams_that_all_have_rows_stay_side_by_side() -> None:
     few = (rows(second) for second in range(300))
     run = PulledExecution(session(a=many, b=few).sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").plan)
     kept: list[int] = []
-    run.on_progress = lambda metrics: kept.append(metrics.window_rows)
+    run.on_progress = lambda metrics: kept.append(metrics.kept_rows)
     found = sum(batch.num_rows for batch in run.batches())
     assert found == 298 * 201 + 101 + 200
     assert max(kept) < 30_300 // 2

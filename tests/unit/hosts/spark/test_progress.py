@@ -55,14 +55,14 @@ def told(bucket: int, **values: object) -> str:
 
 
 def test_rows_come_in_at_the_first_stages_and_the_answer_out_of_the_last() -> None:
-    first = Row(rows_in=20, results=9, stored_rows=20, kernel_ns=500_000_000, reports=[told(0, window_rows=5)])
-    other = Row(rows_in=7, results=2, stored_rows=7, kernel_ns=0, reports=[told(0, window_rows=1)])
-    last = Row(rows_in=11, results=4, stored_rows=11, kernel_ns=250_000_000, reports=[told(0, window_rows=3)])
+    first = Row(rows_in=20, results=9, stored_rows=20, kernel_ns=500_000_000, reports=[told(0, kept_rows=5)])
+    other = Row(rows_in=7, results=2, stored_rows=7, kernel_ns=0, reports=[told(0, kept_rows=1)])
+    last = Row(rows_in=11, results=4, stored_rows=11, kernel_ns=250_000_000, reports=[told(0, kept_rows=3)])
     observed = {f"{OBSERVED}{FIRST}_a": first, f"{OBSERVED}{FIRST}_b": other, OBSERVED: last}
     batch = Tally().add(progress(**observed))
     assert batch is not None
     now = batch.metrics
-    assert (now.rows_in, now.results, now.stored_rows, now.kernel_seconds, now.window_rows) == (27, 4, 38, 0.75, 9)
+    assert (now.rows_in, now.results, now.stored_rows, now.kernel_seconds, now.kept_rows) == (27, 4, 38, 0.75, 9)
 
 
 def test_a_query_without_state_counts_what_spark_read() -> None:
@@ -75,8 +75,8 @@ def test_a_bucket_that_takes_no_part_keeps_what_it_keeps() -> None:
     """What stands is told by each bucket; what was done adds up."""
     tally = Tally()
     batches = [
-        [told(0, window_rows=5, state_bytes=50, future_rows={"a": 1}), told(1, window_rows=7, state_bytes=70)],
-        [told(1, window_rows=4, state_bytes=40, future_rows={"a": 2, "b": 1})],
+        [told(0, kept_rows=5, state_bytes=50, future_rows={"a": 1}), told(1, kept_rows=7, state_bytes=70)],
+        [told(1, kept_rows=4, state_bytes=40, future_rows={"a": 2, "b": 1})],
         [],
     ]
     stands = []
@@ -85,9 +85,9 @@ def test_a_bucket_that_takes_no_part_keeps_what_it_keeps() -> None:
         one.batchId = number
         batch = tally.add(one)
         assert batch is not None
-        stands.append((batch.metrics.window_rows, batch.metrics.state_bytes))
+        stands.append((batch.metrics.kept_rows, batch.metrics.state_bytes))
     assert stands == [(12, 120), (9, 90), (9, 90)]
-    assert (tally.total.window_rows, tally.total.state_bytes, tally.peak_rows) == (9, 90, 12)
+    assert (tally.total.kept_rows, tally.total.state_bytes, tally.peak_rows) == (9, 90, 12)
     assert tally.total.results == 2
     assert tally.total.future_rows == {"a": 3, "b": 1}
 

@@ -84,7 +84,7 @@ def test_buckets_count_what_one_process_counts(sql: str, buckets: int) -> None:
     query = session().sql(sql)
     query.to_arrow()
     ours, theirs = query.metrics(), on_simulated_spark(sql, buckets, ends=True)
-    for name in ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "window_rows", "plan_switches"):
+    for name in ("rows_in", "late_rows", "stored_rows", "expired_rows", "results", "kept_rows", "plan_switches"):
         assert theirs[name] == ours[name], name
     assert theirs["expired_rows"] == EXPIRED[sql]
     assert theirs["kernel_seconds"] > 0
@@ -102,7 +102,7 @@ def test_rows_that_wait_and_rows_in_windows_are_told_while_a_query_runs(buckets:
     assert told["waiting_until_us"] == 49 * SECOND
     assert told["stored_rows"] == 50
     assert told["stored_rows"] - told["expired_rows"] == 9
-    assert told["window_rows"] == 9 + 3, "of all buckets, with the three groups, although the last batch had no rows"
+    assert told["kept_rows"] == 9 + 3, "of all buckets, with the three groups, although the last batch had no rows"
     assert 0 < told["state_bytes"] < 10_000
     assert told["watermark_us"] == 46 * SECOND
 
@@ -120,9 +120,33 @@ def test_rows_that_wait_in_one_process_are_among_the_rows_kept() -> None:
     assert len(steps) >= 10
     for told in steps:
         groups = min(max(told.watermark_us // SECOND, 0), 3)
-        assert told.window_rows == told.stored_rows - told.expired_rows + groups
+        assert told.kept_rows == told.stored_rows - told.expired_rows + groups
         assert told.state_bytes > 0
-    assert max(told.window_rows for told in steps) >= 4 + 5 + 3
+    assert max(told.kept_rows for told in steps) >= 4 + 5 + 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "beside"),
+    [
+        ("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS", 0),
+        ("SELECT a.k FROM a [RANGE 5 SECONDS] LEFT JOIN b [RANGE 5 SECONDS] ON a.k = b.k + 9", 1),
+        ("SELECT a.k FROM DEDUPLICATE(a, 1 HOUR PARTITION BY k) AS a, b WHERE a.k = b.k WINDOW = 5 SECONDS", 1),
+        ("SELECT a.k, COUNT(*) AS n FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k GROUP BY a.k", 1),
+    ],
+)
+def test_rows_in_the_windows_of_a_join_are_a_part_of_the_rows_kept(sql: str, beside: int) -> None:
+    """All of them in a join and nothing else; other queries keep more than that."""
+    made = Session()
+    for name in "ab":
+        made.stream(name, schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", lateness="3 seconds")
+    with made.sql(sql).start() as run:
+        for name in "ab":
+            run.push(name, [{"k": i % 3, "ts": f"2026-01-01 12:00:{i:02d}"} for i in range(30)])
+        told = run.metrics()
+        run.stop()
+    in_windows = sum(told["window_rows_by_input"].values())
+    assert in_windows > 0
+    assert (told["kept_rows"] > in_windows) == bool(beside), told
 
 
 @pytest.mark.parametrize("pipeline", ["ita", "tpa", "nta"])

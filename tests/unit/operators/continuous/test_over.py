@@ -89,7 +89,7 @@ def run_through(sql: str, rows: pa.Table, batch: int = 500) -> tuple[Operator, i
             pass
         for _ in operator.advance({"a": int(times[-1])}):
             pass
-        most = max(most, operator.window_rows)
+        most = max(most, operator.kept_rows)
     return operator, most
 
 
@@ -123,7 +123,7 @@ def test_keys_that_do_not_come_again_are_forgotten(sql: str) -> None:
 def test_of_the_first_rows_ever_no_others_are_kept() -> None:
     sql = "SELECT k, x FROM a [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) <= 3"
     operator, _ = run_through(sql, table())
-    assert operator.window_rows == 3 * KEYS + 1  # the last row still waits
+    assert operator.kept_rows == 3 * KEYS + 1  # the last row still waits
 
 
 def push(run: Any, *rows: tuple[int, float]) -> list[tuple[Any, ...]]:

@@ -81,7 +81,7 @@ def test_arm_stays_within_its_memory():
         operator = operator_of(two_way(200, f"memory = '32 rows', shed = 'arm', allocation = '{allocation}'"), 2)
         joining = operator.bounded
         kept: list[int] = []
-        drive(operator, steps(random_tables(2), 50), lambda join=joining, seen=kept: seen.append(join.window_rows))
+        drive(operator, steps(random_tables(2), 50), lambda join=joining, seen=kept: seen.append(join.kept_rows))
         assert 32 <= max(kept) <= 32 + 2
 
 

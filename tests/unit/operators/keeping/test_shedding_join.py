@@ -209,7 +209,7 @@ def test_memory_stays_within_its_bound_whatever_the_batches(policy, allocation):
         operator = operator_of(two_way(200, options, "a.s, b.s"), 2)
         joining = operator.bounded
         kept: list[int] = []
-        drive(operator, steps(random_tables(2), size), lambda join=joining, seen=kept: seen.append(join.window_rows))
+        drive(operator, steps(random_tables(2), size), lambda join=joining, seen=kept: seen.append(join.kept_rows))
         assert 32 <= max(kept) <= 32 + 2
         if recall == "none":
             assert all(len(store) <= 2 * store.kept + 1100 for store in joining.shed.values())
@@ -228,7 +228,7 @@ def test_any_number_of_rows_of_one_time_or_stream_stays_within_the_bound(windows
         for _ in operator.take(batch, dict.fromkeys("ab", 100 * TICK_US)):
             pass
         joining = operator.bounded
-        assert 10 <= joining.window_rows <= 12
+        assert 10 <= joining.kept_rows <= 12
         assert all(store.kept <= (6 if allocation == "fixed" else 12) for store in joining.shed.values())
 
 

@@ -42,5 +42,8 @@ class BatchClock(SystemClock):
     def now_us(self) -> int:
         return round(self.now * 1_000_000)
 
+    def real_us(self) -> int:
+        return round(self.real_s * 1_000_000)
+
     def today_us(self) -> int:
         return self.today

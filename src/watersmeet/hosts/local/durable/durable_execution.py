@@ -20,7 +20,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
-from watersmeet.hosts.local.durable.batches import Arrived, Step
+from watersmeet.hosts.local.durable.batches import Arrived, LeftOut, Step
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
 from watersmeet.hosts.local.durable.place import Place
@@ -65,6 +65,7 @@ class DurableExecution:
         self._saver = Saver(self._parts)
         piece_rows = min(PIECE_ROWS, self.settings.batch_rows)
         self._intake = InputQueue(self._parts.readers.of, self.execution.clock.clocks, piece_rows=piece_rows)
+        self.execution.is_at_hand = self._intake.is_at_hand
         self._loop = BatchLoop(self._parts, self._intake, self._saver)
         self._ended = Event()
         self._thread = Thread(target=self._work, name="watersmeet runs", daemon=True)
@@ -147,7 +148,7 @@ class DurableExecution:
 
     def push_soon(self, stream: str, rows: Any, *, timeout_s: float | None = 60.0) -> list[Future[int]]:
         """The same without waiting for the disk."""
-        return [self.put(stream, batch, timeout_s=timeout_s) for batch in self.checked(stream, rows)]
+        return [self.put(stream, batch, timeout_s=timeout_s)[0] for batch in self.checked(stream, rows)]
 
     def checked(self, stream: str, rows: Any) -> list[pa.RecordBatch]:
         """Rows in any form as batches of a stream; what does not fit is refused, and nothing has changed then."""
@@ -164,9 +165,10 @@ class DurableExecution:
 
     def put(
         self, stream: str, rows: pa.RecordBatch, *, timeout_s: float | None = 60.0, key: IdempotencyKey | None = None
-    ) -> Future[int]:
-        """Rows that were `checked`; the number of their batch when they are on the disk. `key` is among `taken_pushes`
-        from when they are logged, in this life and later ones."""
+    ) -> tuple[Future[int], Future[LeftOut | None]]:
+        """Rows that were `checked`; the number of their batch when they are on the disk, and when it was answered how
+        many of them were left out. `key` is among `taken_pushes` from when they are logged, in this life and later
+        ones."""
         name = self.execution.named(stream)
         keys = () if key is None else ((key, rows.num_rows),)
         return self._put(Step("pushed", name, SourceBatch(rows), keys=keys), rows.num_rows, timeout_s)
@@ -175,20 +177,23 @@ class DurableExecution:
         """No row of this stream before this time will come."""
         name = self.execution.named(stream)
         self.execution.check_promise(name)
-        return self._put(Step("promise", name, until_us=until_us)).result()
+        return self._put(Step("promise", name, until_us=until_us))[0].result()
 
     def end(self, stream: str) -> int:
         """No row of this stream will come any more."""
-        return self._put(Step("end", self.execution.named(stream))).result()
+        return self._put(Step("end", self.execution.named(stream)))[0].result()
 
     def flush(self) -> int:
         """Answer all that waits; what comes later up to there is late."""
-        return self._put(Step("flush", "")).result()
+        return self._put(Step("flush", ""))[0].result()
 
-    def _put(self, step: Step, rows: int = 0, timeout_s: float | None = None) -> Future[int]:
+    def _put(
+        self, step: Step, rows: int = 0, timeout_s: float | None = None
+    ) -> tuple[Future[int], Future[LeftOut | None]]:
         logged: Future[int] = Future()
-        self._intake.push(Arrived(step, rows, logged), timeout_s)
-        return logged
+        left_out: Future[LeftOut | None] = Future()
+        self._intake.push(Arrived(step, rows, logged, left_out), timeout_s)
+        return logged, left_out
 
     # ---- what it is now ---------------------------------------------------------------------------------------------
 

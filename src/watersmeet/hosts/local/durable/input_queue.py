@@ -69,6 +69,7 @@ class InputQueue:
         self._reads = True
         self._woken = False
         self._error: BaseException | None = None
+        self._in_hand: frozenset[str] = frozenset()  # the streams of what was taken last, until more is asked for
         self._threads: list[Thread] = []
 
     def start(self) -> None:
@@ -146,6 +147,7 @@ class InputQueue:
         until_s = None if patience_s is None else monotonic() + patience_s
         gathered_s: float | None = None
         with self._changed:
+            self._in_hand = frozenset()
             while True:
                 self._raise_error()
                 waiting = self._pushed_rows + sum(line.rows for line in in_turn(self._lines.values()))
@@ -165,6 +167,7 @@ class InputQueue:
                 self._changed.wait(None if until_s is None else until_s - now_s)
             self._woken = False
             taken = self._taken(most_rows)
+            self._in_hand = frozenset(one.step.stream for one in taken)
             if taken:
                 self._changed.notify_all()
             return taken
@@ -193,6 +196,13 @@ class InputQueue:
                 if rows >= min(most_rows, FEW_ROWS):
                     break
         return found
+
+    def is_at_hand(self, stream: str) -> bool:
+        """Whether rows of a stream are in line, or in the batch that is answered."""
+        with self._changed:
+            line = self._lines.get(stream)
+            in_line = (line is not None and line.is_ready) or any(one.step.stream == stream for one in self._pushed)
+            return in_line or stream in self._in_hand
 
     @property
     def is_exhausted(self) -> bool:

@@ -45,7 +45,7 @@ class Account:
             one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()
         }
         if memory is not None:
-            found |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "window_rows": operator.window_rows}
+            found |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "kept_rows": operator.kept_rows}
             found |= {name: done[name] for name in BUCKET_METRICS if name in done}
         return json.dumps({"bucket": bucket, **found}) if found else None
 

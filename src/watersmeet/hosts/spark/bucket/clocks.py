@@ -48,11 +48,14 @@ class BucketClock(QueryTime[StreamTime]):
         self.go_on(now_us, today_us=now_us)
 
     def metrics(self, now_us: int) -> dict[str, Any]:
-        """For people: where the watermark is, what holds it back, and for how long it has not moved."""
+        """For people: where the watermark is, what holds it back, and for how long it has not moved. What holds it back
+        is waited for if this batch brought nothing of it, and nothing of it is left for the next."""
+        slowest = self.slowest
         return {
             "watermark_us": self.watermark_us,
             "held_back_by": self.held_back_by,
             "still_for_s": self.still_for_s(now_us),
+            "waits_for_rows": slowest is not None and slowest.active_us < now_us,
             "idle": sorted({clock.stream.name for clock in self.clocks.values() if clock.idle}),
         }
 

@@ -219,7 +219,7 @@ class BucketProcessor:
         if operator.is_kept_whole:
             # Static tables come with the job, so they need not lie in the state of every bucket.
             state = operator.save(tables=False).to_bytes()
-            log.save(state, operator.window_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
+            log.save(state, operator.kept_rows, max(log.manifest.newest_us.values(), default=BEGINNING_US))
             return
         complete_until = log.manifest.complete_until
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):

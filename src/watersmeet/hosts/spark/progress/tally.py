@@ -50,9 +50,10 @@ class Batch:
         odd += [f"{short(m.skipped_batch_rows)} left out as asked for"] if m.skipped_batch_rows else []
         odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
         late = f" ({', '.join(odd)})" if odd else ""
-        kept = f"kept {short(m.window_rows)} ({m.state_bytes / 2**20:.0f} MB)"
+        kept = f"kept {short(m.kept_rows)} ({m.state_bytes / 2**20:.0f} MB)"
+        rate = f" ({short(m.rows_in / self.seconds)} rows/s)" if self.seconds > 0 else ""
         return (
-            f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s, "
+            f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s{rate}, "
             f"at {clock(m.watermark_us)}, {kept}{losses(m)}{cold}"
         )
 
@@ -98,7 +99,7 @@ class Tally:
         self.total.add(batch.values)
         self.batches += 1
         self.seconds += batch.seconds
-        self.peak_rows = max(self.peak_rows, batch.metrics.window_rows)
+        self.peak_rows = max(self.peak_rows, batch.metrics.kept_rows)
         self.peak_bytes = max(self.peak_bytes, batch.metrics.state_bytes)
 
 
