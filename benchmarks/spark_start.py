@@ -170,7 +170,7 @@ def main() -> None:
         return
     from benchmarks.spark_joins import write_streams
 
-    make_archive()
+    make_archive(print)
 
     with tempfile.TemporaryDirectory(prefix="bench-data-") as root:
         folder = Path(root) / "streams"

@@ -224,7 +224,13 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(one: ClassArchive, longest_s: float = 60.0) -> bool:
-    return one.make(partial(class_training.train_apart, longest_s=longest_s, program="toy_training"))
+    told: list[str] = []
+    train = partial(class_training.train_apart, tell=told.append, longest_s=longest_s, program="toy_training")
+    try:
+        return one.make(train)
+    finally:
+        (words,) = told
+        assert words.startswith("Spark is started once")
 
 
 def assert_ended(pids: Path) -> None:
@@ -309,3 +315,5 @@ def test_however_the_command_ends_its_java_ends_with_it(
     )
     (path,) = folder.iterdir()
     assert f"Java has its classes in {path}" in unfolded(again.stderr)
+    once_more = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, check=True)
+    assert unfolded(once_more.stderr).startswith(f"Java had its classes in {path}")

@@ -498,7 +498,7 @@ def examples(
 @app.command("warm-up")
 def warm_up(
     spark: Annotated[
-        bool, typer.Option("--spark", help="Keep what Java loads for Spark instead: about a minute and 200 MB.")
+        bool, typer.Option("--spark", help="Keep what Java loads for Spark instead: a minute or two, and 200 MB.")
     ] = False,
 ) -> None:
     """Do now, and once, what first queries are waited for: compile all kernels."""
@@ -518,14 +518,10 @@ def _compile_kernels() -> str:
 
 def _keep_classes() -> str:
     need_spark()
-    from watersmeet.hosts.spark.class_training import LONGEST_SECONDS, make_archive
+    from watersmeet.hosts.spark.class_training import make_archive
 
-    voice().tell(
-        "Spark is started once, runs a small join, and Java keeps what it has loaded by then: about a minute, at most "
-        f"{LONGEST_SECONDS / 60:.0f}"
-    )
-    path, is_new = make_archive()
-    return f"Java has its classes in {path} ({path.stat().st_size >> 20} MB)" + ("" if is_new else ", as before")
+    path, is_new = make_archive(voice().tell)
+    return f"Java {'has' if is_new else 'had'} its classes in {path} ({path.stat().st_size >> 20} MB)"
 
 
 def _show_warning(

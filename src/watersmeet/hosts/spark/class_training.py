@@ -100,8 +100,9 @@ def _write(folder: Path) -> None:
             os.utime(path, (1_700_000_000 + number,) * 2)
 
 
-def make_archive(longest_s: float = LONGEST_SECONDS) -> tuple[Path, bool]:
-    """Make the archive of this machine's Java and Spark if it is not there: where it is, and whether it is new."""
+def make_archive(tell: Callable[[str], object], longest_s: float = LONGEST_SECONDS) -> tuple[Path, bool]:
+    """Make the archive of this machine's Java and Spark if it is not there: where it is, and whether it is new. `tell`
+    is told, in a sentence, what begins then."""
     use_java()
     archive = ClassArchive.of_this_machine()
     if archive is None:
@@ -109,11 +110,17 @@ def make_archive(longest_s: float = LONGEST_SECONDS) -> tuple[Path, bool]:
             "there is no private folder in which a class archive could be kept",
             hint="name a folder of your own (mkdir -m 700) in XDG_CACHE_HOME",
         )
-    return archive.path, archive.make(partial(train_apart, longest_s=longest_s))
+    return archive.path, archive.make(partial(train_apart, tell=tell, longest_s=longest_s))
 
 
-def train_apart(draft: Path, base: Path, longest_s: float, program: str = __name__) -> None:
+def train_apart(
+    draft: Path, base: Path, tell: Callable[[str], object], longest_s: float, program: str = __name__
+) -> None:
     """Run `train` in a process of its own, and show what it is at; nothing of it is left afterwards."""
+    tell(
+        "Spark is started once, runs a small join, and Java keeps what it has loaded by then: one or two minutes, at "
+        f"most {longest_s / 60:.0f}"
+    )
     let_workers_import_us()
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen(
