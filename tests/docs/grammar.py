@@ -144,8 +144,8 @@ class Grammar:
             furthest = max(furthest, at)
             match part.kind:
                 case "keyword" | "mark":
-                    here = at < len(tokens) and tokens[at].kind in ("word", "mark")
-                    return {at + 1} if here and tokens[at].text.upper() == part.text else set()
+                    same = at < len(tokens) and tokens[at].text.upper() == part.text.upper()
+                    return {at + 1} if same else set()
                 case "ref" if part.text in SAMPLES:
                     return {at + 1} if at < len(tokens) and _is(tokens[at], part.text) else set()
                 case "ref":
