@@ -11,7 +11,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 
 KEYS = 100_000
 STEP_US = 1_000
@@ -72,7 +72,7 @@ def rows_of(number: int, streams: int, rows: int) -> pa.RecordBatch:
 
 def encoded(rows: pa.RecordBatch, form: str) -> list[bytes | None]:
     if form == "json":
-        return json_objects(rows)
+        return json_records(rows)
     parsed = fastavro.parse_schema(dict(SCHEMA))
     found: list[bytes | None] = []
     times = rows.column("ts").cast(pa.int64()).to_pylist()

@@ -75,7 +75,8 @@ class Session:
         """Declare a stream.
 
         data: a pyarrow Table, RecordBatch or RecordBatchReader, an iterable of RecordBatches, a pandas or polars
-        frame, or the path of a Parquet, CSV or JSON file (or folder). Without it rows are pushed (`Query.start`).
+        frame, a list of dicts or a dict of columns, or the path of a Parquet, CSV or JSON file (or folder). Without it
+        rows are pushed (`Query.start`).
         time: the column that holds the event time, or an `EventTime`, which also says how it is written and how far
         rows may be from it. In queries it is a TIMESTAMP. With 'arrival' it is the moment at which rows arrive, in a
         column `arrival` that is added (`arrival_column` names it otherwise).
@@ -94,7 +95,7 @@ class Session:
         options: those of CREATE STREAM … WITH (…), and the fields of `EventTime`, `RowPolicy` and `Hints` one by one:
 
         time_unit: the event time is a number since 1970, of 's', 'ms', 'us' or 'ns'; whole, with a fraction, or text.
-        time_format: it is text, as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'; or 'iso', any form of ISO 8601.
+        time_format: it is text: 'iso', any form of ISO 8601; or as in Python's strptime: '%d.%m.%Y %H:%M:%S.%f'.
         time_zone: the zone of such text without an offset of its own (%z), as 'Europe/Paris'; UTC if nothing is said.
         lateness: how far out of order rows may arrive, as '2 seconds' or a timedelta; 0 if nothing is said. Rows later
         than that are dropped and counted, and a warning tells.

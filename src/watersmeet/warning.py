@@ -55,7 +55,9 @@ class PlanWarning(WatersmeetWarning):
 class ConnectorWarning(WatersmeetWarning):
     """What a run reads from or writes to is gone, empty, old or other than it was."""
 
-    CODES = frozenset(("source_gone", "source_changed", "handover", "old_table", "empty_table", "sink_gone"))
+    CODES = frozenset(
+        ("source_gone", "source_changed", "handover", "old_table", "empty_table", "empty_file", "sink_gone")
+    )
 
 
 class StateWarning(WatersmeetWarning):

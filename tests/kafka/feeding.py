@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from tests.kafka.mock_cluster import QUIET
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 
 PAUSE_S = 0.03
 
@@ -24,7 +24,7 @@ class Feed:
 
     def __init__(self, brokers: str, topic: str, partitions: Sequence[pa.Table], rng: Random) -> None:
         self._topic, self._rng = topic, rng
-        self._values = [[value for batch in one.to_batches() for value in json_objects(batch)] for one in partitions]
+        self._values = [[value for batch in one.to_batches() for value in json_records(batch)] for one in partitions]
         self._at = [0] * len(partitions)
         self._producer = Producer({"bootstrap.servers": brokers, "transactional.id": f"feeds-{topic}", **QUIET})
         self._producer.init_transactions(30)

@@ -22,7 +22,7 @@ from tests.durable.lives import MINUTE_US, rows_of
 from tests.runners import Source, bound_plan
 from watersmeet.checking.compare import surplus
 from watersmeet.checking.recompute import DuckDB
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
 
@@ -237,7 +237,7 @@ def _encoded(plan: Plan, rows: Sequence[tuple[Any, ...]], without: str | None = 
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     if without is not None:
         batch = batch.drop_columns([without])
-    return Counter((one,) for one in json_objects(batch))
+    return Counter((one,) for one in json_records(batch))
 
 
 # ---- what the topic has ---------------------------------------------------------------------------------------------

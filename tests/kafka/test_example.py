@@ -23,7 +23,7 @@ from tests.kafka.mock_cluster import QUIET, committed_records
 from tests.kafka.topics import make_topic
 from watersmeet.cli.commands import app
 from watersmeet.demo.broker import Broker
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 from watersmeet.testing import queries_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kafka" / "checkout.sql"
@@ -77,7 +77,7 @@ def shop() -> dict[str, pa.Table]:
 def put(brokers: str, topic: str, rows: pa.Table) -> None:
     producer = Producer({"bootstrap.servers": brokers, **QUIET})
     for batch in rows.to_batches():
-        for value in json_objects(batch):
+        for value in json_records(batch):
             producer.produce(topic, value, partition=0)
     producer.flush()
 

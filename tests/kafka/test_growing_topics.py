@@ -15,7 +15,7 @@ from tests.kafka.command import HOSTS, Command
 from tests.kafka.mock_cluster import QUIET
 from tests.kafka.topics import answers, make_topic, sink, stream
 from watersmeet.demo.broker import Broker
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 
 pytestmark = pytest.mark.kafka
 
@@ -47,7 +47,7 @@ class Traffic:
     def __init__(self, brokers: str, topics: dict[str, pa.Table]) -> None:
         self._brokers = brokers
         self._values = {
-            topic: [one for batch in table.to_batches() for one in json_objects(batch)]
+            topic: [one for batch in table.to_batches() for one in json_records(batch)]
             for topic, table in topics.items()
         }
         self._at = 0

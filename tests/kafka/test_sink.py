@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,9 +14,9 @@ from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import sink
 from watersmeet.errors import OptionError, SinkError
 from watersmeet.io.connectors.claims import known_after, new_start
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 from watersmeet.io.connectors.kafka.markers import DEFAULT_TOPIC
-from watersmeet.io.writers import json_rows
+from watersmeet.io.sinks import sink_from_options
 
 ROWS = pa.record_batch({"id": [1, 2, 3], "page": ["/a", None, "/c"]})
 COUNTS = pa.schema([("page", pa.string()), ("n", pa.int64()), ("_op", pa.string())])
@@ -129,7 +130,7 @@ def test_what_makes_no_sense_is_refused(mock: MockCluster, topic: str, options: 
     assert words in str(told.value)
 
 
-def test_json_is_that_of_our_files():
+def test_json_is_that_of_our_files(tmp_path: Path):
     rows = pa.record_batch(
         {
             "i": pa.array([1, None, -(2**63)]),
@@ -145,8 +146,11 @@ def test_json_is_that_of_our_files():
             'na"me': pa.array([1, 2, 3]),
         }
     )
-    made = [json.loads(one or b"") for one in json_objects(rows)]
-    assert made == [json.loads(one) for one in json_rows(rows)]
+    sink = sink_from_options("o", {"path": str(tmp_path / "o.json")}, rows.schema)
+    sink.write(rows)
+    sink.close()
+    assert json_records(rows) == (tmp_path / "o.json").read_bytes().splitlines()
+    assert all(isinstance(json.loads(one or b""), dict) for one in json_records(rows))
 
 
 def test_a_start_that_the_brokers_shut_out_names_the_newer_one(

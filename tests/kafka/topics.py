@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.durable.lives import rows_of
 from tests.kafka.mock_cluster import QUIET, committed_records
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 
 
 def make_topic(brokers: str, name: str, partitions: int = 3, **config: str) -> None:
@@ -28,7 +28,7 @@ def put_rows(brokers: str, topic: str, rows: pa.Table, partitions: int = 3) -> N
     producer = Producer({"bootstrap.servers": brokers, "transactional.id": f"writes-{topic}", **QUIET})
     producer.init_transactions(30)
     (batch,) = rows.combine_chunks().to_batches()
-    values = json_objects(batch)
+    values = json_records(batch)
     for begin in range(0, len(values), 100):
         producer.begin_transaction()
         for value in values[begin : begin + 10]:

@@ -52,7 +52,7 @@ def test_rows_of_parquet_are_kept_with_their_file(tmp_path: Path) -> None:
     times = pa.array([None, 1], pa.timestamp("us"))
     pa_parquet.write_table(pa.table({"id": [3, 1], "ts": times}), tmp_path / "a.parquet")
     (found,) = kept(tmp_path, f"file://{tmp_path}/a.parquet", "")
-    assert (found["reason"], found["offset"]) == ("null time", 0)
+    assert (found["reason"], found["offset"]) == ("null time", 1)
     assert found["place"] == f"file://{tmp_path}/a.parquet"
 
 

@@ -134,6 +134,37 @@ def test_decimals_keep_their_digits(tmp_path: Path) -> None:
         assert wrong.json()["error"].startswith("row 1: 1E+999 is larger than a DOUBLE can be"), wrong.json()
 
 
+def test_what_an_answer_says_can_be_posted_again(tmp_path: Path) -> None:
+    script = """
+        CREATE STREAM a (d DECIMAL(6, 2), n INTEGER, ts TIMESTAMP) WITH (time = 'ts');
+        SELECT d, n, ts FROM a;
+        SELECT ts - TIMESTAMP '2026-01-01 00:00:00' AS took FROM a;
+    """
+    with serving(tmp_path, script) as client:
+        given = [{"d": d, "n": 1, "ts": "2026-01-01 01:30:00.5"} for d in ("1.50", 1.5, 2, "-2", None)]
+        client.posted("a", given)
+        answer = client.get("/queries/query_1/rows?batch=0").json()["rows"]
+        assert [one["d"] for one in answer] == ["1.50", "1.50", "2.00", "-2.00", None]
+        assert {one["ts"] for one in answer} == {"2026-01-01T01:30:00.5"}
+        client.posted("a", answer)
+        assert client.get("/queries/query_1/rows?batch=1").json()["rows"] == answer + answer
+        assert client.get("/queries/query_2/rows?batch=1").json()["rows"][0] == {"took": "PT1H30M0.5S"}
+        found = client.get("/queries/query_2/rows?batch=1", Accept=ARROW).content
+        assert pa.ipc.open_stream(found).read_all().schema.field("took").type == pa.duration("us")
+        for wrong, words in (
+            (
+                {"d": 1.005},
+                "column 'd' of stream 'a' is declared DECIMAL(6, 2), and 1.005 has 3 digits behind the point",
+            ),
+            ({"d": "10000"}, "and '10000' is larger than it can be"),
+            ({"n": 2**31}, "column 'n' of stream 'a' is declared INT, and 2147483648 is larger than it can be"),
+        ):
+            told = client.http.post("/streams/a", json=[given[0], {**given[0], **wrong}]).json()
+            assert (told["row"], told["error"].startswith("row 2: ")) == (2, True), told
+            assert words in told["error"]
+            assert told["hint"].startswith(("round it", "declare"))
+
+
 def test_a_promise_makes_answers_certain(client: Client) -> None:
     client.posted("a", [row(1, 2, 0), row(1, 3, 1)])
     for _ in range(2):

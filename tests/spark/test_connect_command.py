@@ -23,8 +23,8 @@ from tests.spark.test_run import JOIN, STREAMS, arrive, in_process
 
 COUNTS = "SELECT a.k, COUNT(*) AS n FROM a [RANGE 3 SECONDS] GROUP BY a.k"
 SCRIPT = f"""{STREAMS}
-CREATE SINK pairs WITH (sink='csv', path='pairs', delimiter=';') AS {JOIN};
-CREATE SINK counts WITH (sink='json', path='counts') AS {COUNTS};
+CREATE SINK pairs WITH (sink='spark.csv', path='pairs', delimiter=';', header='true') AS {JOIN};
+CREATE SINK counts WITH (sink='spark.json', path='counts') AS {COUNTS};
 """
 
 

@@ -88,7 +88,7 @@ def test_text_files_are_read_and_written_in_the_same_zones_on_both_hosts(kolkata
         SparkSink(job, str(tmp_path / f"checkpoint-{kind}")).start(frame, {"availableNow": True}).awaitTermination()
         (written,) = (tmp_path / kind).glob("part-*")
         text = written.read_text()
-        assert "2024-11-03 01:30:00.000000-0400" in text or "2024-11-03T01:30:00.000000-04:00" in text
+        assert "2024-11-03 01:30:00-04:00" in text or "2024-11-03T01:30:00-04:00" in text
         assert "05:30:00.000001" in text
         assert read(written).num_rows == 1
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from watersmeet.demo.broker import running_broker
 from watersmeet.demo.traffic import CAMERAS, LATENESS, is_late, sightings
 from watersmeet.hosts.local.durable.jobs import DurableJobs
-from watersmeet.io.connectors.kafka.encoding import json_objects
+from watersmeet.io.connectors.kafka.encoding import json_records
 from watersmeet.noticing import phase
 from watersmeet.private_folders import temporary_folder
 from watersmeet.runtime.declaring import open_to_go_on
@@ -72,7 +72,7 @@ def feed(console: Console, brokers: str, tables: dict[str, pa.Table]) -> None:
         for name, table in tables.items():
             for batch in table.to_batches():
                 keys = batch.column(_KEY).to_pylist()
-                for key, value in zip(keys, json_objects(batch), strict=True):
+                for key, value in zip(keys, json_records(batch), strict=True):
                     producer.produce(name, value, str(key).encode())
                     producer.poll(0)
         producer.flush()
@@ -102,7 +102,7 @@ def _shown(console: Console, brokers: str, tables: dict[str, pa.Table], query: s
     for name, table in tables.items():
         session.stream(name, table, time="ts", lateness=LATENESS)
     expected = session.sql(query).to_arrow()
-    wanted = Counter(one for batch in expected.to_batches() for one in json_objects(batch))
+    wanted = Counter(one for batch in expected.to_batches() for one in json_records(batch))
     is_right = Counter(values) == wanted
     console.print("\nIs it right?", style="bold")
     if is_right:

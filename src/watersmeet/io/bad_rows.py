@@ -73,7 +73,7 @@ def without_bad_rows(
         [reason for reason, _ in words],
         [detail.format(time=stream.time) for _, detail in words],
         place,
-        [before + one if numbers is None else numbers[one] for one in places],
+        [before + one + 1 if numbers is None else numbers[one] for one in places],
         rows_as_json(left) if raw is None else [raw[one] for one in places],
     )
     return batch.filter(pa.array(~wrong)), found
@@ -113,7 +113,7 @@ def converted(
             good, bad = converted(stream, batch.slice(0, half), convert, before, place)
             more, worse = converted(stream, batch.slice(half), convert, before + half, place)
             return good + more, bad + worse
-        return [], [bad_records(stream, [UNREADABLE_TIME], [error.message], place, [before], rows_as_json(batch))]
+        return [], [bad_records(stream, [UNREADABLE_TIME], [error.message], place, [before + 1], rows_as_json(batch))]
 
 
 def _beyond(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import SourceError
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.model.types import sql_type
+from watersmeet.model.wording import counted
 
 NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\n"})
 # By Arrow's words, as its errors carry nothing else.
@@ -46,6 +47,28 @@ def value_error(
         f"{path} cannot be read: column {column.name!r} is {sql_type(column.type)}, but holds {shown!r}{where}{which}",
         hint=_zones(column) if zone else _way_out(value, column),
     )
+
+
+def ragged(expected: int, found: int) -> str:
+    """What to say of a line with too many or too few values."""
+    return f"it has {counted(found, 'value')} for {counted(expected, 'column')}"
+
+
+def misfit(words: str, wanted: pa.Schema, names: list[str]) -> str | None:
+    """What Arrow says of a value that is not of the type of its column, in words of ours; None if it says something
+    else."""
+    found = _CONVERSION.search(words)
+    value = None if found is None else _QUOTED.search(found[3])
+    name = None if found is None or int(found[1]) >= len(names) else names[int(found[1])]
+    if value is None or name not in wanted.names:
+        return None
+    column = wanted.field(name)
+    return f"{column.name!r} is {sql_type(column.type)}, but {value[1]!r} is there"
+
+
+def is_blank(error: pa.ArrowInvalid) -> bool:
+    """Whether a file has nothing but empty lines."""
+    return "Empty CSV file" in str(error)
 
 
 def not_text(path: AnyFile, column: str) -> SourceError:

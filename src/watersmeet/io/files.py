@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,14 +19,19 @@ from watersmeet.io.conform import check_columns, conform, plain_schema
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Csv, Format, format_named
+from watersmeet.io.json_guard import TOO_DEEP
 from watersmeet.io.path_formats import ALIASES, data_kind, is_data_name, is_hidden, named_kind
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, stored_type
 from watersmeet.io.tolerant_text import TolerantText
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import sql_type
+from watersmeet.warning import ConnectorWarning, warn
 
 FIRST_ROWS = 1 << 10  # that are looked at when a stream is declared
+_SHOWN = 60  # characters of a row
+_IS_ARRAY = "Column() changed from object to array"
+_CHANGED = re.compile(r"Column\(/(.+?)\) changed from (\w+) to (\w+)")
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,13 @@ class FileSource:
                 yield batch.rows if only is None else batch.rows.select([only])
 
     def _read(self, path: AnyFile, max_rows: int, only: str | None) -> Iterator[pa.RecordBatch]:
+        with self.naming_rows(path):
+            yield from self._strictly(path, max_rows, only)
+
+    def _strictly(self, path: AnyFile, max_rows: int, only: str | None) -> Iterator[pa.RecordBatch]:
         found = self.format.schema(path, self.schema)
+        if found is None and only is None and lacks_header(self.format):
+            warn(ConnectorWarning("empty_file", f"{path} is empty: there is not even a header in it"))
         # A file with a header and no rows tells no types of columns that nobody declared; it has nothing to read.
         if found is None or not (self.declared or self.format.tells_types(path)):
             return
@@ -149,6 +161,24 @@ class FileSource:
         for batch in self.format.read(path, wanted, found, max_rows, only):
             yield self.conformed(batch, only, Place(before, str(path)))
             before += batch.num_rows
+
+    @contextmanager
+    def naming_rows(self, path: AnyFile) -> Iterator[None]:
+        """What is wrong with a text is told by the first row that cannot be read."""
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            raise (None if _concerns_all(error) else self._misread_row(path)) or error from None
+
+    def _misread_row(self, path: AnyFile) -> SourceError | None:
+        """What keeps a text from being read, by the first row that cannot be; None if none is to blame."""
+        if self.format.has_footer:
+            return None
+        bad = next((one.bad for one in self.text_batches(path, None) if one.bad is not None), None)
+        if bad is None:
+            return None
+        number, raw, why = (bad.column(name)[0].as_py() for name in ("offset", "raw", "detail"))
+        return wrong_row(path, self.format, number, raw, why)
 
     def _stored(self, found: pa.Schema) -> pa.Schema:
         """The columns as a file holds them, of which these were found."""
@@ -184,14 +214,14 @@ class FileSource:
         else:
             check_columns(found, _untyped(schema, found), self.name, str(path))
 
-    def first_value(self, column: str) -> object:
-        """The first value of a column that is not NULL, if it is among the first rows."""
+    def first_values(self, column: str) -> list[object]:
+        """The values of a column that are not NULL, among the first rows."""
         if not self.paths:
-            return None
+            return []
         with readable(self.paths[0]):
             first = next(iter(self.read(self.paths[0], FIRST_ROWS, only=column)), None)
-        known = pa.nulls(0) if first is None else first.column(0).drop_null()
-        return known[0].as_py() if len(known) else None
+        found: list[object] = [] if first is None else first.column(0).slice(0, FIRST_ROWS).drop_null().to_pylist()
+        return found
 
     def misread_as_time(self, column: str) -> str | None:
         """What is found where a column that was taken for text is read as times; None if that cannot be told."""
@@ -236,8 +266,8 @@ def open_files(
     asked = ALIASES.get(kind, kind) if kind else None
     if may_be_empty and declared is not None and asked is not None and is_empty(path, asked):
         none_yet = FileSource(
-            name, (), format_named(asked, options), declared, f"no file of {path} yet", True, 0, rounding=rounding,
-            where=path,
+            name, (), format_named(kind or asked, options), declared, f"no file of {path} yet", True, 0,
+            rounding=rounding, where=path,
         )  # fmt: skip
         return none_yet if reading is None else with_event_times(none_yet, reading)
     paths = find_files(path, asked)
@@ -284,14 +314,53 @@ def with_event_times(source: FileSource, reading: TimeReading, *, look: bool = T
 def first_schema(name: str, paths: Sequence[AnyFile], format_: Format) -> pa.Schema:
     """The columns of the first file that tells their types."""
     for path in paths:
-        with readable(path):
+        with readable(path), _naming_rows(name, path, format_):
             if format_.tells_types(path):
                 found = format_.schema(path, None)
                 assert found is not None
                 return plain_schema(found, str(path))
     with readable(paths[0]):
         bare = format_.schema(paths[0], None)
+    if bare is None and lacks_header(format_):
+        raise SourceError(
+            f"{paths[0]} is empty: it has no header, so the columns of {name!r} are unknown",
+            hint="write their names into its first line, as in id,ts; or declare its columns",
+        )
     raise unknown_types(name, str(paths[0]), () if bare is None else bare.names)
+
+
+@contextmanager
+def _naming_rows(name: str, path: AnyFile, format_: Format) -> Iterator[None]:
+    """What is wrong with text whose columns nobody knows yet is told by the first row that is none of any columns."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        text = TolerantText(name, path, format_, pa.schema([]), lambda rows: rows)
+        by_row = not format_.has_footer and not _concerns_all(error)
+        broken = text.first_broken() if by_row else None
+        raise error if broken is None else wrong_row(path, format_, *broken) from None
+
+
+def _concerns_all(error: pa.ArrowInvalid) -> bool:
+    """Whether no one row is to blame."""
+    return _IS_ARRAY in str(error) or TOO_DEEP in str(error)
+
+
+def lacks_header(format_: Format) -> bool:
+    """Whether a file without anything in it lacks what it should have."""
+    return isinstance(format_, Csv) and format_.header
+
+
+def wrong_row(path: AnyFile, format_: Format, number: int, raw: bytes, why: str) -> SourceError:
+    """What to say of the first row of a text that cannot be read."""
+    text = raw.decode("utf-8", "backslashreplace")
+    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    after = " after the header" if lacks_header(format_) else ""
+    return SourceError(
+        f"{path} cannot be read: row {number:,}{after} is wrong: {why}; it is {shown}",
+        hint="mend it, or say on_bad = 'skip' in WITH (…) to leave such rows out and count them, or 'sink NAME' to "
+        "keep them; the columns must be declared for that",
+    )
 
 
 def unknown_types(name: str, path: str, columns: Sequence[str]) -> SourceError:
@@ -309,7 +378,7 @@ def _looked_over(source: FileSource) -> FileSource:
     counts: list[int | None] = []
     # Text would have to be parsed to tell more than its header.
     for path in source.paths if source.format.has_footer else source.paths[:1]:
-        with readable(path):
+        with readable(path), source.naming_rows(path):
             found = source.format.schema(path, source.schema)
             counts.append(source.format.count(path))
             knows_types = source.declared or source.format.tells_types(path)
@@ -413,7 +482,7 @@ def _kind_of(first: Path, path: str) -> str:
     if kind is None:
         raise SourceError(
             f"the format of {path} is not clear from its name",
-            hint="name it .parquet, .csv or .json, or declare it with source='parquet', 'csv' or 'json'",
+            hint="name it .parquet, .csv, .tsv or .json, or declare it with source='parquet', 'csv', 'tsv' or 'json'",
         )
     return kind
 
@@ -440,7 +509,10 @@ def readable(path: AnyFile, hint: str | None = None) -> Iterator[None]:
         raise SourceError(error.message, hint=error.hint or hint) from None
     except (pa.ArrowException, OSError) as error:
         detail = str(error).split("\n", 1)[0].rstrip(".")
-        # What Arrow says of a file that is one JSON array.
-        if "Column() changed from object to array" in detail:
+        # What Arrow says of a file that is one JSON array, and of rows that do not agree.
+        if _IS_ARRAY in detail:
             hint = "a JSON file has one object a line, without [ and ] around them"
+        elif (changed := _CHANGED.search(detail)) is not None:
+            detail = f"{changed[1]!r} is of type {changed[2]} in some rows, and {changed[3]} in others"
+            hint = "declare the columns; on_bad = 'skip' then leaves out rows that do not fit, and counts them"
         raise SourceError(f"{path} cannot be read: {detail}", hint=hint) from None

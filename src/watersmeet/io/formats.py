@@ -15,6 +15,7 @@ from watersmeet.errors import OptionError, SourceError, WatersmeetError
 from watersmeet.io import csv_errors
 from watersmeet.io.connectors.registry import known_sources
 from watersmeet.io.filesystems import AnyFile, to_seek, to_stream
+from watersmeet.io.json_errors import changing_column
 from watersmeet.io.json_guard import guarded_stream
 from watersmeet.io.json_types import as_declared, parsed_schema
 from watersmeet.io.long_lines import batches_with_long_lines, with_long_lines
@@ -85,7 +86,12 @@ class Csv:
     def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
             return None
-        found = with_long_lines(lambda size: _columns(self._open(path, declared, None, size)))
+        try:
+            found = with_long_lines(lambda size: _columns(self._open(path, declared, None, size)))
+        except pa.ArrowInvalid as error:
+            if csv_errors.is_blank(error):
+                return None
+            raise
         # Arrow takes text that is no UTF-8 for bytes, rather than refuse it.
         bytes_ = next((field.name for field in found if pa.types.is_binary(field.type)), None)
         if declared is None and bytes_ is not None:  # which text is taken for that is in another encoding
@@ -98,8 +104,10 @@ class Csv:
     def tells_types(self, path: AnyFile) -> bool:
         if path.stat().st_size == 0:
             return False
+        found = self.schema(path, None)
         # The first batch that has rows ends it, so of a large file one block is read.
-        return any(batch.num_rows for batch in batches_with_long_lines(lambda size: self._open(path, None, None, size)))
+        batches = batches_with_long_lines(lambda size: self._open(path, None, None, size))
+        return found is not None and any(batch.num_rows for batch in batches)
 
     def read(
         self, path: AnyFile, wanted: pa.Schema, found: pa.Schema, max_rows: int, only: str | None = None
@@ -175,13 +183,23 @@ class Json:
     def schema(self, path: AnyFile, declared: pa.Schema | None) -> pa.Schema | None:
         if path.stat().st_size == 0:
             return None
-        return with_long_lines(
-            lambda size: _columns(
-                pa_json.open_json(
-                    guarded_stream(path, guessing=True), read_options=pa_json.ReadOptions(block_size=size)
-                )
-            )
-        )
+        known: list[pa.Field] = []
+
+        def columns(block_bytes: int) -> pa.Schema:
+            reading = pa_json.ReadOptions(block_size=block_bytes)
+            parsing = pa_json.ParseOptions(explicit_schema=pa.schema(known))
+            return _columns(pa_json.open_json(guarded_stream(path, guessing=True), reading, parsing))
+
+        while True:
+            try:
+                return with_long_lines(columns)
+            except pa.ArrowInvalid as error:
+                # What is declared DECIMAL may be numbers and text by turns, of which no type can be guessed. Others are
+                # guessed all the same, as it is to be seen whether the file has them.
+                name = changing_column(error)
+                if declared is None or name not in declared.names or not pa.types.is_decimal(declared.field(name).type):
+                    raise
+                known.append(declared.field(name))
 
     def count(self, path: AnyFile) -> int | None:
         return None

@@ -22,6 +22,7 @@ _BEFORE_NULL = np.isin(np.arange(256), list(b" \tn"))  # with which a line begin
 _LINES_OF_NULL = (re.compile(rb"\n[ \t\r\n]*null"), re.compile(rb"\r[ \t\r\n]*null"))
 
 _MOST_NESTED = 1_000  # the parser needs a stack of 8 MB for about 10,000
+TOO_DEEP = f"values are nested more than {_MOST_NESTED:,} deep"
 _NESTING = np.zeros(256, np.int8)
 _NESTING[list(b"[{")], _NESTING[list(b"]}")] = 1, -1
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -48,7 +49,7 @@ def refuse_nesting(text: bytes) -> None:
     """Raises pa.ArrowInvalid if values are nested deeper than a type may be guessed of."""
     # Brackets in texts are rare enough to be left out only where they might be what is counted.
     if _nesting(text) > _MOST_NESTED and _nesting(_TEXTS.sub(b"", text)) > _MOST_NESTED:
-        raise pa.ArrowInvalid(f"JSON parse error: values are nested more than {_MOST_NESTED:,} deep")
+        raise pa.ArrowInvalid(f"JSON parse error: {TOO_DEEP}")
 
 
 def _nesting(text: bytes) -> int:

@@ -9,10 +9,11 @@ from functools import lru_cache
 from pathlib import PurePath
 
 SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json",
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json",
     ".ndjson": "json",
 }  # fmt: skip
-ALIASES = {"jsonl": "json", "ndjson": "json", "tsv": "csv"}
+SPELLINGS = {"jsonl": "json", "ndjson": "json"}
+ALIASES = {**SPELLINGS, "tsv": "csv"}  # where it is read: a tsv is a csv with another delimiter
 KINDS = ("parquet", "csv", "json")
 _PACKED = (".gz", ".bz2", ".zst")  # Arrow unpacks these by itself
 
@@ -28,9 +29,7 @@ def named_kind(name: str) -> str | None:
     >>> named_kind("a.tsv.gz"), named_kind("b.parquet"), named_kind("x/c.d"), named_kind("e")
     ('tsv', 'parquet', None, None)
     """
-    path = PurePath(name)
-    # A tsv is a csv with another delimiter, so only here is it told apart.
-    return "tsv" if ".tsv" in map(str.lower, path.suffixes) else _kind_of_end("".join(path.suffixes))
+    return _kind_of_end("".join(PurePath(name).suffixes))
 
 
 def is_data_name(name: str, kind: str | None) -> bool:
@@ -44,7 +43,8 @@ def data_kind(name: str) -> str | None:
     # The rule of Spark and Hive: _SUCCESS and the like are marks, not data.
     if is_hidden(name):
         return None
-    return _kind_of_end(name[name.find(".") :] if "." in name else "")
+    found = _kind_of_end(name[name.find(".") :] if "." in name else "")
+    return None if found is None else ALIASES.get(found, found)
 
 
 def is_hidden(name: str) -> bool:

@@ -16,6 +16,7 @@ from watersmeet.io.csv_errors import NULL_WORDS
 from watersmeet.io.formats import Format
 from watersmeet.model.casts.decimals import DOWN, rounded, to_integers, unscaled
 from watersmeet.model.time import FOREVER_US, ROUND_DOWN, UNIT_NAMES, Times
+from watersmeet.model.time_format import ISO, time_format
 from watersmeet.model.time_reading import MOST_DIGITS, PER_SECOND, TIMESTAMP, TimeReading, day_of, likely_unit, year_of
 from watersmeet.model.time_text import SKIPPED, formats_of, read_text
 from watersmeet.model.types import is_number, is_text
@@ -103,7 +104,7 @@ def read_times(column: pa.Array, reading: TimeReading, place: Place) -> pa.Array
     nulls = pc.is_null(column).to_numpy(zero_copy_only=False)
     if nulls.all():
         return pa.nulls(len(column), TIMESTAMP)
-    read = _read(column, reading)
+    read = _read(column, reading, place)
     _refuse_wrong(column, read, nulls, reading, place)
     if reading.rounding == "error":
         _refuse_finer(column, read.finer & ~nulls, reading, place)
@@ -123,13 +124,13 @@ def _plain_times(column: pa.Array, reading: TimeReading) -> pa.Array | None:
     return pa.array(whole * (_US_PER_SECOND // PER_SECOND[reading.unit]), pa.int64()).view(TIMESTAMP)
 
 
-def _read(column: pa.Array, reading: TimeReading) -> Read:
+def _read(column: pa.Array, reading: TimeReading, place: Place) -> Read:
     kind = column.type
     if reading.unit is None:
         text = pc.cast(column, pa.string())
         assert reading.format is not None
         times, finer, wrong, why = read_text(text, reading.format, reading.zone)
-        return Read(times, finer, wrong, lambda index: _no_time(why(index), text[index].as_py(), reading))
+        return Read(times, finer, wrong, lambda index: _no_time(why(index), text, index, reading, place))
     if is_text(kind) or pa.types.is_decimal(kind):
         return _from_digits(column, reading.unit)
     if pa.types.is_floating(kind):
@@ -300,16 +301,26 @@ def _stands_for_null(value: str) -> str | None:
     )
 
 
-def _no_time(why: str, value: str, reading: TimeReading) -> tuple[str, str]:
+def _no_time(why: str, texts: pa.Array, index: int, reading: TimeReading, place: Place) -> tuple[str, str]:
     """Why a text is no time, and what to do about it."""
+    value = texts[index].as_py()
     if meant := _stands_for_null(value):
         return why, meant
-    if SKIPPED in why:
-        return why, "mend the row, or make it NULL and say on_null = 'skip' to leave out rows without a time"
-    others = [form for form in formats_of(value) if form != reading.format]
-    if others:
-        return why, f"if all rows are written so, say time_format = '{others[0]}'; else mend the row, or make it NULL"
-    return why, "mend the row, or make it NULL and say on_null = 'skip' to leave out rows without a time"
+    mend = "mend the row, or make it NULL and say on_null = 'skip' to leave out rows without a time"
+    other = None if SKIPPED in why else _other_format(value, texts, reading, place)
+    if other is None:
+        return why, mend
+    return why, f"say time_format = '{other}', which reads all of these rows; if others are written otherwise, {mend}"
+
+
+def _other_format(value: str, texts: pa.Array, reading: TimeReading, place: Place) -> str | None:
+    """A format that reads a text and all others that were seen: these, and maybe some before them, which were written
+    as was said."""
+    assert reading.format is not None
+    seen = pa.concat_arrays([pa.array([value]), texts.drop_null()])
+    before_are_iso = reading.format != ISO and time_format(reading.format).fixed is not None
+    found = (form for form in formats_of(seen) if form != reading.format)
+    return next((form for form in found if place.before == 0 or (form == ISO and before_are_iso)), None)
 
 
 def doubt_unit(times: pa.Array, reading: TimeReading, name: str) -> None:

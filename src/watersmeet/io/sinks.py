@@ -20,10 +20,9 @@ from watersmeet.io.console import ConsoleSink
 from watersmeet.io.drafts import Drafts, put_in_place
 from watersmeet.io.modes import check_replaceable, in_the_way, is_file_not_folder, mode_of, visible_files
 from watersmeet.io.partitioned import partition_columns
+from watersmeet.io.path_formats import SPELLINGS
 from watersmeet.io.whole_files import hidden_beside
 from watersmeet.io.writers import WRITERS, check_settings, writable
-
-ALIASES = {"jsonl": "json", "ndjson": "json"}
 
 
 class Sink(Protocol):
@@ -103,7 +102,7 @@ def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | No
     given = {key.lower(): value for key, value in options.items()}
     path = given.get("path")
     kind = given.get("sink", "").lower() or _kind_of(name, path)
-    kind = ALIASES.get(kind, kind)
+    kind = SPELLINGS.get(kind, kind)
     if kind == "console":
         return kind, None
     if kind not in WRITERS:
@@ -117,9 +116,9 @@ def kind_and_path(name: str, options: Mapping[str, str]) -> tuple[str, Path | No
 
 def _kind_of(name: str, path: str | None) -> str:
     suffix = Path(path or "").suffix.lower().lstrip(".")
-    kind = ALIASES.get(suffix, suffix)
+    kind = SPELLINGS.get(suffix, suffix)
     if kind not in WRITERS:
-        raise SinkError(f"sink {name!r} does not say its kind", hint="add sink = 'parquet', 'csv', 'json' or 'console'")
+        raise SinkError(f"sink {name!r} does not say its kind", hint=known_sinks())
     return kind
 
 

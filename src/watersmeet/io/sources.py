@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -12,15 +12,18 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.conform import check_columns, conform, held_columns, plain_schema
-from watersmeet.io.files import open_files
+from watersmeet.io.files import FIRST_ROWS, open_files
+from watersmeet.io.frames import of_library
+from watersmeet.io.pushed_rows import PushedRows, columns_of
 from watersmeet.io.read_times import Place, doubt_unit, read_batch, read_table
+from watersmeet.model.catalog import Table
 from watersmeet.model.names import column_named
 from watersmeet.model.plain_types import is_run_or_view
-from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.time_reading import TimeReading, in_schema
 
 _KINDS_OF_DATA = (
-    "a pyarrow Table or RecordBatchReader, an iterable of RecordBatches, a pandas or polars frame, "
-    "or the path of a Parquet, CSV or JSON file"
+    "a pyarrow Table or RecordBatchReader, an iterable of RecordBatches, a pandas or polars frame, a list of dicts, "
+    "a dict of columns, or the path of a Parquet, CSV or JSON file"
 )
 
 
@@ -64,10 +67,10 @@ class TableSource:
     def known_rows(self) -> int | None:
         return int(self.table.num_rows)
 
-    def first_value(self, column: str) -> object:
-        """The first value of a column that is not NULL."""
-        known = self.table[column].drop_null()
-        return known[0].as_py() if len(known) else None
+    def first_values(self, column: str) -> list[object]:
+        """The first values of a column that are not NULL."""
+        found: list[object] = self.table[column].drop_null().slice(0, FIRST_ROWS).to_pylist()
+        return found
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self.table.to_batches(max_chunksize=max_rows):
@@ -137,10 +140,55 @@ def source_of(
     and event times that are written in some way."""
     if isinstance(data, str | Path):
         return open_files(name, str(data), None, {"on_bad": on_bad}, declared, rounding, reading)
+    if _is_of_python(data):
+        rows: Any = data
+        columns = rows if isinstance(rows, Mapping) else columns_of(rows)
+        if declared is not None:
+            return _of_values(columns, name, declared, reading, rounding)
+        data = _guessed(columns, name)
     source = _of_data(data, name)
     if declared is not None:
         source = _as_declared(source, name, declared, reading)
     return source if reading is None else with_times(source, reading, name)
+
+
+def _is_of_python(data: object) -> bool:
+    """Whether these are rows as dicts, or a dict of columns."""
+    return isinstance(data, Mapping) or (isinstance(data, list | tuple) and all(isinstance(x, Mapping) for x in data))
+
+
+def _of_values(
+    columns: Mapping[str, Sequence[Any]], name: str, declared: pa.Schema, reading: TimeReading | None, rounding: str
+) -> Source:
+    """Values of Python as the columns that were declared, as if they were pushed."""
+    schema = declared
+    if reading is not None:
+        reading, schema = in_schema(reading, name, declared)
+    taken = {column: values for column, values in columns.items() if column in schema.names}
+    given = PushedRows(Table(name, schema, rounding=rounding), "given", reading)
+    table = pa.Table.from_batches(given.batches(taken) if columns else [], given.stream.schema)
+    if reading is not None:
+        doubt_unit(table[reading.column], reading, name)
+    return TableSource(table, table.schema)
+
+
+def _guessed(columns: Mapping[str, Sequence[Any]], name: str) -> pa.Table:
+    if not columns:
+        raise SourceError(f"stream {name} is given no rows, so its columns are unknown", hint="say them: schema={…}")
+    made = {}
+    for column, values in columns.items():
+        try:
+            made[column] = pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise SourceError(
+                f"the values given for column {column!r} of stream {name} are of no one type: "
+                f"{str(error).splitlines()[0].rstrip('.')}",
+                hint="say the columns and their types: schema={…}",
+            ) from None
+    lengths = {column: len(values) for column, values in made.items()}
+    if len(set(lengths.values())) > 1:
+        raise SourceError(f"the columns given for stream {name} differ in length: {lengths}")
+    return pa.table(made)
 
 
 def with_times(source: Source, reading: TimeReading, name: str) -> Source:
@@ -227,7 +275,7 @@ def _of_data(data: object, name: str) -> Source:
         return _of_table(pa.Table.from_batches([data]), name)
     if isinstance(data, pa.RecordBatchReader):
         return OnceSource(name, data.schema, iter(data), bounded=True, description="record batch reader")
-    framed = _of_library(data, name)
+    framed = of_library(data, name)
     if framed is not None:
         return _of_table(framed, name)
     # After the frames, which have it too: as tables they can be read again and in time order.
@@ -253,47 +301,6 @@ def _sortable(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table
 
 
-def _from_pandas(frame: Any, name: str) -> pa.Table:
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
-        columns = getattr(frame, "columns", None)
-        if columns is not None and not columns.is_unique:
-            twice = columns[columns.duplicated()][0]
-            raise SourceError(
-                f"the pandas data of stream {name} has two columns named {twice!r}", hint="rename one of them"
-            ) from None
-        raise SourceError(f"the pandas data of stream {name} cannot become columns: {_first_line(error)}") from None
-
-
-def _from_polars(frame: Any, name: str) -> pa.Table:
-    try:
-        collected = frame.collect() if hasattr(frame, "collect") else frame
-        return collected.to_arrow()
-    except Exception as error:  # a lazy frame runs the user's own query here
-        raise SourceError(f"the polars data of stream {name} cannot become columns: {_first_line(error)}") from None
-
-
-_FRAMES: dict[str, Callable[[Any, str], pa.Table]] = {"pandas": _from_pandas, "polars": _from_polars}
-
-
-def _of_library(data: object, name: str) -> pa.Table | None:
-    convert = _FRAMES.get(type(data).__module__.split(".", 1)[0])
-    return None if convert is None else convert(data, name)
-
-
-def frame_as_table(data: object, name: str) -> pa.Table | None:
-    """The rows of a frame of any library that Arrow knows; None if it is none."""
-    framed = _of_library(data, name)
-    if framed is not None or not hasattr(data, "__arrow_c_stream__"):
-        return framed
-    return pa.RecordBatchReader.from_stream(data).read_all()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]
-
-
 def _of_iterable(data: Iterable[Any], name: str) -> Source:
     flowing = iter(data)
     first = next(flowing, None)
@@ -303,7 +310,8 @@ def _of_iterable(data: Iterable[Any], name: str) -> Source:
             hint="pyarrow.RecordBatchReader.from_batches(schema, batches) says them",
         )
     if not isinstance(first, pa.RecordBatch | pa.Table):
-        raise _unknown(first, name, inside=type(data).__name__)
+        odd = next((one for one in flowing if not isinstance(one, Mapping)), first)
+        raise _unknown(odd if isinstance(first, Mapping) else first, name, inside=type(data).__name__)
     # A list can be walked again, so it is a table and not a flow.
     if isinstance(data, list | tuple):
         return _of_list(list(data), name)

@@ -3,15 +3,17 @@ says the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError, WatersmeetError
-from watersmeet.io.files import FileSource
+from watersmeet.io.files import FIRST_ROWS, FileSource
 from watersmeet.model.names import column_named
+from watersmeet.model.time_format import ISO
 from watersmeet.model.time_reading import day_of, likely_unit
-from watersmeet.model.time_text import formats_of
+from watersmeet.model.time_text import formats_of, reads
 from watersmeet.model.types import is_number, is_text, sql_type
 
 _SHOWN = 40
@@ -32,8 +34,8 @@ def check_time_column(name: str, time: str, schema: pa.Schema, source: Any, data
     if not is_text(kind) and not is_number(kind):
         return
     misread = source.misread_as_time(column) if isinstance(source, FileSource) and is_text(kind) else None
-    value = _first_value(source, column)
-    hint = unit_hint(value) if is_number(kind) else _format_hint(value)
+    values = _first_values(source, column)
+    hint = None if not values else unit_hint(values[0]) if is_number(kind) else _format_hint(values)
     if misread is not None:
         raise CatalogError(
             f"the event time {column!r} of stream {name!r} was taken for text: {misread}",
@@ -54,32 +56,48 @@ def unit_hint(value: object) -> str | None:
     return f"say time_unit = '{unit}': its first value, {value}, is then {day_of(value, unit)} (UTC)"
 
 
-def _format_hint(value: object) -> str | None:
-    """What to write for text of which this is the first."""
-    if not isinstance(value, str) or not value:
+def _format_hint(values: Sequence[object]) -> str | None:
+    """What to write for text of which these are the first: a format that reads them all."""
+    texts = [value for value in values if isinstance(value, str)]
+    if not texts or not texts[0]:
         return None
-    shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
-    unit = likely_unit(float(value)) if value.replace(".", "", 1).isdigit() else None
-    found = list(formats_of(value))
+    first, shown = texts[0], _shown(texts[0])
+    unit = likely_unit(float(first)) if first.replace(".", "", 1).isdigit() else None
+    found = list(formats_of(pa.array(texts)))
     if unit is not None and not found:
-        return f"say time_unit = '{unit}': its first value, {shown!r}, is then {day_of(float(value), unit)} (UTC)"
+        return f"say time_unit = '{unit}': its first value, {shown!r}, is then {day_of(float(first), unit)} (UTC)"
+    if found[:1] == [ISO]:
+        return f"say time_format = 'iso': its first value is {shown!r}; without an offset it is UTC, or of time_zone"
     if not found:
-        return f"say how it is written, time_format = '…' as in Python's strptime; its first value is {shown!r}"
+        return f"say how it is written, time_format = '…' as in Python's strptime; {_ways_written(texts)}"
     ways = " or ".join(f"'{form}'" for form in found[:2])
     return f"say time_format = {ways}: its first value is {shown!r}; without an offset (%z) it is UTC, or of time_zone"
 
 
-def _first_value(source: Any, column: str) -> object:
-    """The first value of a column that is not NULL, for a hint; None if that cannot be told."""
+def _ways_written(texts: Sequence[str]) -> str:
+    """How the first value is written, and one that no format reads along with it."""
+    first = next(formats_of(pa.array(texts[:1])), None)
+    other = None if first is None else next((one for one in texts if not reads(first, pa.array([one]))), None)
+    if other is None:
+        return f"its first value is {_shown(texts[0])!r}"
+    return f"no one format reads both {_shown(texts[0])!r} and {_shown(other)!r}: write them alike"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _first_values(source: Any, column: str) -> Sequence[object]:
+    """The first values of a column that are not NULL, for a hint; none if that cannot be told."""
     try:
-        if hasattr(source, "first_value"):
-            return source.first_value(column)
+        if hasattr(source, "first_values"):
+            found: Sequence[object] = source.first_values(column)
+            return found
         if getattr(source, "isStreaming", True):
-            return None
-        row = source.select(f"`{column}`").dropna().first()  # a DataFrame of Spark's
-        return None if row is None else row[0]
+            return ()
+        return [row[0] for row in source.select(f"`{column}`").dropna().take(FIRST_ROWS)]  # a DataFrame of Spark's
     except WatersmeetError:
-        return None
+        return ()
 
 
 def _is_index(data: object) -> bool:

@@ -21,9 +21,11 @@ import pyarrow.json as pa_json
 
 from watersmeet.errors import LONGEST_LINE, DataError, SourceError
 from watersmeet.io.bad_rows import bad_records
-from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_JSON, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE
+from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE
+from watersmeet.io.csv_errors import misfit, ragged
 from watersmeet.io.filesystems import AnyFile
 from watersmeet.io.formats import Csv, csv_conversion
+from watersmeet.io.json_errors import not_json, why_unread
 from watersmeet.io.json_guard import refuse_null
 from watersmeet.io.json_types import as_declared, parsed_schema
 
@@ -37,7 +39,8 @@ _ROW = re.compile(r"( in row \d+|Row #\d+: )")
 
 @dataclass(frozen=True)
 class Lines:
-    """Records as they stand in a file, and at which line each begins, counted from 1."""
+    """Records as they stand in a file, and which row each is, counted from 1: neither a header nor an empty line is
+    one."""
 
     raw: Sequence[bytes]
     numbers: Sequence[int]
@@ -47,6 +50,10 @@ class Lines:
 
     def part(self, start: int, end: int) -> Lines:
         return Lines(self.raw[start:end], self.numbers[start:end])
+
+    def behind(self, more: int) -> Lines:
+        """The same with so many rows more before them."""
+        return Lines(self.raw, [number + more for number in self.numbers]) if more else self
 
 
 @dataclass(frozen=True)
@@ -72,19 +79,32 @@ class TolerantText:
         self._stream, self._path, self._wanted, self._conformed = stream, path, wanted, conformed
         self._csv = format_ if isinstance(format_, Csv) else None
         self._names: list[str] = []
+        self._more = 0  # rows that were found in records which first were taken for one
 
     def read(self) -> Iterator[Found]:
+        return (self._found(records) for records in self._all_records())
+
+    def first_broken(self) -> tuple[int, bytes, str] | None:
+        """The first record that is none of any columns, where nobody knows them yet: which row, its bytes, and why."""
+        for records in self._all_records():
+            for number, raw in zip(records.numbers, records.raw, strict=True):
+                why = not_json(raw) if self._csv is None else self._ragged(raw)
+                if why is not None:
+                    return number, raw, why
+        return None
+
+    def _all_records(self) -> Iterator[Lines]:
         number = 1
         for lines in self._blocks():
-            if self._csv is not None and number == 1 and self._csv.header and lines:
-                self._names = self._header(lines[0])
-                lines, number = lines[1:], number + 1
-            elif self._csv is not None and not self._names:
-                self._names = list(self._wanted.names)
+            if self._csv is not None and not self._names:
+                if self._csv.header and lines:
+                    self._names, lines = self._header(lines[0]), lines[1:]
+                else:
+                    self._names = list(self._wanted.names)
             records = self._records(lines, number)
-            number += len(lines)
+            number += len(records)
             if len(records):
-                yield self._found(records)
+                yield records
 
     # ---- lines ------------------------------------------------------------------------------------------------------
 
@@ -117,14 +137,10 @@ class TolerantText:
     def _records(self, lines: list[bytes], number: int) -> Lines:
         # Of CSV the ends of lines are alike already, and what is left of them belongs to a text.
         raw = [line.removesuffix(b"\r") for line in lines] if self._csv is None else lines
-        numbers: list[int] = list(range(number, number + len(raw)))
         if self._csv is not None:
-            raw, numbers = _joined(raw, numbers)
-        # An empty line is no record.
-        kept = [place for place, line in enumerate(raw) if line and not line.isspace()]
-        if len(kept) < len(raw):
-            raw, numbers = [raw[place] for place in kept], [numbers[place] for place in kept]
-        return Lines(raw, numbers)
+            raw = _joined(raw)
+        raw = [line for line in raw if line and not line.isspace()]  # an empty line is no record
+        return Lines(raw, range(number, number + len(raw)))
 
     def _header(self, line: bytes) -> list[str]:
         assert self._csv is not None
@@ -172,7 +188,7 @@ class TolerantText:
             self._read(records.part(half, len(records)), rows, good, bad)
             return
         rows.append(made)
-        good.append(records)
+        good.append(records.behind(self._more))
 
     def _alone(
         self,
@@ -182,22 +198,15 @@ class TolerantText:
         good: list[Lines],
         bad: list[tuple[Lines, Exception]],
     ) -> None:
-        first = record.numbers[0]
-        if self._csv is None:
-            objects = _objects(record.raw[0])
-            if len(objects) > 1:
-                self._read(Lines(objects, [first] * len(objects)), rows, good, bad)
-            else:
-                bad.append((record, error))
-            return
-        lines = record.raw[0].split(b"\n")
-        if len(lines) == 1:
-            bad.append((record, error))
-            return
         # A quote that opened no text has drawn other lines to it.
-        for place, line in enumerate(lines):
-            if line:
-                self._read(Lines([line], [first + place]), rows, good, bad)
+        parts = _objects(record.raw[0]) if self._csv is None else [one for one in record.raw[0].split(b"\n") if one]
+        if len(parts) < 2:
+            bad.append((record.behind(self._more), error))
+            return
+        for part in parts:
+            self._read(Lines([part], record.numbers), rows, good, bad)
+            self._more += 1
+        self._more -= 1
 
     def _parsed(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         text = b"\n".join(lines)
@@ -248,27 +257,35 @@ class TolerantText:
     # ---- what is bad ------------------------------------------------------------------------------------------------
 
     def _bad_records(self, bad: Sequence[tuple[Lines, Exception]]) -> pa.RecordBatch:
-        reasons = [self._reason(record.raw[0], error) for record, error in bad]
+        whys = [self._why(record.raw[0], error) for record, error in bad]
         return bad_records(
             self._stream,
-            reasons,
-            [_first_line(error) for _, error in bad],
+            [reason for reason, _ in whys],
+            [detail if len(detail) <= LONGEST_LINE else f"{detail[:LONGEST_LINE]}…" for _, detail in whys],
             str(self._path),
             [record.numbers[0] for record, _ in bad],
             [record.raw[0] for record, _ in bad],
         )
 
-    def _reason(self, line: bytes, error: Exception) -> str:
+    def _why(self, line: bytes, error: Exception) -> tuple[str, str]:
+        """A reason that is counted, and what is wrong with this one."""
         if isinstance(error, UnicodeDecodeError):
-            return NOT_TEXT
+            return NOT_TEXT, f"it is no UTF-8: {error.reason} at byte {error.start}"
         if isinstance(error, DataError) and "rows" not in error.message:
-            return UNREADABLE_TIME
-        if self._csv is not None:
-            return WRONG_TYPE if self._has_all_fields(line) else NOT_CSV
-        try:
-            return WRONG_TYPE if isinstance(json.loads(line), dict) else NOT_JSON
-        except (ValueError, RecursionError):
-            return NOT_JSON
+            return UNREADABLE_TIME, _first_line(error)
+        if self._csv is None:
+            return why_unread(_first_line(error), self._wanted, [line])
+        if not self._has_all_fields(line):
+            return NOT_CSV, self._ragged(line) or _first_line(error)
+        return WRONG_TYPE, misfit(str(error), self._wanted, self._names) or _first_line(error)
+
+    def _ragged(self, line: bytes) -> str | None:
+        """Whether it has another number of values than the header, which is told then."""
+        assert self._csv is not None
+        text = line.decode("utf-8", errors="replace")
+        found = next(csv.reader(text.splitlines(keepends=True), delimiter=self._csv.delimiter), [])
+        expected = len(self._names)
+        return None if len(found) == expected or not expected else ragged(expected, len(found))
 
     def _has_all_fields(self, line: bytes) -> bool:
         """Whether it is a record, whatever is in it."""
@@ -316,23 +333,20 @@ def _other_zone(kind: pa.DataType) -> pa.DataType:
 def _first_line(error: Exception) -> str:
     message = error.message if isinstance(error, DataError | SourceError) else str(error)
     # Arrow counts rows from where it was told to begin, which was here.
-    line = _ROW.sub("", message.split("\n", 1)[0]).rstrip(".")
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+    return _ROW.sub("", message.split("\n", 1)[0]).rstrip(".")
 
 
-def _joined(lines: list[bytes], numbers: list[int]) -> tuple[list[bytes], list[int]]:
+def _joined(lines: list[bytes]) -> list[bytes]:
     """Lines of CSV with those that a quoted text goes on over put together: between two quotes that stand alone."""
     odd = np.flatnonzero(pc.count_substring(pa.array(lines, pa.binary()), '"').to_numpy(zero_copy_only=False) % 2)
     if not odd.size:
-        return lines, numbers
+        return lines
     made: list[bytes] = []
-    begins: list[int] = []
     at, places = 0, iter(odd.tolist())
     for first in places:
         last = next(places, None)
         if last is None or last - first > _LONGEST_RECORD:
             break
         made += [*lines[at:first], b"\n".join(lines[first : last + 1])]
-        begins += [*numbers[at:first], numbers[first]]
         at = last + 1
-    return made + lines[at:], begins + numbers[at:]
+    return made + lines[at:]

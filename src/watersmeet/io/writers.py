@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError
 from watersmeet.io.formats import delimiter_of
-from watersmeet.io.rows import python_rows
-from watersmeet.model.types import is_bytes
+from watersmeet.io.row_texts import check_flat, csv_header, csv_lines, json_objects, pieces_of, with_ends
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
@@ -89,60 +84,51 @@ def _codec(options: Mapping[str, str]) -> str:
 
 def check_settings(kind: str, options: Mapping[str, str]) -> None:
     """Refuse what a format cannot be written with, before anything is."""
-    if kind == "csv":
+    if kind in ("csv", "tsv"):
         delimiter_of(options, wrong=SinkError)
     elif kind == "parquet":
         _codec(options)
 
 
-def _readable(column: pa.Array) -> pa.Array:
-    """Bytes that can be written as text."""
-    try:
-        pc.cast(column, pa.string())
-    except pa.ArrowInvalid:
-        shown = [
-            None if one is None else one.decode("utf-8", "backslashreplace").encode() for one in column.to_pylist()
-        ]
-        return pa.array(shown, column.type)
-    return column
+class TextWriter:
+    """Lines, as `row_texts` makes them of rows; `start` is a file whose content comes first."""
 
-
-class CsvWriter:
-    """NULL is an empty field, text is in quotes; `start` is a file whose content comes first. Bytes are written as the
-    text that they are; those that are none as `\\xff`."""
-
-    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
-        header = options.get("header", "true").lower() == "true"
-        delimiter = delimiter_of(options, wrong=SinkError)
-        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        if nested:
-            raise SinkError(f"column {nested[0]!r} is nested and cannot be written as csv", hint="use parquet or json")
-        if start is not None and header:
-            _check_header(start, schema, delimiter)
-        self._file = _opened(path, start)
-        # What is shown of bytes may be longer than they are.
-        self._schema = pa.schema([f.with_type(pa.binary()) if is_bytes(f.type) else f for f in schema])
-        self._writer = pa_csv.CSVWriter(
-            self._file,
-            self._schema,
-            # A file that is appended to has its header already, unless nothing was written to it yet.
-            write_options=pa_csv.WriteOptions(
-                include_header=header and (start is None or start.stat().st_size == 0), delimiter=delimiter
-            ),
-        )
+    def __init__(self, path: Path, start: Path | None, lines: Callable[[pa.RecordBatch], pa.Array]) -> None:
+        self._file, self._lines = _opened(path, start), lines
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for index, column in enumerate(batch.columns):
-            if is_bytes(column.type):
-                batch = batch.set_column(index, self._schema.field(index), _readable(pc.cast(column, pa.binary())))
-        self._writer.write_batch(batch)
+        for piece in pieces_of(batch):
+            self._file.write(with_ends(self._lines(piece)))
 
     def close(self) -> None:
-        self._writer.close()
         self._file.close()
 
     def discard(self) -> None:
         self.close()
+
+
+class CsvWriter(TextWriter):
+    delimiter = ","
+
+    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+        check_flat(schema)
+        delimiter = delimiter_of(options, self.delimiter, SinkError)
+        has_header = options.get("header", "true").lower() == "true"
+        if start is not None and has_header:
+            _check_header(start, schema, delimiter)
+        super().__init__(path, start, lambda rows: csv_lines(rows, delimiter))
+        # A file that is appended to has its header already, unless nothing was written to it yet.
+        if has_header and (start is None or start.stat().st_size == 0):
+            self._file.write(f"{csv_header(schema, delimiter)}\n".encode())
+
+
+class TsvWriter(CsvWriter):
+    delimiter = "\t"
+
+
+class JsonWriter(TextWriter):
+    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+        super().__init__(path, start, json_objects)
 
 
 def _check_header(path: Path, schema: pa.Schema, delimiter: str) -> None:
@@ -153,50 +139,6 @@ def _check_header(path: Path, schema: pa.Schema, delimiter: str) -> None:
             f"{path} has the columns {', '.join(found)}, but the query gives {', '.join(schema.names)}",
             hint="choose another path, or say mode = 'overwrite'",
         )
-
-
-class JsonWriter:
-    """One object per line. Times are ISO 8601 text, intervals microseconds; NaN and infinities, which JSON
-    does not have, are null."""
-
-    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
-        self._file = _opened(path, start)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        for line in json_rows(batch):
-            self._file.write(line.encode() + b"\n")
-
-    def close(self) -> None:
-        self._file.close()
-
-    def discard(self) -> None:
-        self._file.close()
-
-
-def json_rows(batch: pa.RecordBatch) -> Iterator[str]:
-    """The rows as JSON objects."""
-    names = batch.schema.names
-    for row in python_rows(_finite(batch)):
-        yield json.dumps(dict(zip(names, row, strict=True)), default=_json_value, ensure_ascii=False)
-
-
-def _finite(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [_finite_column(column) if pa.types.is_floating(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _finite_column(column: pa.Array) -> pa.Array:
-    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, date | datetime | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)
 
 
 def _opened(path: Path, start: Path | None) -> Any:
@@ -218,5 +160,6 @@ def _opened(path: Path, start: Path | None) -> Any:
 WRITERS: dict[str, Callable[[Path, pa.Schema, Mapping[str, str], Path | None], Writer]] = {
     "parquet": ParquetWriter,
     "csv": CsvWriter,
+    "tsv": TsvWriter,
     "json": JsonWriter,
 }

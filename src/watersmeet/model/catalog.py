@@ -134,7 +134,7 @@ def _said_how(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "say what it counts since 1970: time_unit = 's', 'ms', 'us' or 'ns'; or name another column as time"
     if is_text(kind):
-        return "say how it is written: time_format = '%Y-%m-%d %H:%M:%S', or 'iso' for any form of ISO 8601"
+        return "say how it is written: time_format = 'iso' for any form of ISO 8601, or else as '%d.%m.%Y %H:%M:%S'"
     if pa.types.is_date(kind):
         return "declare it TIMESTAMP, which takes midnight of each day, or name another column as time"
     return "cast it to a timestamp before it enters, or name another column as time"

@@ -130,7 +130,9 @@ def _without_percent(written: str) -> str:
     meant = _JAVA_WORD.sub(lambda found: _JAVA.get(found[0], "%f"), written)
     wrong = f"{written!r} has no % in it: formats are written as in Python's strptime"
     if meant == written or not re.search("%[Yy]", meant):
-        return f"{wrong}, '%Y-%m-%d %H:%M:%S', or '{ISO}' for any form of ISO 8601"
+        return f"{wrong}, '%d.%m.%Y %H:%M:%S', or '{ISO}' for any form of ISO 8601"
+    if _ISO_SHAPE.fullmatch(meant):
+        return f"{wrong}, and this is a form of ISO 8601: '{ISO}' reads it, with a fraction of a second and without"
     return f"{wrong}, here {meant!r}"
 
 

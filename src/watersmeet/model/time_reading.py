@@ -91,7 +91,7 @@ class TimeReading:
         if is_text(kind):
             return CatalogError(
                 f"{what}, and time_zone alone does not say how it is written",
-                hint="say that too: time_format = '%Y-%m-%d %H:%M:%S', or 'iso' for any form of ISO 8601",
+                hint="say that too: time_format = 'iso' for any form of ISO 8601, or else as '%d.%m.%Y %H:%M:%S'",
             )
         return CatalogError(
             f"{what}, for which time_zone = '{self.zone}' means nothing: it is for event times that are text",

@@ -172,15 +172,22 @@ def _moved(read: Times, local: Mask, zone: str) -> tuple[Times, Mask]:
     return np.where(local, moved, read), skipped
 
 
-def formats_of(value: str) -> Iterator[str]:
-    """The formats in which a text may be written, among those that people use; for hints only."""
-    one = pa.array([value])
+def formats_of(texts: pa.Array) -> Iterator[str]:
+    """The formats, among those that people use, in which all of some texts may be written; for hints only. That of ISO
+    8601 comes first, as it reads seconds with a fraction and without."""
+    first = texts.slice(0, 1)
+    for form in (ISO, *_forms()):
+        if reads(form, first) and reads(form, texts):
+            yield form
+
+
+def _forms() -> Iterator[str]:
     for date, zone, time in product(_DATES, _ZONES, _TIMES):
         for between in _BETWEEN if time else ("",):
-            form = f"{date}{between}{time}{zone}"
-            format_ = time_format(form)
-            if (
-                pc.match_substring_regex(one, pattern=f"^{format_.pattern}$")[0].as_py()
-                and not read_text(one, form, "UTC")[2].any()
-            ):
-                yield form
+            yield f"{date}{between}{time}{zone}"
+
+
+def reads(form: str, texts: pa.Array) -> bool:
+    """Whether all of some texts are written so."""
+    alike = pc.all(pc.match_substring_regex(texts, pattern=f"^{time_format(form).pattern}$")).as_py()
+    return bool(alike) and not read_text(texts, form, "UTC")[2].any()

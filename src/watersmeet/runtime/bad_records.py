@@ -51,7 +51,7 @@ def described(records: pa.RecordBatch) -> str:
     if first["partition"] is not None:
         where.append(f"partition {first['partition']}")
     if first["offset"] is not None:
-        what = "number" if first["partition"] is None else "offset"  # of a line or row, or of a record
+        what = "row" if first["partition"] is None else "offset"
         where.append(f"{what} {first['offset']:,}")
     detail = f": {first['detail']}" if first["detail"] else ""
     return f"in {', '.join(where)}{detail}{_beginning(first['raw'])}"

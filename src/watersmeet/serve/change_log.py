@@ -14,7 +14,7 @@ from threading import Lock
 
 import pyarrow as pa
 
-from watersmeet.io.writers import json_rows
+from watersmeet.io.row_texts import json_objects
 
 EVENT_ROWS = 500
 ALL_PARTS = 1 << 60
@@ -33,7 +33,7 @@ class Event:
     def text(self) -> bytes:
         """As server-sent events are written; made when somebody first asks."""
         if self._text is None:
-            rows = ",".join(json_rows(self.rows))
+            rows = ",".join(json_objects(self.rows).to_pylist())
             self._text = f'id: {self.id}\ndata: {{"batch":{self.place[0]},"rows":[{rows}]}}\n\n'.encode()
         return self._text
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.io.writers import json_rows
+from watersmeet.io.row_texts import json_objects
 from watersmeet.serve.arrow_body import read_arrow
 from watersmeet.serve.http_error import HttpError
 
@@ -169,7 +169,7 @@ def _some(rows: list[Any] | pa.Table, start: int, end: int) -> list[Any] | pa.Ta
 
 def rows_json(rows: pa.Table) -> str:
     """An array of objects."""
-    return "[" + ",".join(line for batch in rows.to_batches() for line in json_rows(batch)) + "]"
+    return "[" + ",".join(line for batch in rows.to_batches() for line in json_objects(batch).to_pylist()) + "]"
 
 
 def arrow_stream(rows: pa.Table) -> bytes:

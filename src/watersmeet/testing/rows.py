@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,8 @@ def _value(value: Any, kind: pa.DataType, day: date) -> Any:
         return _comparable(value)
     if pa.types.is_timestamp(kind):
         return _comparable(datetime.fromisoformat(on_day(value, day)))
+    if pa.types.is_decimal(kind):
+        return Decimal(value)
     return date.fromisoformat(value) if pa.types.is_date(kind) else value
 
 

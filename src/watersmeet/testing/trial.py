@@ -17,8 +17,8 @@ from watersmeet.errors import CatalogError
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.hosts.local.push_driver import PushDriver
 from watersmeet.hosts.local.pushed_execution import PushedExecution
-from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.hosts.local.run import Run
+from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Relation, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, interval_us

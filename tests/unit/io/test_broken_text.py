@@ -81,7 +81,7 @@ def test_such_rows_are_left_out_where_the_stream_says_so(tmp_path: Path, column:
     )
     assert pa_parquet.read_table(tmp_path / "out.parquet").num_rows == 3
     (left,) = pa_parquet.read_table(tmp_path / "bad").to_pylist()
-    assert (left["reason"], left["offset"]) == ("not utf-8", 1)
+    assert (left["reason"], left["offset"]) == ("not utf-8", 2)
     assert rb"a\\xffb" in left["raw"]
 
 

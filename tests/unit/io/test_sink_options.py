@@ -52,7 +52,8 @@ def test_an_option_that_nothing_reads_is_refused_with_its_place(
         "sink='console', limit=5",
         "SINK='CSV', Path='o', Mode='overwrite', Header='false', Delimiter=';'",
         "path='o.parquet', compression='snappy'",
-        "path='o.jsonl', 'spark.pretty'='true'",
+        "path='o.tsv', header='false'",
+        "sink='tsv', path='o', delimiter='|'",
     ],
 )
 def test_options_that_are_read_are_taken(options: str, on_spark: bool) -> None:
@@ -60,13 +61,23 @@ def test_options_that_are_read_are_taken(options: str, on_spark: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", ["path='o.csv', quoteAll='true'", "path='o.json', ignoreNullFields='false'",
-                "path='o.parquet', 'parquet.block.size'='1000000'", "path='o.csv', retention='1 day'"]
+    "options", ["path='o.parquet', 'parquet.block.size'='1000000'", "path='o.parquet', retention='1 day'"]
 )  # fmt: skip
 def test_options_of_sparks_writers_go_with_spark(options: str) -> None:
     assert len(read(options, on_spark=True)) == 1
     with pytest.raises(OptionError, match=r"(?s)one of Spark's own writer.*run it with --engine spark"):
         read(options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [("csv", "quoteAll='true'"), ("json", "ignoreNullFields='false'"), ("csv", "retention='1 day'"),
+     ("json", "'spark.pretty'='true'")],
+)  # fmt: skip
+def test_options_of_sparks_writers_of_text_go_with_those(kind: str, option: str) -> None:
+    assert len(read(f"sink='spark.{kind}', path='o', {option}", on_spark=True)) == 1
+    with pytest.raises(OptionError, match=rf"(?s)one of Spark's own writer.*say sink = 'spark.{kind}'"):
+        read(f"sink='{kind}', path='o', {option}", on_spark=True)
 
 
 def test_a_format_that_others_brought_to_spark_knows_its_options() -> None:
@@ -77,7 +88,7 @@ def test_an_option_for_sparks_writer_goes_on_under_its_own_name(tmp_path) -> Non
     pytest.importorskip("pyspark")
     from watersmeet.hosts.spark.writing.sinks import SparkSink
 
-    (job,) = read(f"sink='csv', path='{tmp_path}/o', 'spark.quoteAll'='true'", on_spark=True)
+    (job,) = read(f"sink='spark.csv', path='{tmp_path}/o', 'spark.quoteAll'='true', header='true'", on_spark=True)
     options = SparkSink(job, str(tmp_path / "ck")).options
     assert options["quoteAll"] == options["header"] == "true"
     assert not any(name.startswith("spark.") for name in options)

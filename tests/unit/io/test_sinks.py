@@ -133,7 +133,7 @@ def test_an_empty_result_is_a_file_with_columns(tmp_path: Path) -> None:
 
 
 def test_json_writes_intervals_bytes_and_times_that_python_does_not_have(tmp_path: Path) -> None:
-    """Python's dates end with the year 9999, and its times at the microsecond."""
+    """Python's dates end with the year 9999, and its times at the microsecond; intervals are in microseconds."""
     columns = {
         "took": pa.array([1_500_000], pa.duration("us")),
         "fine": pa.array([1_999], pa.duration("ns")),
@@ -147,8 +147,8 @@ def test_json_writes_intervals_bytes_and_times_that_python_does_not_have(tmp_pat
     one.write(batch)
     one.close()
     assert json.loads((tmp_path / "o.json").read_text()) == {
-        "took": 1_500_000, "fine": 1, "raw": "00ff", "exact": "1.50", "late": "10000-01-01 00:00:00",
-        "at": "1970-01-01T00:00:00.000001",
+        "took": "PT1.5S", "fine": "PT0.000001S", "raw": "00ff", "exact": "1.50", "late": "10000-01-01T00:00:00",
+        "at": "1970-01-01T00:00:00.000001999",
     }  # fmt: skip
 
 
@@ -158,12 +158,12 @@ def test_json_has_no_nan_and_writes_times_as_text(tmp_path: Path) -> None:
     one.write(batch)
     one.close()
     lines = [json.loads(line) for line in (tmp_path / "o.json").read_text().splitlines()]
-    assert lines[0] == {"k": 1, "s": "x", "f": 1.5, "ts": "2024-01-01T00:00:00", "d": 1_000_000}
+    assert lines[0] == {"k": 1, "s": "x", "f": 1.5, "ts": "2024-01-01T00:00:00", "d": "PT1S"}
     assert lines[1]["f"] is None
 
 
 def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
-    assert "'parquet', 'csv', 'json' or 'console'" in failure(tmp_path / "o", sink="papyrus")
+    assert "'parquet', 'csv', 'tsv', 'json' or 'console'" in failure(tmp_path / "o", sink="papyrus")
     assert "does not say its kind" in failure(tmp_path / "o")
     assert "'error', 'overwrite' or 'append'" in failure(tmp_path / "o.csv", mode="replace")
     assert "it may be zstd, snappy" in failure(tmp_path / "o.parquet", compression="none-such")

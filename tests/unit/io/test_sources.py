@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ import pytest
 
 import watersmeet as wm
 from tests.unit.declared import source_with
-from watersmeet.errors import SourceError
+from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.sources import Source, source_of
+from watersmeet.warning import ConnectorWarning
 
 TABLE = pa.table(
     {
@@ -239,13 +242,30 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1, 2")
     assert "bad.json cannot be read" in failure(source_of, tmp_path / "bad.json", "a")
     (tmp_path / "empty.csv").write_text("")
-    assert "empty.csv is empty" in failure(source_of, tmp_path / "empty.csv", "a")
+    for nothing in ("", "\n\n"):
+        (tmp_path / "empty.csv").write_text(nothing)
+        told = failure(source_of, tmp_path / "empty.csv", "a")
+        assert "empty.csv is empty: it has no header, so the columns of 'a' are unknown" in told
+        assert "first line" in told
     (tmp_path / "bare.csv").write_text("k,ts\n")
     told = failure(source_of, tmp_path / "bare.csv", "a")
     assert "bare.csv has a header (k, ts) but no rows, so the types of the columns of 'a' are unknown" in told
     assert "declare them" in told
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n")
-    assert "ragged.csv cannot be read" in failure(source_of, tmp_path / "ragged.csv", "a")
+    told = failure(source_of, tmp_path / "ragged.csv", "a")
+    assert "ragged.csv cannot be read: row 2 after the header is wrong: it has 1 value for 2 columns; it is '3'" in told
+    assert "on_bad = 'skip'" in told
+    (tmp_path / "cut.json").write_text('{"k": 1}\n{"k": 2}\n{"k": "thr')
+    told = failure(source_of, tmp_path / "cut.json", "a")
+    assert 'cut.json cannot be read: row 3 is wrong: it is cut off; it is \'{"k": "thr\'' in told
+    assert "on_bad = 'skip'" in told
+    (tmp_path / "mixed.json").write_text('{"k": 1}\n{"k": "two"}\n')
+    told = failure(source_of, tmp_path / "mixed.json", "a")
+    assert "'k' is of type number in some rows, and string in others" in told
+    (tmp_path / "array.json").write_text('[\n{"k": 1},\n{"k": 2}]\n')
+    assert "without [ and ] around them" in failure(source_of, tmp_path / "array.json", "a")
+    for path in ("cut.json", "mixed.json", "array.json"):
+        (tmp_path / path).unlink()
     (tmp_path / "what.xyz").write_text("")
     assert "not clear from its name" in failure(source_of, tmp_path / "what.xyz", "a")
     (tmp_path / "sub").mkdir()
@@ -286,7 +306,9 @@ def test_a_forbidden_file_is_named(tmp_path: Path) -> None:
 
 
 def test_options_that_make_no_sense_say_what_would_do(tmp_path: Path) -> None:
-    assert "'parquet', 'csv' or 'json'" in failure(source_with, "a", {"source": "carrier pigeons", "path": "x"}, None)
+    assert "'parquet', 'csv', 'tsv' or 'json'" in failure(
+        source_with, "a", {"source": "carrier pigeons", "path": "x"}, None
+    )
     assert "has no path" in failure(source_with, "a", {"source": "csv"}, None)
     (tmp_path / "a.csv").write_text("a\n1\n")
     for option in ({"header": "maybe"}, {"delimiter": "--"}):
@@ -311,3 +333,82 @@ def test_a_run_reads_the_files_that_are_there_when_it_starts(tmp_path: Path, rea
     pa_parquet.write_table(pa.table({"k": ["text"], "ts": TABLE["ts"][:1]}), tmp_path / "0.parquet")
     with pytest.raises(SourceError, match=r"'k' is string in .*0\.parquet, but int64 when 's' was declared"):
         rows.to_arrow()
+
+
+PRICED = pa.schema([("k", pa.int64()), ("price", pa.decimal128(6, 2)), ("ts", pa.timestamp("us"))])
+
+
+def test_rows_may_be_dicts(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 1)
+    given = [{"k": 1, "ts": at, "price": Decimal("1.5")}, {"ts": at, "price": None, "more": "x"}]
+    found = read(source_of(given, "a"))
+    assert found.schema.names == ["k", "ts", "price", "more"]
+    assert found.to_pylist() == [
+        {"k": 1, "ts": at, "price": Decimal("1.5"), "more": None}, {"k": None, "ts": at, "price": None, "more": "x"}
+    ]  # fmt: skip
+    # As they are pushed: text for decimals and times, and columns that were not declared are left.
+    texts = [{"k": 1, "ts": "2026-01-01T00:00:00", "price": "1.5", "more": "x"}, {"k": 2, "ts": at, "price": 2}]
+    for rows in (texts[:1], texts[1:]):
+        assert read(source_of(rows, "a", PRICED)).schema == PRICED
+    assert read(source_of(texts[:1], "a", PRICED))["price"].to_pylist() == [Decimal("1.50")]
+    columns = {"k": [1, 2], "ts": [at, at], "price": [1.25, "2"]}
+    assert read(source_of(columns, "a", PRICED))["price"].to_pylist() == [Decimal("1.25"), Decimal("2.00")]
+    assert read(source_of([], "a", PRICED)).num_rows == 0
+
+
+def test_dicts_that_make_no_columns_are_refused() -> None:
+    assert "is given no rows, so its columns are unknown\nhint: say them: schema={…}" in failure(source_of, [], "a")
+    told = failure(source_of, [{"k": 1}, {"k": "two"}], "a")
+    assert "the values given for column 'k' of stream a are of no one type" in told
+    assert "stream 'a' has a column 'price', but what was given has none" in failure(
+        source_of, [{"k": 1, "ts": None}], "a", PRICED
+    )
+    with pytest.raises(WatersmeetError, match=r"and '1.005' has 3 digits behind the point"):
+        source_of([{"k": 1, "ts": None, "price": "1.005"}], "a", PRICED)
+    assert "list of int" in failure(source_of, [{"k": 1}, 5], "a")
+
+
+def test_an_empty_csv_file_is_told_and_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("")
+    source = source_with("a", {"path": str(tmp_path / "a.csv")}, PRICED)
+    with pytest.warns(ConnectorWarning, match=r"empty_file: .*a.csv is empty: there is not even a header in it"):
+        assert list(source.batches(10)) == []
+
+
+@pytest.mark.parametrize("columns", [PRICED, None])
+def test_what_is_wrong_behind_the_first_block_is_told_by_its_row(tmp_path: Path, columns: pa.Schema | None) -> None:
+    lines = [f'{{"k": {k}, "price": "1.5", "ts": "2026-01-01T00:00:00"}}' for k in range(40_000)]
+    (tmp_path / "a.json").write_text("\n".join([*lines, '{"k": 1, "pri']))
+    told = failure(source_with, "a", {"path": str(tmp_path / "a.json")}, columns)
+    assert "a.json cannot be read: row 40,001 is wrong: it is cut off" in told
+    lines = [f"{k},1.5,2026-01-01 00:00:00" for k in range(60_000)]
+    (tmp_path / "a.csv").write_text("\n".join(["k,price,ts", *lines, "1,2"]))
+    told = failure(source_with, "a", {"path": str(tmp_path / "a.csv")}, columns)
+    assert "a.csv cannot be read: row 60,001 after the header is wrong: it has 2 values for 3 columns" in told
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("much", "'k' is BIGINT, but"),
+        (2**64, f"'k' is BIGINT, but {2**64} is there"),
+        (1.5, "'k' is BIGINT, but 1.5 is there"),
+    ],
+)
+def test_a_value_of_json_that_its_column_cannot_hold_is_told_with_its_row(
+    tmp_path: Path, value: object, words: str
+) -> None:
+    rows = [{"k": 1, "price": 1.5, "ts": "2026-01-01T00:00:00"}, {"k": value, "price": "2", "ts": None}]
+    (tmp_path / "a.json").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    told = failure(source_with, "a", {"path": str(tmp_path / "a.json")}, PRICED)
+    assert f"a.json cannot be read: row 2 is wrong: {words}" in told
+
+
+def test_decimals_of_files_are_text_or_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"k": 1, "price": "1.50"}\n{"k": 2, "price": 2}\n{"k": 3, "price": 3.25}\n{"k": 4, "ts": null}\n'
+    )
+    (tmp_path / "a.csv").write_text('k,price,ts\n1,"1.50",\n2,2,\n3,3.25,\n4,,\n')
+    for name in ("a.json", "a.csv"):
+        found = read(source_with("a", {"path": str(tmp_path / name)}, PRICED))["price"].to_pylist()
+        assert found == [Decimal("1.50"), Decimal("2.00"), Decimal("3.25"), None]

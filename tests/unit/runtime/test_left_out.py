@@ -87,11 +87,11 @@ def test_every_reason_has_its_sentence(metrics: dict[str, object], sentence: str
 
 
 def test_bad_records_that_are_kept_say_where_and_the_first_is_shown() -> None:
-    metrics = Metrics(bad_by_stream={"a": 1}, bad_by_reason={"a: not json": 1}, first_bad={"a": "in x.json, number 3"})
+    metrics = Metrics(bad_by_stream={"a": 1}, bad_by_reason={"a: not json": 1}, first_bad={"a": "in x.json, row 3"})
     kept = replace(A, bad_to=SideSink("bad", {}))
     assert told(metrics, kept, "q") == [
         "bad_rows: q: 1 record of stream 'a' cannot be read and is left out of the answer, and goes to sink 'bad': "
-        "1 not json; the first is in x.json, number 3"
+        "1 not json; the first is in x.json, row 3"
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ def test_answers_are_expected_once_in_any_order() -> None:
         trial.push("b", {"k": [2, 1], "x": [0.2, 0.1], "ts": ["0:00:02", "0:00:03.5"]})
         trial.expect([{"x": 0.1, "k": 1}, {"k": 2, "x": 0.1 + 0.1}])
         trial.expect_nothing()
+
+
+def test_decimals_are_pushed_and_expected_as_numbers_or_text() -> None:
+    session = wm.Session()
+    session.stream("a", schema={"price": "DECIMAL(6, 2)", "ts": "TIMESTAMP"}, time="ts")
+    with Trial(session.sql("SELECT price FROM a")) as trial:
+        trial.push("a", [{"price": price, "ts": "0:00"} for price in ("1.50", 1.5, Decimal("1.5"), 2, "2.00")])
+        trial.expect([{"price": price} for price in (1.5, "1.5", "1.50", "2", Decimal(2))])
 
 
 def test_what_differs_is_drawn_row_by_row() -> None:

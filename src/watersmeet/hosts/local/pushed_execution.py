@@ -14,8 +14,8 @@ import pyarrow as pa
 from watersmeet.errors import CatalogError, RunError, SourceError
 from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
-from watersmeet.hosts.local.pushed_rows import PushedRows
 from watersmeet.io.event_times import TimedBatch
+from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.operators.contract import End, Operator, Results, Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.plan.nodes import Plan

@@ -120,7 +120,7 @@ def _of_text(
     if reading is None or reading.says_how or declared is None or connector.name != "files":
         return reading
     kind = (options.get("format") or options.get("source", "")).lower()
-    is_text = not {ALIASES.get(kind, kind), written_kind(options.get("path", ""))}.isdisjoint({"csv", "json"})
+    is_text = not {ALIASES.get(kind, kind), written_kind(options.get("path", ""))}.isdisjoint({"csv", "tsv", "json"})
     return replace(reading, format=ISO) if is_text else reading
 
 

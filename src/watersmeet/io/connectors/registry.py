@@ -109,13 +109,15 @@ def _package(point: EntryPoint) -> str:
 
 def known_sources(given: str = "") -> str:
     """What `source = '…'` may say, and what was meant if that is near."""
-    known_names = f"source may be 'parquet', 'csv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+    known_names = (
+        f"source may be 'parquet', 'csv', 'tsv' or 'json'{_with('source', 'table')}, or 'lab:…' for generated rows"
+    )
     return _meant(given) + known_names
 
 
 def known_sinks(given: str = "") -> str:
     """What `sink = '…'` may say."""
-    return f"{_meant(given)}sink may be 'parquet', 'csv', 'json' or 'console'{_with('sink')}"
+    return f"{_meant(given)}sink may be 'parquet', 'csv', 'tsv', 'json' or 'console'{_with('sink')}"
 
 
 def _meant(given: str) -> str:

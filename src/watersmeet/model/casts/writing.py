@@ -78,6 +78,25 @@ def _rewritten(
 
 def _intervals(values: pa.Array) -> pa.Array:
     """Hours, minutes and seconds; an interval has no days of its own here."""
+    sign, hours, minutes, seconds, fraction = _clock(values)
+    clock = pc.binary_join_element_wise(_padded(hours, 2), _padded(minutes, 2), _padded(seconds, 2), ":")
+    return pc.binary_join_element_wise(sign, clock, fraction, "")
+
+
+def iso_intervals(values: pa.Array) -> pa.Array:
+    """The same as ISO 8601 has it: PT25H, -PT0.5S, PT0S."""
+    sign, hours, minutes, seconds, fraction = _clock(values)
+    none_before = pc.and_(pc.equal(hours, 0), pc.equal(minutes, 0))
+    has_seconds = pc.or_(pc.or_(pc.greater(seconds, 0), pc.not_equal(fraction, "")), none_before)
+    of_seconds = pc.binary_join_element_wise(pc.cast(seconds, _TEXT), fraction, "S", "")
+    return pc.binary_join_element_wise(
+        sign, "PT", _unless_zero(hours, "H"), _unless_zero(minutes, "M"), pc.if_else(has_seconds, of_seconds, ""), ""
+    )
+
+
+def _clock(values: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]:
+    """Intervals as a sign, hours, minutes, seconds, and a fraction of a second with its point, empty if there is
+    none."""
     us = pc.cast(pc.cast(values, pa.duration("us"), safe=False), pa.int64())
     size = pc.abs(us)
     hours = pc.divide(size, UNITS_US["hour"])
@@ -86,9 +105,12 @@ def _intervals(values: pa.Array) -> pa.Array:
     seconds = pc.subtract(whole, pc.multiply(pc.divide(whole, 60), 60))
     rest = pc.subtract(size, pc.multiply(whole, UNITS_US["second"]))
     fraction = pc.utf8_rtrim(pc.binary_join_element_wise(".", _padded(rest, 6), ""), "0")
-    clock = pc.binary_join_element_wise(_padded(hours, 2), _padded(minutes, 2), _padded(seconds, 2), ":")
     sign = pc.if_else(pc.less(us, 0), "-", "")
-    return pc.binary_join_element_wise(sign, clock, pc.if_else(pc.equal(rest, 0), "", fraction), "")
+    return sign, hours, minutes, seconds, pc.if_else(pc.equal(rest, 0), "", fraction)
+
+
+def _unless_zero(numbers: pa.Array, unit: str) -> pa.Array:
+    return pc.if_else(pc.equal(numbers, 0), "", pc.binary_join_element_wise(pc.cast(numbers, _TEXT), unit, ""))
 
 
 def _padded(numbers: pa.Array, digits: int) -> pa.Array:

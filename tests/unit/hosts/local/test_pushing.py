@@ -120,7 +120,15 @@ WRONG: dict[str, tuple[Any, str]] = {
     "another type": ([{"k": "one", "ts": START}], "'k' of 'a' is declared BIGINT, but what was pushed has STRING"),
     "a number with a fraction": ({"k": [1.5], "ts": [START]}, "'k'.*declared BIGINT"),
     "a number for a time": ([{"k": 1, "ts": 1_700_000_000}], "'ts' of 'a' is declared TIMESTAMP, .* has BIGINT"),
-    "too large a number": ([{"k": 2**64, "ts": START}], "'k' .* is declared BIGINT"),
+    "too large a number": (
+        [{"k": 2**64, "ts": START}],
+        "'k' of stream 'a' is declared BIGINT, and 18446744073709551616 is larger than it can be\nhint: "
+        r"declare it DECIMAL\(38, 0\)",
+    ),
+    "too large a number behind others": (
+        [row(1, 0), {"k": 2**63, "ts": START}],
+        "9223372036854775808 in row 2 is larger",
+    ),
     "a truth": ([{"k": True, "ts": START}], "'k' of 'a' is declared BIGINT, but what was pushed has BOOLEAN"),
     "no time": ([{"k": 1, "ts": None}], "'ts' is NULL in row 1 of the stream"),
     "no such time": ([{"k": 1, "ts": "noon"}], "'noon' is not written as '2026-01-31 12:00:00'"),
@@ -145,6 +153,46 @@ def test_rows_that_do_not_fit_are_refused_as_a_whole_and_the_run_goes_on(what: s
         run.push("a", row(1, 0))
         assert run.take().to_pylist() == [{"k": 1}]
         assert run.metrics()["rows_in"] == 1
+
+
+PRICES = [Decimal("1.50"), "1.50", "1.5", 1.5, 3, "3.00", " 2 ", "1e2", 0.1, "-0.05", None]
+
+
+def priced() -> wm.Session:
+    made = wm.Session()
+    made.stream("p", schema={"price": "DECIMAL(6, 2)", "ts": "TIMESTAMP"}, time="ts")
+    return made
+
+
+def test_decimals_come_back_as_they_go_out_and_as_numbers() -> None:
+    expected = [None if one is None else Decimal(str(one).strip()).quantize(Decimal("0.01")) for one in PRICES]
+    with priced().sql("SELECT price FROM p").start() as run:
+        run.push("p", [{"price": one, "ts": START} for one in PRICES])
+        assert run.take()["price"].to_pylist() == expected
+        run.push("p", {"price": PRICES, "ts": [START] * len(PRICES)})
+        assert run.take()["price"].to_pylist() == expected
+        run.push("p", {"price": np.array([1.25, 2.5]), "ts": [START] * 2})
+        assert run.take()["price"].to_pylist() == [Decimal("1.25"), Decimal("2.50")]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("1.005", r"DECIMAL\(6, 2\), and '1.005' has 3 digits behind the point\nhint: round it to 2 digits"),
+        (1.005, r"and 1.005 has 3 digits behind the point"),
+        (10_000, r"and 10000 is larger than it can be\nhint: declare more digits, up to DECIMAL\(38, 2\)"),
+        ("much", r"and 'much' is no number\nhint: give a number, 12.50, or its text, '12.50'"),
+        (True, r"and True is no number"),
+        (float("nan"), r"and nan is no number"),
+    ],
+)
+def test_what_a_decimal_cannot_hold_is_told_with_its_row_and_a_way_out(value: Any, words: str) -> None:
+    with priced().sql("SELECT price FROM p").start() as run:
+        with pytest.raises(wm.DataError, match=r"column 'price' of stream 'p' is declared .*" + words):
+            run.push("p", {"price": value, "ts": START})
+        with pytest.raises(wm.DataError, match=r" in row 3 (has|is) "):
+            run.push("p", [{"price": one, "ts": START} for one in (None, 1, value)])
+        assert run.metrics()["rows_in"] == 0
 
 
 async def unawaited(*_: Any) -> None: ...

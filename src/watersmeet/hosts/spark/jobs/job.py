@@ -164,7 +164,7 @@ class SparkJob(ABC):
         if self.start.by_driver and size > MOST_BYTES_OF_A_TASK:
             raise DataError(
                 f"{sentence}. They go by way of the driver, whose memory Spark would fill",
-                hint="write them to files, into which they go block by block",
+                hint="write them to Parquet files, into which they go block by block",
             )
         (log_only if self.start.floods is None else self.start.floods.tell)(sentence)
 

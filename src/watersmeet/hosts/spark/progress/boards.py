@@ -71,7 +71,7 @@ KNOWN_FILES = 10_000
 
 def not_readable(sink: SparkSink) -> str | None:
     """Why rows of a sink cannot be had cheaply, if so."""
-    if sink.kind == "console" or sink.connector is not None or sink.has_sides:
+    if sink.by_driver:
         return None
     if sink.kind != "parquet":
         return f"on Spark they go to {sink.kind}, and only Parquet files on this machine are read back"

@@ -84,14 +84,14 @@ class FileStream:
 
     def _check(self, source: FileSource) -> None:
         for path in source.paths:
-            with readable(path):
+            with readable(path), source.naming_rows(path):
                 found = self.format.schema(path, source.schema)
             if found is not None:
                 source.check(found, path)
 
-    def first_value(self, column: str) -> object:
-        """The first value of a column that is not NULL, for a hint."""
-        return self._source(column, None).first_value(column)
+    def first_values(self, column: str) -> list[object]:
+        """The first values of a column that are not NULL, for a hint."""
+        return self._source(column, None).first_values(column)
 
     def read_as(self, stream: Stream) -> FileSource:
         """The files as a query reads them: of the columns only those must be there that it needs."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,7 +35,9 @@ from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.modes import SPARK_LOG, appending, check_replaceable, in_the_way, mode_of, visible_files
 from watersmeet.io.partitioned import partition_columns
-from watersmeet.io.path_formats import ALIASES, SUFFIXES
+from watersmeet.io.path_formats import SPELLINGS, written_kind
+from watersmeet.io.sink_options import OURS as OUR_OPTIONS
+from watersmeet.io.sink_options import TEXTS
 from watersmeet.io.sinks import limit_of
 from watersmeet.io.source_options import TO_SPARK, name_for_spark
 from watersmeet.io.writers import WRITERS
@@ -46,10 +49,7 @@ from watersmeet.runtime.watched import OnAnswers
 
 log = logging.getLogger("watersmeet")
 OURS = frozenset({"sink", "path", "mode", "limit", "partition_by"})
-FILES = frozenset({"parquet", "csv", "json", "orc", "text"})
-# With XX and xxx behind them zones are shown as Arrow does in CSV and isoformat in JSON: +0530, and +05:30.
-_CSV_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSS"
-_JSON_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+FILES = frozenset({"parquet", "csv", "tsv", "json", "orc", "text"})
 
 
 class SparkSink:
@@ -62,9 +62,15 @@ class SparkSink:
         self.on_rows: OnAnswers | None = None  # is called with rows that are printed
         self.checkpoint = checkpoint
         self.path = given.get("path")
-        self.kind = _kind(job.name, given.get("sink", "").lower(), self.path)
+        said = given.get("sink", "").lower()
+        self.kind = _kind(job.name, said, self.path)
         self.connector = connector_named(given.get("sink"))
         self.has_sides = has_side_outputs(job.plan)
+        # Spark has other texts than we, and of its intervals in Parquet nobody else knows what they are.
+        in_its_way = self.kind in TEXTS or (self.kind == "parquet" and _has_intervals(job.plan.output_schema))
+        self.is_numbered = (
+            self.connector is not None or self.has_sides or (in_its_way and not said.startswith(TO_SPARK))
+        )
         self._durable = durable
         self._numbered: SinkWriter | None = None
         self.claimed: FileClaim | None = None  # what Spark writes there by itself
@@ -72,9 +78,6 @@ class SparkSink:
         self.limit = limit_of(job.name, given)
         self.partition_by = partition_columns(job.name, given.get("partition_by"), job.plan.output_schema)
         self.options = {name_for_spark(key): value for key, value in job.sink.items() if key.lower() not in OURS}
-        named = {key.lower() for key in self.options}
-        defaults = _defaults(self.kind, job.plan.options.timezone)
-        self.options |= {key: value for key, value in defaults.items() if key.lower() not in named}
         if self.connector is not None:
             self._check_connected(over_connect)
             return
@@ -82,6 +85,9 @@ class SparkSink:
             self._check_beside(over_connect)
             return
         mode_of(job.name, given)
+        if self.is_numbered:
+            self._check_written_here(over_connect)
+            return
         if self.kind in FILES:
             self._check_files()
         if self.kind == "console" and over_connect:
@@ -93,7 +99,7 @@ class SparkSink:
     def open(self, spark: SparkSession) -> None:
         """Open what we write to ourselves, before any query of the script starts: several may send to one sink beside
         their answers, and what one has sent there is not for another to refuse or to clear away."""
-        if self.connector is not None or self.has_sides:
+        if self.is_numbered:
             self._clear_old()
             with self._starting():
                 self._numbering(spark)
@@ -131,7 +137,7 @@ class SparkSink:
     @property
     def by_driver(self) -> bool:
         """Whether all answers of a batch come to the driver, which writes them."""
-        return self.connector is not None or self.has_sides or self.kind == "console"
+        return self.is_numbered or self.kind == "console"
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -158,6 +164,20 @@ class SparkSink:
                 hint="write them to parquet, csv or json files or to a connector, or say on_bad = 'skip' and "
                 "on_late = 'count'",
             )
+
+    def _check_written_here(self, over_connect: bool) -> None:
+        """Text, and Parquet with intervals: by us, from the driver, so that a row is the same bytes on both hosts."""
+        others = [name for name in self.options if name.lower() not in OUR_OPTIONS[self.kind]]
+        elsewhere = self.path is not None and has_scheme(self.path)
+        if not (over_connect or elsewhere or others):
+            return
+        why = "by the Spark Connect server" if over_connect else f"to {self.path}" if elsewhere else f"with {others[0]}"
+        ours = "" if over_connect or others else f"sink = 'files', format = '{self.kind}', which is ours, or "
+        raise SinkError(
+            f"{self.job.name} would be written as {self.kind} {why}, as only Spark's own writer does",
+            hint=f"say {ours}sink = '{TO_SPARK}{'csv' if self.kind == 'tsv' else self.kind}', which is Spark's and "
+            "writes texts and intervals in its own way",
+        )
 
     def _numbering(self, spark: SparkSession) -> SinkWriter:
         """What takes the batches of this run; opened once, also if the query starts again to end."""
@@ -210,7 +230,7 @@ class SparkSink:
         return SideSinks(output, sinks, {one.name: one for one in streams_below(self.job.plan.root)})
 
     def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
-        if self.connector is not None or self.has_sides:
+        if self.is_numbered:
             return writer.foreachBatch(self._numbering(spark))
         if self.kind == "console":
             return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
@@ -260,15 +280,8 @@ def side_options(options: Mapping[str, str], *, goes_on: bool) -> dict[str, str]
     return appending(said, {said.get("path", "")}) if goes_on else said
 
 
-def _defaults(kind: str, zone: str) -> Mapping[str, str]:
-    """Text as the same script writes it in-process: a header, and instants in the zone of the query."""
-    match kind:
-        case "csv":
-            times = {"timestampFormat": f"{_CSV_TIME}XX", "timestampNTZFormat": _CSV_TIME}
-            return {"header": "true", "timeZone": zone, **times}
-        case "json":
-            return {"timeZone": zone, "timestampFormat": f"{_JSON_TIME}xxx", "timestampNTZFormat": _JSON_TIME}
-    return {}
+def _has_intervals(schema: pa.Schema) -> bool:
+    return any(pa.types.is_duration(kind) for kind in schema.types)
 
 
 def is_checkpoint(folder: str) -> bool:
@@ -277,12 +290,12 @@ def is_checkpoint(folder: str) -> bool:
 
 
 def _kind(name: str, written: str, path: str | None) -> str:
-    written = written.removeprefix(TO_SPARK)
-    kind = ALIASES.get(written, written) or SUFFIXES.get(Path(path or "").suffix.lower(), "")
+    written = written.removeprefix(TO_SPARK) or written_kind(path or "") or ""
+    kind = SPELLINGS.get(written, written)
     if not kind:
         raise SinkError(
             f"sink {name!r} does not say its kind",
-            hint="add sink = 'parquet', 'csv', 'json', 'console' or any format of Spark",
+            hint="add sink = 'parquet', 'csv', 'tsv', 'json', 'console' or any format of Spark",
         )
     return kind
 

@@ -79,7 +79,7 @@ def kind_of(owner: str, options: Mapping[str, str], word: str, folder: Folder) -
         said = "" if first is None else named_kind(first.path) or ""
     if ALIASES.get(said, said) not in KINDS:
         what = f"has format = {said!r}" if said else "does not say its format"
-        raise OptionError(f"{owner!r} {what}", hint="format may be 'parquet', 'csv' or 'json'", option="format")
+        raise OptionError(f"{owner!r} {what}", hint="format may be 'parquet', 'csv', 'tsv' or 'json'", option="format")
     return said
 
 

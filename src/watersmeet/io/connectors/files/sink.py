@@ -25,7 +25,7 @@ from watersmeet.io.connectors.lake_options import interval_s
 from watersmeet.io.drafts import Drafts
 from watersmeet.io.modes import check_replaceable, in_the_way, mode_of
 from watersmeet.io.partitioned import partition_columns
-from watersmeet.io.path_formats import ALIASES
+from watersmeet.io.path_formats import SPELLINGS
 from watersmeet.io.writers import check_settings
 
 _NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
@@ -124,7 +124,7 @@ def files_sink(opening: SinkOpening) -> NumberedSink:
     columns = _columns(opening)
     folder = Folder(opening.name, opening.options, SinkError)
     kind = kind_of(opening.name, opening.options, "sink", folder)
-    return FilesSink(opening, StoreFolder(opening, folder, several=bool(columns)), ALIASES.get(kind, kind), columns)
+    return FilesSink(opening, StoreFolder(opening, folder, several=bool(columns)), SPELLINGS.get(kind, kind), columns)
 
 
 def folder_sink(opening: SinkOpening, path: Path, kind: str) -> NumberedSink:

@@ -11,17 +11,11 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import OptionError, SetupError, SinkError
 from watersmeet.io.connectors.contract import SinkOpening
-from watersmeet.io.connectors.kafka.encoding import (
-    CsvEncoder,
-    Encoder,
-    JsonEncoder,
-    RawEncoder,
-    check_flat,
-    json_objects,
-)
+from watersmeet.io.connectors.kafka.encoding import CsvEncoder, Encoder, JsonEncoder, RawEncoder, json_records
 from watersmeet.io.connectors.kafka.schemas import avro_schema
 from watersmeet.io.consolidation import one_of_each
 from watersmeet.io.formats import delimiter_of
+from watersmeet.io.row_texts import check_flat
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.model.versions import parse_key
@@ -87,7 +81,7 @@ class RecordMaker:
                 )
             found: list[bytes | None] = column.cast(pa.string()).cast(pa.binary()).to_pylist()
             return found
-        return json_objects(rows.select(list(self.key)))
+        return json_records(rows.select(list(self.key)))
 
 
 def record_maker(opening: SinkOpening) -> RecordMaker:
@@ -167,7 +161,7 @@ def _raw(opening: SinkOpening, value: pa.Schema) -> Encoder:
 
 
 def _csv(opening: SinkOpening, value: pa.Schema) -> Encoder:
-    check_flat(opening.name, value)
+    check_flat(value, hint="use format = 'json'")
     delimiter = delimiter_of(opening.options)
     return CsvEncoder(delimiter)
 

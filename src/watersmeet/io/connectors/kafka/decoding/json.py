@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_JSON, NOT_TEXT, WRONG_TYPE
+from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_JSON, NOT_TEXT
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records
+from watersmeet.io.json_errors import why_unread
 from watersmeet.io.json_types import as_declared, parsed_schema
-from watersmeet.model.types import is_text, sql_type
 
 EMPTY = (NO_VALUE, "the record has no value")
 _OPEN, _CLOSE = b"{", b"}"
-_ARTICLES = {"array": "an", "object": "an"}
-# By Arrow's words, as its errors carry nothing else: the value, not the column.
-_VALUES = (
-    re.compile(r"Failed to convert JSON to .+?, couldn't parse:(?P<value>.*)"),
-    re.compile(r"Failed to convert JSON to .+?\): (?P<value>\S+) (?P<needs>requires .*)"),
-    re.compile(r"The string '(?P<value>.*)' is not a valid"),
-    re.compile(r"Failed to parse string: '(?P<value>.*)' as"),
-)
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,7 @@ def parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
             pa_json.ParseOptions(explicit_schema=held, unexpected_field_behavior="ignore", newlines_in_values=True),
         )
     except pa.ArrowInvalid as error:
-        raise _undecodable(str(error), schema, values) from None
+        raise UndecodableError(*why_unread(str(error), schema, values)) from None
     # Every value begins and ends as an object does. So one that is not whole is an error together with the next, and
     # none has no row: if there are as many rows as values, each value is one row.
     if table.num_rows != len(values):
@@ -84,62 +74,8 @@ def _as_declared(table: pa.Table, schema: pa.Schema, values: Sequence[bytes]) ->
         columns = [_one(table.column(name)) for name in schema.names]
         return as_declared(pa.RecordBatch.from_arrays(columns, schema=table.schema), schema)
     except pa.ArrowInvalid as error:
-        raise _undecodable(str(error), schema, values) from None
+        raise UndecodableError(*why_unread(str(error), schema, values)) from None
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _undecodable(words: str, schema: pa.Schema, values: Sequence[bytes]) -> UndecodableError:
-    """Arrow's words for a value of another type name the column; for text that is no JSON they do not."""
-    words = words.split("\n", 1)[0].removeprefix("JSON parse error: ").removesuffix(" in row 0")
-    if words.startswith("Column(/"):
-        name = words.removeprefix("Column(/").split(")", 1)[0].split("/")[0]
-        if " was specified twice" in words:
-            return UndecodableError(NOT_JSON, f"it has {name!r} twice")
-        found = words.rpartition(" to ")[2]
-        if name in schema.names:
-            return UndecodableError(WRONG_TYPE, _is_not(schema.field(name), f"{_ARTICLES.get(found, 'a')} {found}"))
-        return UndecodableError(WRONG_TYPE, words)
-    matched = next((match for one in _VALUES if (match := one.match(words))), None)
-    if matched is not None:
-        return UndecodableError(WRONG_TYPE, _of_column(matched, schema, values) or words)
-    return UndecodableError(WRONG_TYPE if len(values) == 1 and _is_json(values[0]) else NOT_JSON, words)
-
-
-def _of_column(matched: re.Match[str], schema: pa.Schema, values: Sequence[bytes]) -> str | None:
-    """A sentence on the column that has the value which could not be read, if the value of one alone is asked about."""
-    record = _plain(values[0]) if len(values) == 1 else {}
-    for column in schema:
-        value = record.get(column.name)
-        if not is_text(column.type) and isinstance(value, str) and value == matched["value"]:
-            needs = matched.groupdict().get("needs")
-            return _is_not(column, value if isinstance(value, _Number) else repr(value)) + (
-                "" if needs is None else f", which {needs}"
-            )
-    return None
-
-
-def _is_not(column: pa.Field, what: str) -> str:
-    return f"{column.name!r} is {sql_type(column.type)}, but {what} is there"
-
-
-class _Number(str):
-    """A number as it is written."""
-
-
-def _plain(value: bytes) -> dict[str, object]:
-    try:
-        found = json.loads(value, parse_int=_Number, parse_float=_Number)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_json(value: bytes) -> bool:
-    try:
-        json.loads(value)
-    except ValueError:
-        return False
-    return True

@@ -1,8 +1,9 @@
-"""What an application pushes, whatever it has it in, as batches with the columns of their stream."""
+"""What an application pushes or gives, whatever it has it in, as batches with the columns of their stream."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import pyarrow.compute as pc
 from watersmeet.errors import DataError, SourceError
 from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
+from watersmeet.io.frames import frame_as_table
 from watersmeet.io.read_times import Place, read_batch, read_times
-from watersmeet.io.sources import frame_as_table
 from watersmeet.io.time_column import unit_hint
+from watersmeet.model.casts.decimals import integer_limits
 from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.names import columns_hint, nearest
 from watersmeet.model.time import cast_timestamps
@@ -22,19 +24,21 @@ from watersmeet.model.time_reading import TimeReading
 from watersmeet.model.types import is_instant, is_text, sql_type
 
 KINDS = "a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts, or a dict of columns"
-_PUSHED = "what was pushed"
 _Fit = Callable[[str, pa.DataType, pa.Array], pa.Array]  # a part by its name, as the type that is declared for it
+_LONGEST = 60  # of a value in a sentence
 _ZONED = r"[T ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"  # a text with a zone behind its time
 
 
 class PushedRows:
     """Takes the rows of one stream in any form. Whatever does not fit is refused before anything of it is used."""
 
-    def __init__(self, stream: Relation) -> None:
+    def __init__(self, stream: Relation, verb: str = "pushed", reading: TimeReading | None = None) -> None:
+        """verb: what was done with the rows, for sentences. reading: of a relation that does not say it itself."""
         self.stream = stream
+        self._verb, self._what = verb, f"what was {verb}"
         # The moment of arrival, where that is the event time, is not pushed.
         self._schema = stream.given_schema
-        self._reading = stream.reading if isinstance(stream, Stream) else None
+        self._reading = stream.reading if isinstance(stream, Stream) else reading
         self._names = frozenset(self._schema.names)
         self._columns = [(field.name, field.type, field.nullable) for field in self._schema]
         # Where a stream says what becomes of bad records, they are told apart from the others, later.
@@ -77,9 +81,9 @@ class PushedRows:
         """Whether rows of such columns are as a query sees them; those that cannot be made so are refused."""
         if schema.equals(self._schema):
             return True
-        check_names(schema, _PUSHED)
+        check_names(schema, self._what)
         self._refuse_moments(schema.names)
-        check_columns(schema, self._schema, self.stream.name, _PUSHED)
+        check_columns(schema, self._schema, self.stream.name, self._what)
         return False
 
     def _with_times(self, batches: Sequence[pa.RecordBatch], reading: TimeReading) -> list[pa.RecordBatch]:
@@ -99,20 +103,20 @@ class PushedRows:
         if len(many) < len(rows):
             single = next(name for name in rows if name not in many)
             raise DataError(
-                f"stream {self.stream.name!r} was pushed a dict in which {many[0]!r} is a column and {single!r} "
+                f"stream {self.stream.name!r} was {self._verb} a dict in which {many[0]!r} is a column and {single!r} "
                 "a value",
                 hint="give a list for every column, or a single value for every one",
             )
         missing = [name for name in self._schema.names if name not in rows]
         if missing:
             raise SourceError(
-                f"stream {self.stream.name!r} has a column {missing[0]!r}, but {_PUSHED} has none",
+                f"stream {self.stream.name!r} has a column {missing[0]!r}, but {self._what} has none",
                 hint=columns_hint([str(name) for name in rows]),
             )
         lengths = {name: len(rows[name]) for name in rows}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} {count:,}" for name, count in lengths.items())
-            raise DataError(f"the columns pushed to stream {self.stream.name!r} differ in length: {shown}")
+            raise DataError(f"the columns {self._verb} to stream {self.stream.name!r} differ in length: {shown}")
         return self._of_values(rows, next(iter(lengths.values())))
 
     def _of_list(self, rows: Sequence[Any]) -> list[pa.RecordBatch]:
@@ -136,7 +140,7 @@ class PushedRows:
         self._refuse_moments(unknown)
         meant = nearest(str(unknown[0]), self._names)
         raise SourceError(
-            f"stream {self.stream.name!r} has no column {unknown[0]!r}, which was pushed",
+            f"stream {self.stream.name!r} has no column {unknown[0]!r}, which was {self._verb}",
             hint=f"did you mean {meant!r}?" if meant else columns_hint(self._schema.names),
         )
 
@@ -166,12 +170,14 @@ class PushedRows:
         if not nullable and array.null_count:
             raise DataError(
                 f"column {name!r} of stream {self.stream.name!r} is declared NOT NULL, "
-                f"but {array.null_count} of the rows pushed have NULL there"
+                f"but {array.null_count} of the rows {self._verb} have NULL there"
             )
         return array
 
     def _guessed(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
         """By what they are, not by what they are to be: Arrow would cut 1.5 to 1 and take 5 for a time."""
+        if pa.types.is_decimal(kind):
+            return self._decimals(name, kind, values)
         if pa.types.is_map(kind):  # which looks like a list, or like a struct
             return self._as_declared(name, kind, _pairs_of_dicts(values))
         try:
@@ -181,7 +187,44 @@ class PushedRows:
             unsigned = kind == pa.uint64() and all(value is None or type(value) is int for value in values)
             if unsigned or pa.types.is_nested(kind):
                 return self._as_declared(name, kind, values)
-            raise self._misfit(name, kind, error) from None
+            raise self._out_of_range(name, kind, values) or self._misfit(name, kind, error) from None
+
+    def _decimals(self, name: str, kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
+        """Numbers, or text, as which they go out. A float is the number that is printed of it."""
+        numbers = [_decimal(value) for value in values]
+        try:
+            made = pa.array(numbers, kind)
+            if made.null_count == sum(value is None for value in values):
+                return made
+        except pa.ArrowInvalid:
+            pass
+        whys = (_unfit(value, number, kind) for value, number in zip(values, numbers, strict=True))
+        row, why = next((row, why) for row, why in enumerate(whys) if why is not None)
+        raise self._wrong_value(name, kind, values, row, why)
+
+    def _out_of_range(self, name: str, kind: pa.DataType, values: Sequence[Any]) -> DataError | None:
+        """What is wrong with the first integer that a column of integers cannot hold, if that is what is wrong."""
+        if not pa.types.is_integer(kind):
+            return None
+        least, most = integer_limits(kind)
+        wrong = (i for i, one in enumerate(values) if isinstance(one, int) and not least <= one <= most)
+        row = next(wrong, None)
+        if row is None:
+            return None
+        why = f"is {'larger' if values[row] > most else 'smaller'} than it can be"
+        return self._wrong_value(name, kind, values, row, why, f"declare it {_wider(values[row])}")
+
+    def _wrong_value(
+        self, name: str, kind: pa.DataType, values: Sequence[Any], row: int, why: str, hint: str | None = None
+    ) -> DataError:
+        value = values[row]
+        shown = repr(value) if isinstance(value, str) else str(value)
+        shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+        where = f" in row {row + 1:,}" if len(values) > 1 else ""
+        return DataError(
+            f"column {name!r} of stream {self.stream.name!r} is declared {sql_type(kind)}, and {shown}{where} {why}",
+            hint=hint or _decimals_way_out(kind, value),
+        )
 
     def _as_declared(self, name: str, kind: pa.DataType, values: Any) -> pa.Array:
         """What Arrow cannot tell the type of it may still make of what is declared."""
@@ -194,16 +237,18 @@ class PushedRows:
         """Python has one kind of integer and one of float, and JSON writes times as text."""
         if (nested := _with_fitted_parts(name, kind, found, self._fitted)) is not None:
             return nested
+        if pa.types.is_decimal(kind) and (is_text(found.type) or pa.types.is_floating(found.type)):
+            return self._decimals(name, kind, found.to_pylist())
         if is_text(found.type) and is_instant(kind):
             found = self._read_times(name, kind, found)
         if _is_narrower_number(found.type, kind):
             try:
                 return pc.cast(_as_widest(found, kind), kind)
             except pa.ArrowInvalid as error:
-                raise self._misfit(name, kind, error) from None
+                raise self._out_of_range(name, kind, found.to_pylist()) or self._misfit(name, kind, error) from None
         part, wanted = pa.RecordBatch.from_arrays([found], [name]), pa.schema([pa.field(name, kind)])
         try:
-            check_columns(part.schema, wanted, self.stream.name, _PUSHED)
+            check_columns(part.schema, wanted, self.stream.name, self._what)
         except SourceError as error:
             raise SourceError(error.message, hint=self._unit_hint(name, found) or error.hint) from None
         return enter(part, wanted, self.stream).column(0)
@@ -227,11 +272,58 @@ class PushedRows:
     def _misfit(self, name: str, kind: pa.DataType, error: Exception | str) -> DataError:
         return DataError(
             f"column {name!r} of stream {self.stream.name!r} is declared {sql_type(kind)}, "
-            f"and what was pushed does not fit: {str(error).splitlines()[0].rstrip('.')}"
+            f"and {self._what} does not fit: {str(error).splitlines()[0].rstrip('.')}"
         )
 
     def _unknown(self, what: str) -> SourceError:
-        return SourceError(f"stream {self.stream.name!r} cannot be pushed a {what}", hint=f"give {KINDS}")
+        return SourceError(f"stream {self.stream.name!r} cannot be {self._verb} a {what}", hint=f"give {KINDS}")
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The values of rows by column; what a row lacks is None."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _decimal(value: Any) -> Decimal | None:
+    """The number that a value says; None if it says none."""
+    if isinstance(value, Decimal):
+        return value if value.is_finite() else None
+    try:
+        made = None if value is None or isinstance(value, bool) else Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return made if made is not None and made.is_finite() else None
+
+
+def _unfit(value: Any, number: Decimal | None, kind: pa.DataType) -> str | None:
+    """Why a DECIMAL cannot hold a value, if it cannot."""
+    if number is None:
+        return None if value is None else "is no number"
+    digits = "".join(map(str, number.as_tuple().digits))
+    behind = -int(number.as_tuple().exponent) - (len(digits) - len(digits.rstrip("0")))
+    if behind > kind.scale:
+        return f"has {behind} digits behind the point"
+    return "is larger than it can be" if number.adjusted() >= kind.precision - kind.scale else None
+
+
+def _decimals_way_out(kind: pa.DataType, value: Any) -> str:
+    number = _decimal(value)
+    if number is None:
+        return "give a number, 12.50, or its text, '12.50'"
+    if number.adjusted() < kind.precision - kind.scale:
+        more = f"DECIMAL(38, {min(37, kind.scale + 4)})"
+        return f"round it to {kind.scale} digits, or declare more behind the point, as {more}"
+    return f"declare more digits, up to DECIMAL(38, {kind.scale}), or DOUBLE"
+
+
+def _wider(value: int) -> str:
+    """The narrowest of the types that hold an integer."""
+    if -(2**63) <= value < 2**63:
+        return "BIGINT"
+    if 0 <= value < 2**64:
+        return "UBIGINT"
+    return "DECIMAL(38, 0)" if abs(value) < 10**38 else "STRING"
 
 
 def _has_timestamps(batch: pa.RecordBatch, reading: TimeReading) -> bool:
