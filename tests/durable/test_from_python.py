@@ -392,3 +392,12 @@ def test_the_state_of_a_run_that_goes_on_is_shown_and_that_of_several_queries(tm
     with pushed().start(checkpoint=tmp_path / "one"), pushed().start(checkpoint=tmp_path / "two"):
         code, told = state_of(tmp_path)
     assert (code, told.count("a run in-process"), told.count("no state was saved yet")) == (0, 2, 2)
+
+
+def test_rows_that_were_left_out_are_told_with_the_state(tmp_path: Path) -> None:
+    session = wm.Session()
+    session.stream("a", schema=COLUMNS, time="ts", on_null="skip", on_bad="skip")
+    with session.sql(COUNTS).start(checkpoint=tmp_path, on_answer=lambda batch: None) as run:
+        run.push("a", [*at(5, 1), {"id": 9, "k": 1, "ts": None}])
+    _, told = state_of(tmp_path)
+    assert " ".join(told.splitlines()[3].split()) == "a 3 rows came 1 late, 1 without a time up to 2026-01-01 12:00:05"

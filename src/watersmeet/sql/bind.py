@@ -109,7 +109,7 @@ def _warn_of_unused_window(plan: Plan) -> None:
             window = f"{one.relation.name} [{window_text(one.window)}]"
             keys = ", ".join(one.window.partition_by)
             text = (
-                f"{window} by itself changes nothing: every row is given as it comes, not the last of each {keys}; for "
+                f"{window} by itself changes nothing: every row is given, not only the last of each {keys}; for "
                 f"those, as an answer that changes, write SELECT {keys}, LAST(…) AS … FROM {window} GROUP BY {keys}"
             )
             warn(PlanWarning("unused_window", text))

@@ -55,7 +55,7 @@ def test_a_measured_rate_is_the_mean_over_the_sample_not_that_of_its_end() -> No
         made.stream(name, pa.table({"k": range(len(seconds)), "ts": at}), time="ts")
     join = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND"
     for sql in (join, f"SELECT COUNT(*) AS n FROM ({join}) [RANGE 1 SECOND] AS j"):
-        inputs = json.loads(made.sql(sql).explain(analyze=True, format="json"))
+        inputs = json.loads(made.sql(sql).explain(analyze=True, sample=1_320, format="json"))
         rates = [one["rate"] for one in parts_named(inputs, "inputs") if "rate" in one]
         assert rates == pytest.approx([660 / 119] * len(rates), rel=0.02), sql
         assert rates

@@ -72,7 +72,7 @@ def test_a_quotient_that_is_only_shown_or_whose_fraction_is_meant_is_not(sql: st
 def test_the_last_rows_of_each_key_alone_are_told_to_be_all_rows(sql: str) -> None:
     (told,) = told_of(sql)
     assert told.startswith("unused_window: a [PARTITION BY k")
-    assert "every row is given as it comes" in told
+    assert "every row is given, not only the last of each k" in told
 
 
 @pytest.mark.parametrize(

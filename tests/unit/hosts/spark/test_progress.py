@@ -12,6 +12,7 @@ from pyspark.sql import Row
 
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED
 from watersmeet.hosts.spark.progress.tally import ANSWER, Tally
+from watersmeet.runtime.progress import held_back
 
 
 def progress(**observed: Row) -> SimpleNamespace:
@@ -40,14 +41,27 @@ def test_observed_rows_are_read_however_they_come(row) -> None:
 
 def test_the_clock_that_a_bucket_tells_is_shown_with_the_stream_that_holds_it_back() -> None:
     """Of two stages the first knows the streams by name; a bounded bucket tells its memory beside the clock."""
-    clock = '{"watermark_us": 7000000, "held_back_by": "%s", "still_for_s": 12.0, "idle": []}'
-    second = Row(reports=['{"bucket": 0, "clock": %s}' % (clock % "join_1")])
-    first = Row(reports=['{"bucket": 0, "results": 1, "future": {"a": 2}, "clock": %s}' % (clock % "b")])
+    clock = '{"watermark_us": 7000000, "held_back_by": "%s", "still_for_s": 12.0, "waits_for_rows": %s, "idle": []}'
+    second = Row(reports=['{"bucket": 0, "clock": %s}' % (clock % ("join_1", "false"))])
+    first = Row(reports=['{"bucket": 0, "results": 1, "future": {"a": 2}, "clock": %s}' % (clock % ("b", "true"))])
     tally = Tally()
     tally.add(progress(watersmeet=second, watersmeet_first_join_1=first))
     total = tally.total
     assert (total.watermark_us, total.held_back_by, total.still_for_s) == (7_000_000, "b", 12.0)
     assert total.future_rows == {"a": 2}
+    assert held_back(total) == " (for 12 s, waiting for b)"
+
+
+def test_the_line_of_a_batch_has_its_own_rate() -> None:
+    tally = Tally()
+    first = tally.add(progress(watersmeet=Row(rows_in=30_000, results=7, reports=[])))
+    assert first is not None
+    assert first.line().startswith("batch 3: 30.0k in, 7 out, 1.5 s (20.0k/s), at ")
+    last = progress(watersmeet=Row(rows_in=0, results=0, reports=[]))
+    last.batchId = 4
+    second = tally.add(last)
+    assert second is not None
+    assert second.line().startswith("batch 4: 0 in, 0 out, 1.5 s (0/s), at ")
 
 
 def told(bucket: int, **values: object) -> str:

@@ -59,19 +59,18 @@ def _watermark(values: Mapping[str, Any]) -> str:
 
 def _streams(values: Mapping[str, Any]) -> list[list[str]]:
     """A line for each stream: what came of it, how far it is, and how many of its rows windows of a join keep."""
-    names = dict.fromkeys(
-        name.removeprefix(_STREAMS).rpartition(".rows_in")[0] for name in values if name.endswith(".rows_in")
-    )
-    windows = _window_rows(values)
     lines = []
-    for name in names:
+    for name in values["clock.clocks"]["keys"]:
         of = f"{_STREAMS}{name}."
-        newest_us, late = values[f"{of}newest_us"], values[f"{of}late.count"]
+        bad, skipped = sum(values[f"{of}bad.by_reason"]["dict"].values()), values[f"{of}skipped_rows"]
+        odd = {"late": values[f"{of}late.count"], "without a time": skipped, "bad": bad}
+        told = ", ".join(f"{rows:,} {how}" for how, rows in odd.items() if rows)
+        newest_us = values[f"{of}newest_us"]
         newest = f"up to {format_instant(newest_us)[:19]}" if newest_us > BEGINNING_US else ""
-        lines.append(
-            [f"  {name}", f"{counted(values[f'{of}rows_in'], 'row')} came", f"{late:,} late" if late else "", newest]
-        )
-    lines += [[f"  window of {alias}", f"{counted(rows, 'row')} kept", "", ""] for alias, rows in windows.items()]
+        lines.append([f"  {name}", f"{counted(values[f'{of}rows_in'] + skipped + bad, 'row')} came", told, newest])
+    lines += [
+        [f"  window of {alias}", f"{counted(rows, 'row')} kept", "", ""] for alias, rows in _window_rows(values).items()
+    ]
     return lines
 
 

@@ -51,7 +51,7 @@ class Batch:
         odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
         late = f" ({', '.join(odd)})" if odd else ""
         kept = f"kept {short(m.kept_rows)} ({m.state_bytes / 2**20:.0f} MB)"
-        rate = f" ({short(m.rows_in / self.seconds)} rows/s)" if self.seconds > 0 else ""
+        rate = f" ({short(m.rows_in / self.seconds)}/s)" if self.seconds > 0 else ""
         return (
             f"batch {self.number}: {short(m.rows_in)} in{late}, {short(m.results)} out, {self.seconds:.1f} s{rate}, "
             f"at {clock(m.watermark_us)}, {kept}{losses(m)}{cold}"
