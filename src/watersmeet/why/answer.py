@@ -97,8 +97,8 @@ def _of_run(plan: Plan, meeting: Meeting, outcome: Outcome) -> list[Reason]:
         )
     if not found and meeting.missing:
         others = " and ".join(meeting.rows)
-        rows = " and ".join(f"a row of {alias}" for alias in meeting.missing)
-        found.append(Reason("partner", f"nothing keeps {others} apart, but {rows} that meets them is not there"))
+        rows = f"row of {meeting.missing[0]} meets" if len(meeting.missing) == 1 else "rows of the other inputs meet"
+        found.append(Reason("partner", f"nothing keeps {others} apart, but no {rows} them"))
     if not found:
         moving = [one.alias for one in meeting.join.streams if one.window is not None]
         found.append(
