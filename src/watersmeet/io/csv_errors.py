@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import SourceError
 from watersmeet.io.filesystems import AnyFile
-from watersmeet.model.types import sql_type
+from watersmeet.model.types import sql_type, type_for
 from watersmeet.model.wording import counted
 
 NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\n"})
@@ -18,6 +18,8 @@ NULL_WORDS = frozenset({"na", "n/a", "nan", "null", "none", "nil", "-", "?", "\\
 _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
 _QUOTED = re.compile(r"'(.*)'", re.DOTALL)
 _ZONE = re.compile(r"expected (no|a) zone offset")
+_TOO_FINE = re.compile(r"In CSV column #(\d+): .*Rescaling Decimal value would cause data loss")
+_WHOLE = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 _LONGEST = 60
 _ONE_COLUMN = re.compile(r"Expected 1 columns, got \d+")
 # The values of one column of a file as text, in pieces.
@@ -54,16 +56,16 @@ def ragged(expected: int, found: int) -> str:
     return f"it has {counted(found, 'value')} for {counted(expected, 'column')}"
 
 
-def misfit(words: str, wanted: pa.Schema, names: list[str]) -> str | None:
+def misfit(words: str, wanted: pa.Schema, names: list[str], values: list[str]) -> str | None:
     """What Arrow says of a value that is not of the type of its column, in words of ours; None if it says something
-    else."""
-    found = _CONVERSION.search(words)
-    value = None if found is None else _QUOTED.search(found[3])
-    name = None if found is None or int(found[1]) >= len(names) else names[int(found[1])]
-    if value is None or name not in wanted.names:
+    else. `values` are those of the row."""
+    found = _CONVERSION.search(words) or _TOO_FINE.search(words)
+    place = len(names) if found is None else int(found[1])
+    if place >= min(len(names), len(values)) or names[place] not in wanted.names:
         return None
-    column = wanted.field(name)
-    return f"{column.name!r} is {sql_type(column.type)}, but {value[1]!r} is there"
+    column = wanted.field(names[place])
+    finer = f", which has more than {column.type.scale} digits behind the point" if _TOO_FINE.search(words) else ""
+    return f"{column.name!r} is {sql_type(column.type)}, but {values[place]!r} is there{finer}"
 
 
 def is_blank(error: pa.ArrowInvalid) -> bool:
@@ -91,6 +93,8 @@ def _row_of(value: str, pieces: Iterator[pa.Array]) -> int | None:
 def _way_out(value: str, column: pa.Field) -> str | None:
     if value.strip().lower() in NULL_WORDS:
         return f"null_values = '{value.strip()}' in WITH (…) reads it as NULL"
+    if pa.types.is_integer(column.type) and _WHOLE.fullmatch(value.strip()):
+        return f"declare {column.name} {type_for(int(value))}, which holds it"
     if pa.types.is_integer(column.type) and _is_number(value):
         return f"declare {column.name} DOUBLE, and CAST it in the query: CAST({column.name} AS {sql_type(column.type)})"
     if pa.types.is_timestamp(column.type):

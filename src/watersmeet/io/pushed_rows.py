@@ -21,7 +21,7 @@ from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.names import columns_hint, nearest
 from watersmeet.model.time import cast_timestamps
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.model.types import is_instant, is_text, sql_type
+from watersmeet.model.types import is_instant, is_text, sql_type, type_for
 
 KINDS = "a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts, or a dict of columns"
 _Fit = Callable[[str, pa.DataType, pa.Array], pa.Array]  # a part by its name, as the type that is declared for it
@@ -212,7 +212,7 @@ class PushedRows:
         if row is None:
             return None
         why = f"is {'larger' if values[row] > most else 'smaller'} than it can be"
-        return self._wrong_value(name, kind, values, row, why, f"declare it {_wider(values[row])}")
+        return self._wrong_value(name, kind, values, row, why, f"declare it {type_for(values[row])}")
 
     def _wrong_value(
         self, name: str, kind: pa.DataType, values: Sequence[Any], row: int, why: str, hint: str | None = None
@@ -315,15 +315,6 @@ def _decimals_way_out(kind: pa.DataType, value: Any) -> str:
         more = f"DECIMAL(38, {min(37, kind.scale + 4)})"
         return f"round it to {kind.scale} digits, or declare more behind the point, as {more}"
     return f"declare more digits, up to DECIMAL(38, {kind.scale}), or DOUBLE"
-
-
-def _wider(value: int) -> str:
-    """The narrowest of the types that hold an integer."""
-    if -(2**63) <= value < 2**63:
-        return "BIGINT"
-    if 0 <= value < 2**64:
-        return "UBIGINT"
-    return "DECIMAL(38, 0)" if abs(value) < 10**38 else "STRING"
 
 
 def _has_timestamps(batch: pa.RecordBatch, reading: TimeReading) -> bool:

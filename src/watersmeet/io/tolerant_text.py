@@ -277,15 +277,20 @@ class TolerantText:
             return why_unread(_first_line(error), self._wanted, [line])
         if not self._has_all_fields(line):
             return NOT_CSV, self._ragged(line) or _first_line(error)
-        return WRONG_TYPE, misfit(str(error), self._wanted, self._names) or _first_line(error)
+        return WRONG_TYPE, misfit(str(error), self._wanted, self._names, self._fields(line)) or _first_line(error)
 
     def _ragged(self, line: bytes) -> str | None:
         """Whether it has another number of values than the header, which is told then."""
+        expected, found = len(self._names), len(self._fields(line))
+        return None if found == expected or not (found and expected) else ragged(expected, found)
+
+    def _fields(self, line: bytes) -> list[str]:
         assert self._csv is not None
         text = line.decode("utf-8", errors="replace")
-        found = next(csv.reader(text.splitlines(keepends=True), delimiter=self._csv.delimiter), [])
-        expected = len(self._names)
-        return None if len(found) == expected or not expected else ragged(expected, len(found))
+        try:
+            return next(csv.reader(text.splitlines(keepends=True), delimiter=self._csv.delimiter), [])
+        except csv.Error:  # as of a field that is very long: what is wrong is told without it
+            return []
 
     def _has_all_fields(self, line: bytes) -> bool:
         """Whether it is a record, whatever is in it."""

@@ -77,6 +77,19 @@ def sql_type(data_type: pa.DataType) -> str:
     return str(data_type).upper()
 
 
+def type_for(value: int) -> str:
+    """The SQL name of a type that holds an integer, for hints.
+
+    >>> type_for(2**31), type_for(2**63), type_for(10**20)
+    ('BIGINT', 'UBIGINT', 'DECIMAL(38, 0)')
+    """
+    if -(2**63) <= value < 2**63:
+        return "BIGINT"
+    if 0 <= value < 2**64:
+        return "UBIGINT"
+    return "DECIMAL(38, 0)" if abs(value) < 10**38 else "STRING"
+
+
 def is_text(t: pa.DataType) -> bool:
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 

@@ -44,6 +44,7 @@ def csv(folder: Path, text: str) -> Path:
         ("oops", None),
         ("2.0", "declare n DOUBLE, and CAST it in the query: CAST(n AS BIGINT)"),
         ("NA", "null_values = 'NA' in WITH (…) reads it as NULL"),
+        ("99999999999999999999", "declare n DECIMAL(38, 0), which holds it"),
     ],
 )
 def test_a_value_of_another_type_is_told_with_column_row_and_way_out(

@@ -412,3 +412,17 @@ def test_decimals_of_files_are_text_or_numbers(tmp_path: Path) -> None:
     for name in ("a.json", "a.csv"):
         found = read(source_with("a", {"path": str(tmp_path / name)}, PRICED))["price"].to_pylist()
         assert found == [Decimal("1.50"), Decimal("2.00"), Decimal("3.25"), None]
+
+
+def test_a_decimal_that_is_too_fine_is_told_with_its_row(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("k,price,ts\n1,1.50,\n2,1.505,\n")
+    told = failure(source_with, "a", {"path": str(tmp_path / "a.csv")}, PRICED)
+    assert (
+        "row 2 after the header is wrong: 'price' is DECIMAL(6, 2), but '1.505' is there, which has more than 2" in told
+    )
+
+
+def test_a_ragged_row_with_a_very_long_value_is_told_too(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"k,price,ts\n1,1.50,\n2,{'x' * 200_000},,\n")
+    told = failure(source_with, "a", {"path": str(tmp_path / "a.csv")}, PRICED)
+    assert "row 2 after the header is wrong: " in told
