@@ -380,7 +380,7 @@ def test_what_is_taken_away_is_so_from_the_moment_of_the_change_however_times_ar
     [
         ("json", b'{"n": 1, "id": 1.5}', "'id' is BIGINT, but 1.5 is there"),
         ("json", b'{"n": 300, "id": 1}', "'n' is TINYINT, but 300 is there"),
-        ("json", b'{"d": 1.005}', "'d' is DECIMAL(10, 2), but 1.005 is there, which requires scale 3"),
+        ("json", b'{"d": 1.005}', "'d' is DECIMAL(10, 2), but 1.005 is there, which has 3 digits behind the point"),
         ("json", b'{"d": "much"}', "'d' is DECIMAL(10, 2), but 'much' is there"),
         ("json", b'{"day": "2026-02-30"}', "'day' is DATE, but '2026-02-30' is there"),
         ("json", b'{"n": {}}', "'n' is TINYINT, but an object is there"),

@@ -12,6 +12,7 @@ from watersmeet.io.connectors.bad_reasons import NOT_JSON, WRONG_TYPE
 from watersmeet.model.types import is_text, sql_type
 
 _ARTICLES = {"array": "an", "object": "an"}
+_SCALE = re.compile(r"requires scale (\d+)")
 _COLUMN = re.compile(r"Column\(/(?P<name>[^)/]*)[^)]*\)")
 # By Arrow's words, as its errors carry nothing else: the value, not the column.
 _VALUES = (
@@ -73,6 +74,7 @@ def _of_column(matched: re.Match[str], schema: pa.Schema, values: Sequence[bytes
         value = record.get(column.name)
         if not is_text(column.type) and isinstance(value, str) and value == matched["value"]:
             needs = matched.groupdict().get("needs")
+            needs = needs and _SCALE.sub(r"has \1 digits behind the point", needs)
             return _is_not(column, value if isinstance(value, _Number) else repr(value)) + (
                 "" if needs is None else f", which {needs}"
             )

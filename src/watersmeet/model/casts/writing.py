@@ -32,7 +32,7 @@ def written(values: pa.Array) -> Outcome:
     if pa.types.is_timestamp(kind):
         return _timestamps(values)
     if pa.types.is_time(kind):
-        return Outcome(_without_zeros(pc.cast(values, _TEXT)))
+        return Outcome(_without_zeros(pc.cast(values, _TEXT), kind.unit))
     if is_bytes(kind):
         return _texts(values)
     return Outcome(pc.cast(values, _TEXT))
@@ -119,14 +119,19 @@ def _padded(numbers: pa.Array, digits: int) -> pa.Array:
 
 def _timestamps(values: pa.Array) -> Outcome:
     text = pc.cast(values, _TEXT)
-    # Arrow writes offsets without a colon.
-    offset = pc.replace_substring_regex(_without_zeros(text), r"([+-]\d\d)(\d\d)$", r"\1:\2")
-    made = offset if values.type.tz is None else pc.replace_substring_regex(offset, "Z$", "+00:00")
+    if values.type.tz is None:
+        made = _without_zeros(text, values.type.unit)
+    else:
+        # Arrow writes offsets without a colon.
+        offset = pc.replace_substring_regex(_without_zeros(text), r"([+-]\d\d)(\d\d)$", r"\1:\2")
+        made = pc.replace_substring_regex(offset, "Z$", "+00:00")
     return Outcome(made, mask_of(pc.starts_with(text, "<value out of range")), "lies in no year that can be written")
 
 
-def _without_zeros(text: pa.Array) -> pa.Array:
-    """Times with their offset, if they have one; Arrow writes every digit that the unit has."""
+def _without_zeros(text: pa.Array, unit: str | None = None) -> pa.Array:
+    """Times of a unit, or with an offset; Arrow writes every digit that the unit has."""
+    if unit is not None:
+        return text if unit == "s" else pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
     cut = pc.replace_substring_regex(text, r"(\.\d*?)0+(Z|[+-]\d{4})?$", r"\1\2")
     return pc.replace_substring_regex(cut, r"\.(Z|[+-]\d{4})?$", r"\1")
 
