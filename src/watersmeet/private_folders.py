@@ -15,12 +15,14 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
+
+from platformdirs import user_cache_path
 
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.warning import StateWarning, warn
@@ -162,6 +164,16 @@ def made_private(path: Path) -> Path:
 def our_id() -> int | None:
     """The number of this user; None where users have none."""
     return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def cache_folders(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, str]]:
+    """Where a user's files may be kept that need not last, and what chooses that: where the system has such, unless
+    XDG_CACHE_HOME names another, on any system."""
+    chosen = environ.get("XDG_CACHE_HOME")
+    cache = Path(chosen) / "watersmeet" if chosen else user_cache_path("watersmeet", appauthor=False)
+    if cache.is_absolute():  # a user without a home has none
+        yield cache, "XDG_CACHE_HOME"
+    yield named_after_user(Path(tempfile.gettempdir())), "TMPDIR"
 
 
 def named_after_user(root: Path) -> Path:

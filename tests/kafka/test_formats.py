@@ -87,7 +87,7 @@ def registry() -> Iterator[str]:
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = schemas.get(self.path)
+            found = schemas.get(self.path.partition("?")[0])
             self.send_response(404 if found is None else 200)
             self.end_headers()
             self.wfile.write(json.dumps({"schema": json.dumps(found)}).encode())
@@ -123,7 +123,7 @@ def answering(answers: dict[str, object]) -> tuple[str, HTTPServer]:
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = answers.get(self.path)
+            found = answers.get(self.path.partition("?")[0])
             self.send_response(404 if found is None else 200)
             self.end_headers()
             self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())

@@ -7,14 +7,17 @@ import stat
 import tempfile
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from tests.attacks import Give, give_away
 from watersmeet import private_folders
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.private_folders import (
+    cache_folders,
     kept_file,
     made_private,
+    named_after_user,
     private_folder,
     scratch_folder,
     temporary_folder,
@@ -204,3 +207,18 @@ def test_a_tmpdir_that_is_passed_over_is_told_in_one_sentence(tmp_path: Path, mo
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert temporary_root() == tmp_path
+
+
+def test_a_cache_is_where_the_system_has_it_unless_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = named_after_user(Path(tempfile.gettempdir()))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    system = platformdirs.user_cache_path("watersmeet", appauthor=False)
+    assert tmp_path in system.parents
+    assert list(cache_folders()) == [(system, "XDG_CACHE_HOME"), (scratch, "TMPDIR")]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    assert next(cache_folders()) == (tmp_path / "mine" / "watersmeet", "XDG_CACHE_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", "beside")  # which says nothing, as it may be anywhere
+    assert list(cache_folders()) == [(scratch, "TMPDIR")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from pathlib import Path
 from watersmeet.compiling.machine import Target, this_machine
 from watersmeet.compiling.pruning import FOLDERS, note_use, prune
 from watersmeet.errors import UnsafeFolderError
-from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
+from watersmeet.private_folders import PrivateFolder, cache_folders, private_folder
 from watersmeet.warning import StateWarning, warn
 
 # Counts up when what the files hold changes.
@@ -138,11 +137,7 @@ def _prune_once() -> None:
 def _roots() -> Iterator[tuple[Path, str]]:
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(chosen) / "watersmeet", "NUMBA_CACHE_DIR"
-    if chosen := os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA"):
-        yield Path(chosen) / "watersmeet", "XDG_CACHE_HOME"
-    with suppress(RuntimeError):  # a user without a home
-        yield Path.home() / ".cache" / "watersmeet", "XDG_CACHE_HOME"
-    yield named_after_user(Path(tempfile.gettempdir())), "TMPDIR"
+    yield from cache_folders()
 
 
 def _digest(target: Target) -> str:

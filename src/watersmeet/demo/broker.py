@@ -17,6 +17,7 @@ from pathlib import Path
 
 from watersmeet.errors import SetupError
 from watersmeet.noticing import phase
+from watersmeet.private_folders import cache_folders
 
 VERSION = "4.3.1"
 JARS_VARIABLE = "WATERSMEET_KAFKA"
@@ -40,7 +41,7 @@ def jars() -> Path:
         if found is None:
             raise SetupError(f"{JARS_VARIABLE} names {named}, where there is no kafka_2.13-….jar")
         return found
-    folder = _home() / f"kafka-{VERSION}"
+    folder = next(cache_folders())[0] / f"kafka-{VERSION}"
     if not any(folder.glob("kafka_2.13-*.jar")):
         _fetch(folder)
     return folder
@@ -52,10 +53,6 @@ def java() -> str:
     if found is None:
         raise SetupError("a broker of Kafka needs Java 17 or newer, and no java is found", hint="install one")
     return found
-
-
-def _home() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "watersmeet"
 
 
 def _fetch(folder: Path) -> None:

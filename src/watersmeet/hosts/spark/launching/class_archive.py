@@ -20,8 +20,7 @@ import pyspark
 
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.hosts.spark.launching import local_files
-from watersmeet.hosts.spark.launching.java import cache_folders
-from watersmeet.private_folders import PrivateFolder, private_folder
+from watersmeet.private_folders import PrivateFolder, cache_folders, private_folder
 
 VARIABLE = "WATERSMEET_CLASS_ARCHIVE"  # "off" in the environment,
 SETTING = "spark.watersmeet.classArchive"  # or "false" as a setting of Spark, turns it off

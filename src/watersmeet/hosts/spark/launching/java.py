@@ -10,14 +10,13 @@ import shlex
 import shutil
 import stat
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import SetupError, UnsafeFolderError
-from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
+from watersmeet.private_folders import PrivateFolder, cache_folders, private_folder
 
 _log = logging.getLogger(__name__)
 
@@ -183,16 +182,6 @@ def kept_script(program: str, text: str, environ: Mapping[str, str] = os.environ
             if os.access(kept, os.X_OK):  # which tells also of a disk where nothing may be run
                 return kept
     return None
-
-
-def cache_folders(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Where a user's files may be kept that need not last, and what chooses that."""
-    chosen = environ.get("XDG_CACHE_HOME")
-    if chosen:
-        yield Path(chosen) / "watersmeet", "XDG_CACHE_HOME"
-    elif environ.get("HOME"):
-        yield Path(environ["HOME"]) / ".cache" / "watersmeet", "XDG_CACHE_HOME"
-    yield named_after_user(Path(tempfile.gettempdir())), "TMPDIR"
 
 
 def _written(cache: Path, chosen_by: str, program: str, text: str) -> Path:

@@ -7,7 +7,7 @@ from watersmeet.io.connectors.contract import Connector, Options
 _SECRETS = (
     "kafka.sasl.password", "kafka.sasl.username", "kafka.sasl.oauthbearer.client.secret",
     "kafka.sasl.oauthbearer.config", "kafka.ssl.key.password", "kafka.ssl.key.pem", "kafka.ssl.keystore.password",
-    "registry_auth",
+    "registry_auth", "registry.basic.auth.user.info",
 )  # fmt: skip
 _SHARED = ("brokers", "topic", "format", "schema", "schema_file", "timeout")
 
@@ -17,7 +17,7 @@ KAFKA = Connector(
     sink="watersmeet.io.connectors.kafka.sink:open_sink",
     source_options=Options(
         (*_SHARED, "start", "group", "message", "delimiter", "null_values", "registry", "registry_auth", "wire"),
-        prefixes=("kafka.",),
+        prefixes=("kafka.", "registry."),
         secret=_SECRETS,
     ),
     sink_options=Options(

@@ -190,13 +190,16 @@ def _as_instants(columns: pa.Schema, found: pa.Schema) -> pa.Schema:
 def _protobuf(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     with _extra("protobuf"):
         from watersmeet.io.connectors.kafka.decoding.protobuf import ProtobufDecoder, kinds_of
-    if "schema_file" not in opening.options or "message" not in opening.options:
+    wire, message = wire_of(opening.name, opening.options), opening.options.get("message")
+    if message is None or ("schema_file" in opening.options) == (wire.registry is not None):
         raise SourceError(
-            f"stream {opening.name!r} does not say the type of its messages",
-            hint="add schema_file = '…', which protoc --include_imports --descriptor_set_out=… writes, and message = "
-            "'package.Name'",
+            f"stream {opening.name!r} does not say the type of its messages, once",
+            hint="add message = 'package.Name', and either schema_file = '…', which protoc --include_imports "
+            "--descriptor_set_out=… writes, or registry = 'http://…'",
         )
-    described, message = file_of(opening.name, opening.options), opening.options["message"]
+    if wire.registry is not None:
+        return ProtobufDecoder(declared(opening, columns), None, message, wire)
+    described = file_of(opening.name, opening.options)
     kinds = kinds_of(described, message)
     endless = next((name for name, kind in kinds.items() if kind is None), None)
     if endless is not None and (columns is None or endless in columns.names):
@@ -207,7 +210,7 @@ def _protobuf(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:
     found = pa.schema([(name, kind) for name, kind in kinds.items() if kind is not None])
     columns = found if columns is None else columns
     check_columns(found, columns, opening.name, f"message {message!r}")
-    return ProtobufDecoder(columns, described, message, wire_of(opening.name, opening.options))
+    return ProtobufDecoder(columns, described, message, wire)
 
 
 def _debezium(opening: SourceOpening, columns: pa.Schema | None) -> Decoder:

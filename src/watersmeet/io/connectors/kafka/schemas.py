@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from watersmeet.errors import OptionError, SourceError
-from watersmeet.io.connectors.kafka.decoding.registry import Wire
+from watersmeet.errors import OptionError, SetupError, SourceError
+from watersmeet.io.connectors.kafka.decoding.registry import Registry, Wire
 
 PLAIN, FRAMED = "plain", "registry"
+SETTINGS = "registry."  # begins those of the client
+USER = "basic.auth.user.info"
 
 
 def wire_of(owner: str, options: Mapping[str, str]) -> Wire:
@@ -24,9 +26,32 @@ def wire_of(owner: str, options: Mapping[str, str]) -> Wire:
         )
     if registry is not None and word == PLAIN:
         raise OptionError(f"{owner!r} has a registry, but its records are plain", hint="leave one out", option="wire")
-    if registry is not None:
-        _check_address(owner, registry)
-    return Wire(word == FRAMED, registry, options.get("registry_auth"))
+    return Wire(word == FRAMED, _registry(owner, registry, options))
+
+
+def _registry(owner: str, address: str | None, options: Mapping[str, str]) -> Registry | None:
+    own = {name.removeprefix(SETTINGS): value for name, value in options.items() if name.startswith(SETTINGS)}
+    if "registry_auth" in options:
+        if USER in own:
+            raise OptionError(f"{owner!r} has both registry_auth and registry.{USER}", hint="leave one out")
+        own[USER] = options["registry_auth"]
+    if address is None:
+        if own:
+            raise OptionError(f"{owner!r} says how to enter a registry, but not where it is", hint="add registry = '…'")
+        return None
+    _check_address(owner, address)
+    found = Registry(address, tuple(sorted(own.items())))
+    try:
+        found.client()
+    except ImportError as error:
+        raise SetupError(f"a registry needs {error.name}", hint="pip install 'watersmeet[kafka]'") from None
+    except (ValueError, TypeError, OSError) as error:
+        raise OptionError(
+            f"no client of the registry of {owner!r} can be made: {error}",
+            hint="'registry.…' are settings of confluent_kafka's SchemaRegistryClient, by its names",
+            option="registry",
+        ) from None
+    return found
 
 
 def _check_address(owner: str, registry: str) -> None:

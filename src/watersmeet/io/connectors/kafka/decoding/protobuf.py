@@ -1,4 +1,5 @@
-"""Protobuf: messages of a type that a file of descriptors holds, as `protoc --descriptor_set_out` writes it."""
+"""Protobuf: messages of a type that a file of descriptors holds, as `protoc --descriptor_set_out` writes it, or that a
+registry knows."""
 
 from __future__ import annotations
 
@@ -32,10 +33,11 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class ProtobufDecoder:
-    """`described`: the bytes of a FileDescriptorSet. A field that was not set and may be so is NULL."""
+    """`described`: the bytes of a FileDescriptorSet, unless a registry knows each record's. A field that was not set
+    and may be so is NULL, and so is a column that a record's schema has not."""
 
     schema: pa.Schema
-    described: bytes
+    described: bytes | None
     message: str
     wire: Wire = field(default_factory=Wire)
 
@@ -43,20 +45,20 @@ class ProtobufDecoder:
         return sorted_out(records.values, self.schema, self.rows, EMPTY)
 
     def rows(self, values: Sequence[bytes]) -> pa.RecordBatch:
-        kind = message_type(self.described, self.message)
-        found = [self._message(kind, value) for value in values]
-        fields = {one.name: one for one in kind.DESCRIPTOR.fields}
+        found = [self._message(value) for value in values]
         columns = []
         for one in self.schema:
             try:
-                columns.append(pa.array([_value(message, fields[one.name]) for message in found], one.type))
+                columns.append(pa.array([_named(message, one.name) for message in found], one.type))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise UndecodableError(WRONG_TYPE, f"{one.name!r} is {sql_type(one.type)}: {error}") from None
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _message(self, kind: Any, value: bytes) -> Any:
+    def _message(self, value: bytes) -> Any:
+        known, payload = self._split(value)
+        kind = message_type(self._described(known), self.message)
         try:
-            found = kind.FromString(self._payload(kind.DESCRIPTOR, value))
+            found = kind.FromString(self._behind_name(kind.DESCRIPTOR, payload))
         except DecodeError as error:
             raise UndecodableError(NOT_PROTOBUF, str(error)) from None
         if not found.IsInitialized():
@@ -64,13 +66,25 @@ class ProtobufDecoder:
             raise UndecodableError(NOT_PROTOBUF, f"it lacks what its type requires: {lacking}")
         return found
 
-    def _payload(self, kind: Any, value: bytes) -> bytes:
-        if not self.wire.framed:
-            return value
+    def _split(self, value: bytes) -> tuple[int, bytes]:
         split = self.wire.split(value)
         if split is None:
             raise UndecodableError(NOT_PROTOBUF, "it does not begin with the id of a schema")
-        indexes, payload = _behind_indexes(split[1])
+        return split
+
+    def _described(self, known: int) -> bytes:
+        if self.wire.registry is None:
+            assert self.described is not None
+            return self.described
+        found = self.wire.registry.described(known)
+        if found is None:
+            raise UndecodableError(NOT_PROTOBUF, f"the registry knows no schema {known}")
+        return found
+
+    def _behind_name(self, kind: Any, value: bytes) -> bytes:
+        if not self.wire.framed:
+            return value
+        indexes, payload = _behind_indexes(value)
         other = _named_by(indexes, kind.file)
         if other is not None and other != kind.full_name:
             raise UndecodableError(NOT_PROTOBUF, f"it is a {other}, by what stands before it, and no {kind.full_name}")
@@ -167,6 +181,11 @@ def _single_kind(one: Any, around: tuple[str, ...]) -> pa.DataType | None:
 
 def _repeats(one: Any) -> bool:
     return bool(one.is_repeated if hasattr(one, "is_repeated") else one.label == FieldDescriptor.LABEL_REPEATED)
+
+
+def _named(message: Any, name: str) -> Any:
+    one = message.DESCRIPTOR.fields_by_name.get(name)
+    return None if one is None else _value(message, one)
 
 
 def _value(message: Any, one: Any) -> Any:
