@@ -45,9 +45,10 @@ def serve() -> Iterator[Serve]:
             def do_POST(self) -> None:
                 """The one who gives tokens."""
                 asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                told = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
-                right = f"me:{SECRET}" in told and "grant_type=client_credentials" in asked
-                self._answer(200 if right else 401, {"access_token": TOKEN, "token_type": "bearer", "expires_in": 600})
+                who = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
+                if who != f"me:{SECRET}" or "grant_type=client_credentials" not in asked:
+                    return self._answer(401, {"error": "invalid_client", "error_description": "the secret is wrong"})
+                return self._answer(200, {"access_token": TOKEN, "token_type": "bearer", "expires_in": 600})
 
             def _answer(self, code: int, body: object) -> None:
                 self.send_response(code)
