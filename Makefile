@@ -184,7 +184,7 @@ $(READY): pyproject.toml constraints.txt
 
 $(BUILDER)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(BUILDER)
-	$(BUILDER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build 'hatchling>=1.25,<2' pyarrow numpy numba sqlglot
+	$(BUILDER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build 'hatchling>=1.25,<2' pyarrow numpy numba sqlglot platformdirs
 	touch $@
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
