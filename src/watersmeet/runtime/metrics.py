@@ -173,8 +173,9 @@ class Metrics(Counted, Recall):
         "`DEDUPLICATE` remembers, and of an answer that changes its groups and all else it is made of",
         GAUGE,
     )
+    window_rows: int = metric("rows in the windows of a join: a part of `kept_rows`", GAUGE, if_any=True)
     window_rows_by_input: dict[str, int] = metric(
-        "rows in the window of each input of a join, where each has one of its own: a part of `kept_rows`",
+        "rows in the window of each input of a join, where each has one of its own; they add up to `window_rows`",
         BY_NAME_NOW,
         if_any=True,
     )

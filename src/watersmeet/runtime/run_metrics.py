@@ -55,6 +55,7 @@ def held_by(operator: Operator) -> dict[str, Any]:
     windows = operator.held_by_input
     return {
         "kept_rows": operator.kept_rows,
+        "window_rows": sum(rows for rows, _ in windows.values()),
         "window_rows_by_input": {name: rows for name, (rows, _) in windows.items()},
         "window_bytes_by_input": {name: size for name, (_, size) in windows.items()},
     }
