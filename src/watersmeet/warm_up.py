@@ -41,7 +41,7 @@ MEMORY = "OPTIONS (memory = '30 rows', shed = '{}', recall = '{}')"
 
 JOINS = (
     "SELECT a.id, a.s FROM a WHERE a.x > 0.5",
-    "SELECT a.id, a.s FROM a [PARTITION BY k, s ROWS 2]",
+    "SELECT s, COUNT(*) AS n FROM a [PARTITION BY k, s ROWS 2] GROUP BY s",
     f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS",
     f"{SELECT} FROM a, b WHERE a.s = b.s WINDOW = 9 SECONDS",
     f"{SELECT}, b.t FROM a, b WHERE a.t = b.t WINDOW = 9 SECONDS",
