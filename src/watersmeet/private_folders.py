@@ -22,8 +22,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from platformdirs import user_cache_path
-
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.warning import StateWarning, warn
 
@@ -169,6 +167,8 @@ def our_id() -> int | None:
 def cache_folders(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, str]]:
     """Where a user's files may be kept that need not last, and what chooses that: where the system has such, unless
     XDG_CACHE_HOME names another, on any system."""
+    from platformdirs import user_cache_path  # which a Python that workers find may lack: that is told by name
+
     chosen = environ.get("XDG_CACHE_HOME")
     cache = Path(chosen) / "watersmeet" if chosen else user_cache_path("watersmeet", appauthor=False)
     if cache.is_absolute():  # a user without a home has none

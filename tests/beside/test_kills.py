@@ -53,8 +53,9 @@ def test_each_is_there_once_over_kills(tmp_path: Path, kind: str) -> None:
     text = script(tmp_path)
     if kind == "files":
         text = text.replace("source = 'rack', folder", "source = 'json', path").replace("/a'", "/files'")
-        # Lines are counted from 1 in each file, and an empty one is no record.
-        bad = sorted(place % LINES_OF_A_LIFE + 1 for place in bad if lines[place])
+        # Rows are counted from 1 in each file, and an empty line is none.
+        begins = {place: place - place % LINES_OF_A_LIFE for place in bad}
+        bad = sorted(sum(map(bool, lines[begins[place] : place])) + 1 for place in bad if lines[place])
     died = 0
     for number in range(12):
         part = lines[number * LINES_OF_A_LIFE : (number + 1) * LINES_OF_A_LIFE]

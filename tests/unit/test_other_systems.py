@@ -17,7 +17,7 @@ from watersmeet.errors import SinkError
 ROOT = Path(__file__).parents[2]
 # What Windows does not have, as far as anything here could ask for it.
 WITHOUT_POSIX = """
-import os, sys, signal
+import os, sys, signal, platformdirs.unix  # which knows by itself what system it is on
 for name in ("fcntl", "pwd", "grp", "resource", "termios", "posix_ipc"):
     sys.modules[name] = None
 for name in ("getuid", "geteuid", "getgid", "fork", "fchmod", "sched_getaffinity", "O_DIRECTORY", "O_NOFOLLOW"):
