@@ -11,6 +11,7 @@ from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
+from watersmeet.warning import WatersmeetWarning
 
 LONG_S = 60.0
 
@@ -45,3 +46,27 @@ def test_a_query_that_fails_ends_the_others_whichever_it_is(tmp_path: Path, fail
     assert not still_there
     assert all(run.has_ended for run in runs.runs.values())
     assert "1.json cannot be read" in told[0]
+
+
+def test_warnings_say_which_of_several_queries_they_are_of(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    rows = [f'{{"k": 1, "ts": "2026-01-01 00:00:{second:02d}"}}' for second in (30, 10)]
+    (tmp_path / "a" / "1.json").write_text("\n".join(rows) + "\n")
+    script = f"""
+        CREATE STREAM a (k BIGINT, ts TIMESTAMP)
+        WITH (source = 'json', path = '{tmp_path}/a', time = 'ts', lateness = '0 seconds', read = 'arrival');
+    """
+    for name in ("paid", "busy"):
+        script += f"CREATE SINK {name} WITH (sink = 'json', path = '{tmp_path}/{name}') AS SELECT k FROM a;"
+    told: list[str] = []
+
+    def tell(warning: Warning) -> None:
+        assert isinstance(warning, WatersmeetWarning)
+        told.append(warning.message)
+
+    settings = RunSettings(available_now=True)
+    runs = DurableJobs(read_script(script, opener=open_to_go_on), tmp_path / "state", settings, tell=tell)
+    runs.start()
+    runs.wait()
+    late = sorted(one.partition(": ")[0] for one in told if "came too late" in one)
+    assert late == ["busy", "paid"]

@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tests.spark.test_run import SECOND, STREAMS, arrive, rows_of, run
+from watersmeet.cli.commands import app
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.checkpoints.state import FORMAT, SUMMARY, read_state, read_state_files
+from watersmeet.hosts.spark.checkpoints.state import FORMAT, SUMMARY, checkpoints_in, read_state, read_state_files
 from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError
 
 JOIN = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
@@ -86,6 +88,23 @@ def test_what_its_files_cannot_tell_is_said(checkpoint: Path, tmp_path: Path) ->
         file.write_bytes(b"damaged")
     with pytest.raises(NotReadableError):
         read_state_files(str(damaged))
+
+
+def test_before_the_first_batch_has_ended_that_is_said_and_spark_is_not_asked(checkpoint: Path, tmp_path: Path) -> None:
+    young = shutil.copytree(checkpoint, tmp_path / "ck")
+    shutil.rmtree(young / "commits")
+    with pytest.raises(SourceError, match="has no state yet: no batch has ended"):
+        read_state_files(str(young))
+
+
+def test_a_folder_of_several_queries_shows_each(checkpoint: Path, tmp_path: Path) -> None:
+    for name in ("paid", "busy"):
+        shutil.copytree(checkpoint, tmp_path / name)
+    (tmp_path / "stateless" / "offsets").mkdir(parents=True)
+    assert checkpoints_in(str(tmp_path)) == [str(tmp_path / "busy"), str(tmp_path / "paid")]
+    assert checkpoints_in(str(tmp_path / "paid")) == [str(tmp_path / "paid")]
+    shown = CliRunner().invoke(app, ["state", str(tmp_path)]).output
+    assert [name for name in ("busy: ", "paid: ") if f"{tmp_path}/{name}" not in shown] == []
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:

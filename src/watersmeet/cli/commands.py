@@ -437,7 +437,7 @@ def state(
 ) -> None:
     """Show what a query remembers, from its checkpoint."""
     with interruptible():
-        typer.echo(_state_in_process(checkpoint, batch, rows) or _state_of(checkpoint, batch, master).describe(rows))
+        typer.echo(_state_in_process(checkpoint, batch, rows) or _state_on_spark(checkpoint, batch, rows, master))
 
 
 def _state_in_process(checkpoint: str, batch: int | None, rows: int) -> str | None:
@@ -451,8 +451,14 @@ def _state_in_process(checkpoint: str, batch: int | None, rows: int) -> str | No
     return f"{told}\nrows of a state in-process cannot be shown one by one" if rows else told
 
 
-def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
+def _state_on_spark(checkpoint: str, batch: int | None, rows: int, master: str) -> str:
     need_spark()
+    from watersmeet.hosts.spark.checkpoints.state import checkpoints_in
+
+    return "\n".join(_state_of(one, batch, master).describe(rows) for one in checkpoints_in(checkpoint))
+
+
+def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
     with phase("reading the state"):
         from watersmeet.hosts.spark.checkpoints.state import read_state, read_state_files
         from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError

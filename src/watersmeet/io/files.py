@@ -6,8 +6,9 @@ import glob
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import pyarrow as pa
@@ -427,6 +428,15 @@ def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
     return schema.field(name).type if name in schema.names else None
 
 
+def missing(path: str) -> SourceError:
+    """Nothing is there; perhaps something with nearly the same name is."""
+    target, near = Path(path).expanduser(), []
+    with suppress(OSError):
+        near = get_close_matches(target.name, os.listdir(target.parent), n=1)
+    hint = f"did you mean {target.with_name(near[0])}?" if near else "relative paths start at the current folder"
+    return SourceError(f"there is no file or folder {path}", hint=hint)
+
+
 def find_files(path: str, kind: str | None) -> list[Path]:
     """The files a path stands for, sorted by name; hidden files and those that start with _ are no data."""
     target = Path(path).expanduser()
@@ -441,7 +451,7 @@ def find_files(path: str, kind: str | None) -> list[Path]:
         found = (p for p in map(Path, glob.glob(str(target), recursive=True)) if p.is_file())
         wanted = sorted(p for p in found if is_data_name(p.name, kind))
     else:
-        raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
+        raise missing(path)
     if not wanted:
         raise SourceError(f"{path} holds no {kind or 'parquet, csv or json'} file", hint=subfolder_hint(path, kind))
     kinds = sorted({data_kind(p.name) or "" for p in wanted})

@@ -237,6 +237,8 @@ def test_guessed_types_that_fail_later_say_how_to_declare(tmp_path: Path) -> Non
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     assert "there is no file or folder" in failure(source_of, tmp_path / "none.parquet", "a")
+    (tmp_path / "rentals.csv").touch()
+    assert f"did you mean {tmp_path}/rentals.csv?" in failure(source_of, tmp_path / "rental.csv", "a")
     (tmp_path / "bad.parquet").write_text("not parquet")
     assert "bad.parquet cannot be read" in failure(source_of, tmp_path / "bad.parquet", "a")
     (tmp_path / "bad.json").write_text("[1, 2")

@@ -35,7 +35,8 @@ def _lines(place: Place, batch: int | None) -> Iterator[str]:
     reached = Reached(place, notes["run"])
     yield f"{place.shown()}: a run in-process, by watersmeet {notes['version']}"
     if reached.is_known:
-        yield f"{_up_to('written down', reached.logged)}; {_up_to('answered for good', reached.given)}"
+        noted = _up_to("noted as answered", reached.given)
+        yield f"{_up_to('written down', reached.logged)}; {noted}, and sinks may be ahead of that"
     if not found and batch is None:
         yield "no state was saved yet: a start repeats all batches"
         return

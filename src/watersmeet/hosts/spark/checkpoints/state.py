@@ -18,6 +18,7 @@ from watersmeet.errors import SetupError, SourceError
 from watersmeet.hosts.spark.bucket.log import WHOLE, Manifest, Segment
 from watersmeet.hosts.spark.checkpoints.place import SparkPlace
 from watersmeet.hosts.spark.checkpoints.state_files import (
+    STATE,
     Kept,
     NotReadableError,
     Packet,
@@ -217,11 +218,18 @@ def read_guard(spark: SparkSession, checkpoint: str) -> str | None:
     return bytes(meta[0][0]).decode() if meta else None
 
 
+def checkpoints_in(folder: str) -> list[str]:
+    """The checkpoints of queries with state in the folder that a run was given: itself, or one for each of several."""
+    if has_scheme(folder) or (Path(folder).expanduser() / STATE).is_dir():
+        return [folder]
+    return sorted(str(one.parent) for one in Path(folder).expanduser().glob(f"*/{STATE}")) or [folder]
+
+
 def _folder_of(checkpoint: str) -> str:
     if has_scheme(checkpoint):
         return checkpoint
     folder = Path(checkpoint).expanduser().absolute()
-    if not (folder / "state").is_dir():
+    if not (folder / STATE).is_dir():
         raise SourceError(
             f"{checkpoint} is not the checkpoint of a query with state", hint="give the folder that --checkpoint named"
         )
@@ -233,7 +241,7 @@ def _in_format_of(spark: SparkSession, folder: str) -> Iterator[None]:
     """Spark reads a checkpoint in the format that the session has, so that must be the one it was written in."""
     before = spark.conf.get(FORMAT, "1")
     if not has_scheme(folder):  # in format 2 the names of state files end in a unique id: 7_….zip
-        spark.conf.set(FORMAT, "2" if any((Path(folder) / "state").glob("*/[0-9]*/[0-9]*_*")) else "1")
+        spark.conf.set(FORMAT, "2" if any((Path(folder) / STATE).glob("*/[0-9]*/[0-9]*_*")) else "1")
     try:
         yield
     finally:

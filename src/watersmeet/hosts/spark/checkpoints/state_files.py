@@ -29,10 +29,12 @@ import pyarrow as pa
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
+from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.launching.java import use_java
 from watersmeet.private_folders import temporary_folder
 
+STATE = "state"  # Spark's folder of states in a checkpoint
 # It lives for a second or two: neither the second compiler nor several threads of a collector would pay.
 JAVA_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 Packet = tuple[int, int, int]  # bucket, input, number of the segment
@@ -63,7 +65,7 @@ class StateFiles:
         """After a batch, by default the last that has ended."""
         ended = sorted(_numbers(checkpoint / "commits"))
         if not ended:
-            raise NotReadableError("no batch has ended")
+            raise SourceError(f"{checkpoint} has no state yet: no batch has ended")
         if batch is not None and batch not in ended:
             raise NotReadableError(f"batch {batch} is not among those that are kept, {ended[0]} to {ended[-1]}")
         number = ended[-1] if batch is None else batch
@@ -73,7 +75,7 @@ class StateFiles:
     def variables(self, operator: int, reader: RocksReader) -> dict[str, Entries]:
         """What an operator keeps, over all partitions, by the names of its variables."""
         found: dict[str, Entries] = {}
-        folder = self.checkpoint / "state" / str(operator)
+        folder = self.checkpoint / STATE / str(operator)
         for partition in sorted(_numbers(folder)):
             for name, entries in self._partition(folder / str(partition), reader).items():
                 found.setdefault(name, {}).update(entries)
@@ -142,7 +144,7 @@ def unpacked(packed: bytes) -> bytes:
 
 def stages_of(checkpoint: Path) -> list[int]:
     """The numbers under which Spark knows our stages; operators of its own may follow them."""
-    found = sorted(number for number in _numbers(checkpoint / "state") if _is_ours(checkpoint / "state" / str(number)))
+    found = sorted(number for number in _numbers(checkpoint / STATE) if _is_ours(checkpoint / STATE / str(number)))
     if not found:
         raise NotReadableError("it does not say which of its operators are ours")
     return found

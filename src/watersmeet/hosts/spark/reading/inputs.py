@@ -23,7 +23,7 @@ from watersmeet.hosts.spark.reading.files_frame import files_frame, nanosecond_f
 from watersmeet.hosts.spark.reading.generated_files import as_files
 from watersmeet.hosts.spark.types import arrow_schema, spark_schema, spark_type
 from watersmeet.io.conform import check_columns, conform
-from watersmeet.io.files import open_files, subfolder_hint, unknown_types
+from watersmeet.io.files import missing, open_files, subfolder_hint, unknown_types
 from watersmeet.io.formats import null_values
 from watersmeet.io.path_formats import ALIASES, is_hidden, named_kind
 from watersmeet.io.providers import is_provided
@@ -355,7 +355,7 @@ def readable_path(path: str, *, need: bool) -> str:
         escaped = re.sub(r"([\\{}\[\]*?,])", r"\\\1", str(target.absolute())[:-1])
         return f"{escaped}[{target.name[-1]}]"
     if not target.exists() and not re.search(r"[*?\[{]", path):
-        raise SourceError(f"there is no file or folder {path}", hint="relative paths start at the current folder")
+        raise missing(path)
     if need and target.is_dir() and not any(p.name[0] not in "._" for p in target.iterdir()):
         raise SourceError(f"{path} is empty, so its columns are unknown", hint="declare its columns")
     return str(target.absolute())
