@@ -375,7 +375,7 @@ def test_the_state_of_a_run_in_process_is_shown(tmp_path: Path) -> None:
     lines = [" ".join(line.split()) for line in told.splitlines()]
     assert code == 0
     assert lines[0].startswith(f"{tmp_path}: a run in-process, by watersmeet ")
-    assert lines[1] == "batches up to 1 are written down; batches up to 1 are noted as answered, and sinks may be ahead of that"
+    assert lines[1].startswith("batches up to 1 are written down; batches up to 1 are noted as answered")
     assert lines[2].startswith("state after batch 1: ")
     assert lines[2].endswith(", watermark 2026-01-01 12:00:04")
     assert lines[3:] == [
