@@ -15,12 +15,13 @@ from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.frames import frame_as_table
 from watersmeet.io.read_times import Place, read_batch, read_times
-from watersmeet.io.time_column import unit_hint
+from watersmeet.io.time_column import format_hint, unit_hint
 from watersmeet.model.casts.decimals import integer_limits
 from watersmeet.model.catalog import Relation, Stream
 from watersmeet.model.names import columns_hint, nearest
 from watersmeet.model.time import cast_timestamps
 from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.time_text import formats_of
 from watersmeet.model.types import is_instant, is_text, sql_type, type_for
 
 KINDS = "a pyarrow Table or RecordBatch, a pandas or polars frame, a list of dicts, or a dict of columns"
@@ -255,8 +256,11 @@ class PushedRows:
 
     def _unit_hint(self, name: str, found: pa.Array) -> str | None:
         """What to write where event times are pushed as numbers."""
-        is_time = isinstance(self.stream, Stream) and name == self.stream.time
-        return unit_hint(found.drop_null()[0].as_py()) if is_time and len(found.drop_null()) else None
+        known = found.drop_null()
+        return unit_hint(known[0].as_py()) if self._is_event_time(name) and len(known) else None
+
+    def _is_event_time(self, name: str) -> bool:
+        return isinstance(self.stream, Stream) and name == self.stream.time
 
     def _read_times(self, name: str, kind: pa.DataType, texts: pa.Array) -> pa.Array:
         def reader(some: pa.Array) -> pa.Array | None:
@@ -266,13 +270,17 @@ class PushedRows:
         if read is None:
             example = "2026-01-31 12:00:00" if pa.types.is_timestamp(kind) else "2026-01-31"
             wrong = _first_unread(texts, reader)
-            raise self._misfit(name, kind, f"text such as {wrong!r} is not written as {example!r}")
+            # Of what no format reads, only that it is wrong can be said.
+            is_time = self._is_event_time(name) and any(formats_of(pa.array([wrong])))
+            hint = format_hint(texts.drop_null().to_pylist()) if is_time else None
+            raise self._misfit(name, kind, f"text such as {wrong!r} is not written as {example!r}", hint)
         return read
 
-    def _misfit(self, name: str, kind: pa.DataType, error: Exception | str) -> DataError:
+    def _misfit(self, name: str, kind: pa.DataType, error: Exception | str, hint: str | None = None) -> DataError:
         return DataError(
             f"column {name!r} of stream {self.stream.name!r} is declared {sql_type(kind)}, "
-            f"and {self._what} does not fit: {str(error).splitlines()[0].rstrip('.')}"
+            f"and {self._what} does not fit: {str(error).splitlines()[0].rstrip('.')}",
+            hint=hint,
         )
 
     def _unknown(self, what: str) -> SourceError:

@@ -35,7 +35,7 @@ def check_time_column(name: str, time: str, schema: pa.Schema, source: Any, data
         return
     misread = source.misread_as_time(column) if isinstance(source, FileSource) and is_text(kind) else None
     values = _first_values(source, column)
-    hint = None if not values else unit_hint(values[0]) if is_number(kind) else _format_hint(values)
+    hint = None if not values else unit_hint(values[0]) if is_number(kind) else format_hint(values)
     if misread is not None:
         raise CatalogError(
             f"the event time {column!r} of stream {name!r} was taken for text: {misread}",
@@ -56,7 +56,7 @@ def unit_hint(value: object) -> str | None:
     return f"say time_unit = '{unit}': its first value, {value}, is then {day_of(value, unit)} (UTC)"
 
 
-def _format_hint(values: Sequence[object]) -> str | None:
+def format_hint(values: Sequence[object]) -> str | None:
     """What to write for text of which these are the first: a format that reads them all."""
     texts = [value for value in values if isinstance(value, str)]
     if not texts or not texts[0]:

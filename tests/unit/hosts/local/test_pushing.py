@@ -748,6 +748,17 @@ def test_numbers_pushed_as_event_times_are_told_to_need_a_unit(value: int, hint:
     assert hint in str(refused.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"), [("01.03.2026 08:05", "say time_format = '%d.%m.%Y %H:%M'"), ("2026-02-31 08:05:00", None)]
+)
+def test_text_pushed_in_another_format_leads_to_it_and_a_wrong_time_to_nothing(text: str, hint: str | None) -> None:
+    session = wm.Session()
+    session.stream("a", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    with session.sql("SELECT k FROM a").start() as run, pytest.raises(wm.DataError) as refused:
+        run.push("a", [{"k": 1, "ts": text}])
+    assert refused.value.hint is None if hint is None else str(refused.value.hint).startswith(hint)
+
+
 def test_with_that_unit_they_are_taken() -> None:
     session = wm.Session()
     session.stream("a", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", time_unit="ms")
