@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -181,7 +182,7 @@ def test_a_start_without_one_says_what_it_would_gain_and_starts_nothing(
 
 # Stands for what starts Spark: a child of its own, as Java is, and then as it is told.
 TOY = """
-import os, subprocess, sys, time
+import os, subprocess, sys, tempfile, time
 from pathlib import Path
 from watersmeet.hosts.spark import class_training
 
@@ -189,6 +190,8 @@ def train(draft, base, begin):
     java = subprocess.Popen(["sleep", "600"])
     draft.write_bytes(b"an archive")
     begin("running a small join")
+    Path(tempfile.mkdtemp(), "of Spark").touch()
+    Path(os.environ["TOY_PIDS"] + ".folder").write_text(tempfile.gettempdir())
     Path(os.environ["TOY_PIDS"]).write_text(f"{os.getpid()} {java.pid}")
     if os.environ["TOY"] == "fails":
         raise SystemExit("there is no Spark")
@@ -309,6 +312,9 @@ def test_however_the_command_ends_its_java_ends_with_it(
         assert process.returncode == INTERRUPTED
         assert told.endswith("aborted; nothing of it was kept\n")
         assert list(folder.iterdir()) == []
+        scratch = Path(toy.with_name("pids.folder").read_text())
+        assert scratch != Path(tempfile.gettempdir())
+        assert not scratch.exists()
     # What a kill leaves goes with the next try.
     again = subprocess.run(
         [sys.executable, "-c", COMMAND], env={**os.environ, "TOY": ""}, capture_output=True, text=True, check=True

@@ -14,7 +14,7 @@ from watersmeet.errors import DataError, SourceError
 from watersmeet.io.broken_text import check_names, holds_text, is_sound
 from watersmeet.io.conform import check_columns, enter
 from watersmeet.io.frames import frame_as_table
-from watersmeet.io.read_times import Place, read_batch, read_times
+from watersmeet.io.read_times import Place, doubt_unit, read_batch, read_times
 from watersmeet.io.time_column import format_hint, unit_hint
 from watersmeet.model.casts.decimals import integer_limits
 from watersmeet.model.catalog import Relation, Stream
@@ -37,6 +37,7 @@ class PushedRows:
         """verb: what was done with the rows, for sentences. reading: of a relation that does not say it itself."""
         self.stream = stream
         self._verb, self._what = verb, f"what was {verb}"
+        self._is_first = True
         # The moment of arrival, where that is the event time, is not pushed.
         self._schema = stream.given_schema
         self._reading = stream.reading if isinstance(stream, Stream) else reading
@@ -93,7 +94,15 @@ class PushedRows:
         for batch in batches:
             made.append(batch if _has_timestamps(batch, reading) else read_batch(batch, reading, Place(before)))
             before += batch.num_rows
+            self._doubted(made[-1].column(reading.column), reading)
         return made
+
+    def _doubted(self, times: pa.Array, reading: TimeReading) -> pa.Array:
+        """The first that come tell whether their unit can be right."""
+        if self._is_first and len(times):
+            self._is_first = False
+            doubt_unit(times, reading, self.stream.name)
+        return times
 
     def _of_mapping(self, rows: Mapping[Any, Any]) -> list[pa.RecordBatch]:
         """Columns by name; or, if every value is a single one, one row."""
@@ -165,7 +174,7 @@ class PushedRows:
             array = array.combine_chunks()
         reading = self._reading
         if reading is not None and name == reading.column and not pa.types.is_timestamp(array.type):
-            array = read_times(array, reading, Place())
+            array = self._doubted(read_times(array, reading, Place()), reading)
         if array.type != kind or (array is values and holds_text(kind)):
             array = self._fitted(name, kind, array)
         if not nullable and array.null_count:

@@ -64,6 +64,7 @@ def train(draft: Path, base: Path, begin: Callable[[str], object]) -> None:
     launch.apart_from_terminal = False
     # Java would tell on stdout of each class that cannot be in it.
     options = f'{START[JAVA_OPTIONS]} "-XX:ArchiveClassesAtExit={draft}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+    options += f' "-Djava.io.tmpdir={tempfile.gettempdir()}"'
     use_java()
     java_home = Path(os.environ["JAVA_HOME"])
     if not _has_base(java_home):
@@ -122,9 +123,11 @@ def train_apart(
         f"most {longest_s / 60:.0f}"
     )
     let_workers_import_us()
-    with tempfile.TemporaryFile() as told:
+    # What is killed clears nothing away, so it has a folder of its own for all it makes.
+    with tempfile.TemporaryFile() as told, temporary_folder("training-") as scratch:
+        environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", program, str(draft), str(base)],
+            [sys.executable, "-P", "-m", program, str(draft), str(base)], env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -757,6 +758,19 @@ def test_text_pushed_in_another_format_leads_to_it_and_a_wrong_time_to_nothing(t
     with session.sql("SELECT k FROM a").start() as run, pytest.raises(wm.DataError) as refused:
         run.push("a", [{"k": 1, "ts": text}])
     assert refused.value.hint is None if hint is None else str(refused.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_the_first_that_are_pushed_tell_whether_their_unit_can_be_right(as_table: bool) -> None:
+    session = wm.Session()
+    session.stream("a", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts", time_unit="ms")
+    rows = [{"k": 1, "ts": 1_712_345_678}]
+    with session.sql("SELECT k, ts FROM a").start() as run:
+        with pytest.warns(wm.DataWarning, match=r"time_unit: .* did you mean time_unit='s'\? That is 2024-04-05"):
+            run.push("a", pa.Table.from_pylist(rows) if as_table else rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run.push("a", rows)
 
 
 def test_with_that_unit_they_are_taken() -> None:
