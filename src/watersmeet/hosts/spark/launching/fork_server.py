@@ -77,23 +77,26 @@ def fork_server() -> None:
 
 
 def _serve(path: str) -> None:
+    # Before there is anything to leave behind: it may be ended as soon as it can be found.
+    signal.signal(signal.SIGHUP, lambda number, frame: sys.exit())
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as other:
         if other.connect_ex(path) == 0:  # Spark has a daemon for each environment, and one of them serves
             return
     listening = socket.socket(socket.AF_UNIX)
     draft = f"{path}.{os.getpid()}"
-    listening.bind(draft)
-    listening.listen()
-    os.replace(draft, path)  # in place of that of one that has ended
-    ours = os.stat(path).st_ino
-    signal.signal(signal.SIGHUP, lambda number, frame: sys.exit())
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    ours = None
     try:
+        listening.bind(draft)
+        ours = os.stat(draft).st_ino
+        listening.listen()
+        os.replace(draft, path)  # in place of that of one that has ended
         _fork_for_all(listening)
     finally:
-        with suppress(FileNotFoundError):
-            if os.stat(path).st_ino == ours:
-                os.unlink(path)
+        for left in (draft, path):
+            with suppress(FileNotFoundError):
+                if os.stat(left).st_ino == ours:
+                    os.unlink(left)
 
 
 def _fork_for_all(listening: socket.socket) -> None:
