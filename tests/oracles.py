@@ -36,6 +36,11 @@ def duckdb_answer(plan: Plan, tables: Mapping[str, pa.Table]) -> list[tuple[Any,
     return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
 
+def duckdb_rows(plan: Plan, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
+    """The rows of a plan whose answer only grows."""
+    return DuckDB(plan, tables).combinations()
+
+
 def duckdb_log(plan: Plan, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
     """The log of a plan whose answer changes: what DuckDB says at every instant, each compared with the one before."""
     oracle = DuckDB(plan, tables)

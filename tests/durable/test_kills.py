@@ -28,11 +28,12 @@ QUERIES = {
     "join": "SELECT a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS",
     "left": "SELECT a.id AS x, b.id AS y FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + 1 SECONDS",
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 5 SECONDS] GROUP BY k",
+    "log": "SELECT * FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k)) AS c",
 }
 
 
 def case_of(folder: Path, query: str, *, pushed: bool) -> Case:
-    names = ("a",) if query == "groups" else ("a", "b")
+    names = ("a",) if query in ("groups", "log") else ("a", "b")
     return Case(QUERIES[query], folder, () if pushed else names, names if pushed else ())
 
 

@@ -208,7 +208,11 @@ def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
         return From(f"({body}) {window} AS {alias}", inside, False, partner)
     if form == "view":
         return From(f"({draw(answers(depth - 1, inside, shape))}) AS {alias}", inside, True, partner)
-    word = draw(st.sampled_from(["ISTREAM", "DSTREAM", "ISTREAM", "RSTREAM"]))
+    word = draw(st.sampled_from(["ISTREAM", "DSTREAM", "CHANGES", "RSTREAM"]))
+    if word == "CHANGES":
+        logged = f"CHANGES(({draw(answers(depth - 1, inside, shape))}))"
+        window = draw(windows(shape, ["_op", *(name for name, _ in inside)]))
+        return From(f"{logged} {window} AS {alias}", (*inside, ("_op", "text")), False, partner, "_ts")
     every = f" EVERY {draw(st.integers(1, 3))} SECONDS" if word == "RSTREAM" else ""
     body = with_word(draw(answers(depth - 1, inside, shape)), word)
     window = draw(windows(shape, [name for name, _ in inside]))

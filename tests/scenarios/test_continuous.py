@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runners import answered, local_query
-from tests.scenarios.timeline import EPOCH, answer_at, changes, static_table, timeline
+from tests.scenarios.timeline import EPOCH, answer_at, changes, combinations, static_table, timeline
 
 HALF_OPEN = "OPTIONS (boundary = 'half_open')"
 
@@ -187,6 +187,52 @@ def test_the_rows_that_enter_an_answer_are_a_stream_with_windows_of_its_own(run)
         "0 +1", "1 -1", "1 +2", "1.000001 -2", "1.000001 +3", "3.000001 -3", "3.000001 +2", "4.000001 -2",
         "4.000001 +1", "4.000002 -1", "4.000002 +0", "5 -0", "5 +1", "8.000001 -1", "8.000001 +0",
     ]  # fmt: skip
+
+
+COUNTED = "CHANGES((SELECT v, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v))"
+
+
+def test_the_log_of_an_answer_is_a_stream(run):
+    log = run(f"SELECT * FROM {COUNTED}", timeline("a: 1@0 1@1 2@1"))
+    assert changes(log) == ["0 +1 1", "1 -1 1", "1 +1 2", "1 +2 1", "1.000001 -1 2", "1.000001 +1 1",
+                            "2.000001 -1 1", "2.000001 -2 1"]  # fmt: skip
+
+
+def test_the_log_of_an_answer_has_windows_of_its_own(run):
+    log = run(f"SELECT _op AS op, COUNT(*) AS n FROM {COUNTED} [RANGE 3 SECONDS] GROUP BY _op", timeline("a: 1@0 1@1"))
+    assert [answer_at(log, second) for second in (0, 1, 1.000001, 3, 3.000001, 6)] == [
+        ["+ 1"], ["+ 2", "- 1"], ["+ 3", "- 2"], ["+ 3", "- 3"], ["+ 2", "- 3"], []
+    ]  # fmt: skip
+
+
+def test_in_the_log_of_an_answer_what_leaves_is_before_what_enters(run):
+    """Also in what is selected from it, and in windows that count rows."""
+    last = f"SELECT LAST(_op) AS op, LAST(n) AS n FROM (SELECT _op, n, _ts FROM {COUNTED}) [ROWS 1] AS c"
+    assert answer_at(run(last, timeline("a: 1@0 1@1")), 1) == ["+ 2"]
+    numbered = f"SELECT _op AS op, n, ROW_NUMBER() OVER (ORDER BY _ts) AS r FROM {COUNTED}"
+    rows = sorted(run(numbered, timeline("a: 1@0 1@1")).elements(), key=lambda row: row[2])
+    assert [(op, n) for op, n, _ in rows] == [("+", 1), ("-", 1), ("+", 2), ("-", 2), ("+", 1), ("-", 1)]
+
+
+def test_the_log_of_an_answer_joins_streams_and_answers(run):
+    sql = f"SELECT c._op, c.n, b.id FROM {COUNTED} AS c JOIN b ON b.v = c.v AND b.ts BETWEEN c._ts AND c._ts + 1 SECOND"
+    assert combinations(run(sql, timeline("a: 1@0 1@1\nb: 1@1 1@4"))) == ["+ 1 b1", "+ 2 b1", "- 1 b1"]
+    there = "(SELECT DISTINCT v FROM b [RANGE 1 SECOND]) AS w"
+    sql = f"SELECT c._op AS op, w.v FROM {COUNTED} [NOW] AS c, {there} WHERE w.v = c.v"
+    assert changes(run(sql, timeline("a: 1@0 1@5\nb: 1@0"))) == ["0 ++ 1", "1e-06 -+ 1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT v FROM a WHERE v > 1", ["1 +2"]),
+        ("SELECT SUM(v) AS n FROM TUMBLE(a, 1 SECOND) GROUP BY window_start, window_end", ["1 +1", "2 +2"]),
+        ("SELECT ISTREAM v FROM a [RANGE 1 SECOND]", ["0 +1", "1 +2"]),
+        ("SELECT v FROM a [RANGE 1 SECOND]", ["0 +1", "1 +2", "1.000001 -1", "2.000001 -2"]),
+    ],
+)
+def test_the_log_of_rows_that_never_leave_has_no_others(run, query, expected):
+    assert changes(run(f"SELECT * FROM CHANGES(({query}))", timeline("a: 1@0 2@1"))) == expected
 
 
 def test_the_whole_answer_comes_at_every_multiple_between_the_first_and_the_last_event(run):

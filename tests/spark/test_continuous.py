@@ -196,6 +196,10 @@ QUERIES = {
         "SELECT a.k, a.v FROM a [RANGE 9 SECONDS] "
         "WHERE a.v > (SELECT AVG(b.v) FROM b [RANGE 9 SECONDS] WHERE b.k = a.k)"
     ),
+    "the log of an answer, in a window": (
+        "SELECT c._op AS op, c.k, COUNT(*) AS n FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] "
+        "GROUP BY k)) [RANGE 2 SECONDS] AS c GROUP BY c._op, c.k"
+    ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
 

@@ -36,6 +36,7 @@ from watersmeet.model.windows import (
 )
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, OverCall, walk
 from watersmeet.plan.nodes import (
+    OP,
     AsOf,
     Changes,
     Derived,
@@ -121,6 +122,8 @@ class Script:
                 text = f"SELECT * REPLACE (epoch_us({quoted(relation.time)}) AS {TIME}) FROM ({text})"
                 selected = "*"
         order = ", ".join([TIME, *_canonical(schema_of(relation.plan))])
+        if isinstance(relation.plan, Changes) and relation.plan.kind == "log":  # what leaves is before what enters
+            order = ", ".join([TIME, f"{quoted(OP)} DESC", *_canonical(schema_of(relation.plan.child))])
         # Rows of a subquery with equal times come in the order of their values, as the reference has it.
         return f"SELECT {selected}, row_number() OVER (ORDER BY {order}) AS {ROW} FROM ({text})"
 
@@ -169,9 +172,9 @@ class Script:
     # -- what comes out -------------------------------------------------------------------------------------
 
     def log(self, node: Node) -> str:
-        """The rows of ISTREAM, DSTREAM or RSTREAM, each with its instant as `#time`."""
+        """The rows of ISTREAM, DSTREAM, RSTREAM or CHANGES, each with its instant as `#time`."""
         assert isinstance(node, Changes)
-        columns = _columns(schema_of(node))
+        columns = _columns(schema_of(node.child))
         instants = self._make(
             "instants", f"SELECT *, lead({AT}) OVER (ORDER BY {AT}) AS {NEXT} FROM ({self.instants(node)})"
         )
@@ -183,6 +186,10 @@ class Script:
         ended = f"SELECT {NEXT}, {columns}, -1 FROM {now} JOIN {instants} USING ({AT}) WHERE {NEXT} IS NOT NULL"
         both = f"SELECT {AT}, {columns}, 1 AS {SIGN} FROM {now} UNION ALL {ended}"
         net = f"SELECT {AT}, {columns}, CAST(sum({SIGN}) AS BIGINT) AS {NET} FROM ({both}) GROUP BY ALL"
+        if node.kind == "log":
+            signed = f"CASE WHEN {NET} > 0 THEN '+' ELSE '-' END AS {quoted(OP)}, {columns}"
+            copies = f"SELECT {signed}, {AT} AS {TIME}, unnest(range(abs({NET}))) AS {COPY} FROM ({net})"
+            return f"SELECT * EXCLUDE ({COPY}) FROM ({copies})"
         sign = 1 if node.kind == "istream" else -1
         # unnest makes as many copies of a row as changed.
         copies = f"SELECT {columns}, {AT} AS {TIME}, unnest(range({sign} * {NET})) AS {COPY} FROM ({net})"
@@ -190,7 +197,7 @@ class Script:
 
     def combinations(self, node: Node, *, arrived: bool = False) -> str:
         """The rows of a plain join that only grows, each with the newest member's time as `#time`; with `arrived` those
-        of an as-of join with the number of the row that looked for a partner as `#place`."""
+        of a selection with their number as `#place`, of an as-of join with that of who looked for a partner."""
         if isinstance(node, Over):
             return self._over_stream(node)
         found = growing_join(node)
@@ -201,8 +208,10 @@ class Script:
         newest = _newest(join)
         sources = [f"{self._with_deaths(one)} AS {named(one.alias)}" for one in join.inputs]
         conditions = [*_conditions(join), *self._near(join, newest)]
-        selected = _selected(found.project, Translator(newest))
-        return f"SELECT {selected}, {newest} AS {TIME} FROM {', '.join(sources)} WHERE {_all(conditions)}"
+        selected = f"{_selected(found.project, Translator(newest))}, {newest} AS {TIME}"
+        if arrived:
+            selected += f", {named(join.inputs[0].alias)}.{ROW} AS {PLACE}"
+        return f"SELECT {selected} FROM {', '.join(sources)} WHERE {_all(conditions)}"
 
     def _over_stream(self, node: Over) -> str:
         """OVER by event time: of one stream, whose rows of equal times go by arrival."""

@@ -112,7 +112,7 @@ def _node(node: Node, joins: Joins) -> NodeText:
             kept = () if node.keep is None else (f"kept if {to_text(node.keep)}",)
             return _over(NodeText("other", "over", (*calls, *kept), tuple(kept_of(node))), child, joins)
         case Changes(kind=kind, child=child, every_us=every):
-            words = "when the window is complete" if kind == "complete" else kind
+            words = {"complete": "when the window is complete", "log": "changes"}.get(kind, kind)
             often = () if every is None else (f"every {format_interval(every)}",)
             return _over(NodeText("other", words, often), child, joins)
         case SetOperation(kind=kind, all=keep, left=left, right=right):

@@ -55,6 +55,10 @@ from watersmeet.plan.window_words import window_text
 WIDTH = 80
 NO_BOUND = (-FOREVER_US, FOREVER_US)
 _KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
+_CHANGES = {
+    "complete": "given once, when the window is complete",
+    "log": "all changes, with their sign as _op and their instant as _ts",
+}
 CLEANED = {
     "probe": "from the bucket that is probed",
     "probe_insert": "from the bucket that is probed or inserted into",
@@ -197,7 +201,7 @@ def step_lines(node: Node) -> Lines:
         case Over():
             yield from _over(node)
         case Changes(kind=kind, child=child, every_us=every):
-            words: str = "given once, when the window is complete" if kind == "complete" else kind
+            words = _CHANGES.get(kind, kind)
             hop = hop_by_steps(child) if kind == "complete" else None
             if hop is not None and hop.slide_us < hop.size_us:
                 words += "; groups go on from window to window, without a copy of a row for each"

@@ -77,7 +77,7 @@ def _keys(node: Node, places: Iterator[int]) -> list[BucketKey]:
             return _of_both(left, right, places)
         case Over(child=child):
             return [key for one in _keys(child, places) if (key := _kept_apart(one, node)) is not None]
-        case Changes(kind="istream" | "dstream" | "complete", child=child):
+        case Changes(kind="istream" | "dstream" | "complete" | "log", child=child):
             return _keys(child, places)
     # All rows are compared with each other, or sent at moments that depend on all, or nothing is known of the node.
     for child in children(node):

@@ -48,7 +48,7 @@ from watersmeet.physical.nodes import (
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Column, EventTime, Literal, columns_of
 from watersmeet.plan.method import Method
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View, keeps_arrival
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,8 @@ class FromPlanner:
                 # are the stream.
                 if inside.moves_in_steps or any(isinstance(each.relation, Derived | View) for each in inputs):
                     rows = self.rows(inside, _without(project.columns, time), around.in_from(reach))
-                    return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary)
+                    ordered = keeps_arrival(inside)
+                    return ChangesSourceNode(one.alias, rows, "istream", time, one.window, join.boundary, ordered)
                 leaves = tuple(self._joined_leaf(each, inside, project.columns, reach) for each in inside.streams)
                 return JoinSourceNode(one.alias, plan_join(project), leaves, time, one.window, join.boundary)
         raise TypeError(f"{one.relation} cannot stand in FROM")

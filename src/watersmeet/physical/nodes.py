@@ -19,7 +19,7 @@ from watersmeet.physical.over import TopRows
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression, OverCall
-from watersmeet.plan.nodes import Input, Join, Kind, SortKey
+from watersmeet.plan.nodes import ChangesKind, Input, Join, Kind, SortKey
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.spilling import Spilling
 
@@ -292,14 +292,15 @@ class JoinSourceNode(_Windowed, PhysicalNode, word="rows_as_stream"):
 
 @dataclass(frozen=True)
 class ChangesSourceNode(_Windowed, PhysicalNode, word="changes_as_stream"):
-    """What enters or leaves an answer, as a stream."""
+    """What enters or leaves an answer, as a stream. With `ordered` its rows have an order at equal times."""
 
     alias: str
     child: AnswerNode
-    kind: Literal["istream", "dstream", "rstream", "complete"]
+    kind: ChangesKind
     time: str
     window: Window | None
     boundary: Boundary
+    ordered: bool = False
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,11 @@ class Input:
         """The event-time column, or None for a static table or a view."""
         return None if isinstance(self.relation, Table | View) else self.relation.time
 
+    @property
+    def hides_time(self) -> bool:
+        """Whether it has event times that were not selected."""
+        return isinstance(self.relation, Derived) and self.relation.hides_time
+
 
 JoinKind = Literal["inner", "left", "full", "semi", "anti", "asof", "asof_left"]
 
@@ -384,12 +389,16 @@ class TopK:
                 raise PlanError(f"ORDER BY goes by output columns, {_listed(names)}, and {column.name} is none of them")
 
 
+ChangesKind = Literal["istream", "dstream", "rstream", "complete", "log"]
+
+
 @dataclass(frozen=True)
 class Changes:
     """ISTREAM, DSTREAM or RSTREAM EVERY d: which changes of the answer are sent on. Of windows that are given once,
-    when they are complete, it is what enters; the time of that is the end of the window."""
+    when they are complete, it is what enters; the time of that is the end of the window. CHANGES, the log, is all of
+    them, each with its sign in a column before the others; it stands in FROM."""
 
-    kind: Literal["istream", "dstream", "rstream", "complete"]
+    kind: ChangesKind
     child: Node
     every_us: int | None = None
 
@@ -437,12 +446,14 @@ Node = Join | Project | GroupBy | Distinct | SetOperation | TopK | Over | Change
 
 @dataclass(frozen=True)
 class Derived:
-    """A subquery in FROM, used as a stream; `time` names its event-time column."""
+    """A subquery in FROM, used as a stream; `time` names its event-time column, which `*` does not show where it was
+    not selected."""
 
     name: str
     plan: Node
     schema: pa.Schema
     time: str
+    hides_time: bool = False
 
     def __post_init__(self) -> None:
         if self.time not in self.schema.names or not pa.types.is_timestamp(self.schema.field(self.time).type):
@@ -453,9 +464,20 @@ def keeps_arrival(join: Join) -> bool:
     """Whether it gives the rows of a stream, each with a partner perhaps, so that those of equal times have the order
     in which they came. Others come into being together."""
     first = join.inputs[0].relation
+    if join.asof is None:
+        alone = len(join.inputs) == 1 and not join.moves_in_steps
+        return alone and isinstance(first, Derived) and _is_ordered(first.plan)
     if isinstance(first, Derived) and isinstance(first.plan, Project) and isinstance(first.plan.child, Join):
-        return join.asof is not None and keeps_arrival(first.plan.child)
-    return join.asof is not None and isinstance(first, Stream)
+        return first.plan.child.asof is not None and keeps_arrival(first.plan.child)
+    return isinstance(first, Stream)
+
+
+def _is_ordered(node: Node) -> bool:
+    """Whether its rows have an order of their own at equal times: a log, or what is selected from one."""
+    match node:
+        case Project(child=Join(asof=None) as join):
+            return keeps_arrival(join)
+    return isinstance(node, Changes) and node.kind == "log"
 
 
 @dataclass(frozen=True)
@@ -658,6 +680,8 @@ def schema_of(node: Node) -> pa.Schema:
             return node.schema
         case SetOperation(left=left):
             return schema_of(left)
+        case Changes(kind="log", child=child):
+            return pa.schema([_LOG_FIELDS[OP], *schema_of(child)])
         case Distinct(child=child) | TopK(child=child) | Changes(child=child):
             return schema_of(child)
         case GroupBy() | Join():

@@ -9,7 +9,8 @@ with SLIDE what they held at the last step (steps.py); a table all its rows, a v
 `ISTREAM` and `DSTREAM` are the net changes of an answer, `RSTREAM … EVERY d` is all of it at every multiple of d
 since the epoch, from the first to the last event time of the streams below it; where all input ended and went on
 (`ends`), there is none from the last event before the end until what was answered then. Rows of a subquery with equal
-times come in the order of their values. An aggregate without GROUP BY is one row at every instant from the first event
+times come in the order of their values; of CHANGES, which is all net changes, each with its sign, those that leave
+first. An aggregate without GROUP BY is one row at every instant from the first event
 time of the streams below it, also over nothing: groups are there while they have rows.
 """
 
@@ -248,6 +249,8 @@ class _History:
                 # What is complete is in the answer at one instant only, so that is all of it that enters.
                 for at_us in self.instants(node):
                     yield from (("+", at_us, row) for row in sorted(self.rows(child, at_us), key=rank_of_row))
+            case Changes(kind="log", child=child):
+                yield from (("+", at_us, (op, *row)) for op, at_us, row in self._net_changes(child))
             case Changes(kind=kind, child=child):
                 wanted = "+" if kind == "istream" else "-"
                 yield from (change for change in self._net_changes(child) if change[0] == wanted)

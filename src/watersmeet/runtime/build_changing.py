@@ -185,7 +185,8 @@ class AnswerBuilder:
             case ViewSourceNode():
                 return ViewSource(self._node(node.child))
             case ChangesSourceNode(kind=kind, time=time):
-                return ChangesSource(self._node(node.child), kind, time, node.window, node.boundary)
+                child = self._node(node.child)
+                return ChangesSource(child, kind, time, node.window, node.boundary, ordered=node.ordered)
             case JoinSourceNode():
                 return self._join_source(node)
 

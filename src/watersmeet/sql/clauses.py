@@ -15,6 +15,7 @@ from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
 from watersmeet.sql.syntax import (
     Body,
+    ChangesSyntax,
     Compound,
     Constraint,
     FirstRows,
@@ -101,6 +102,13 @@ class QueryParser(DeduplicationParser):
         columns = self._names("a column") if self._curr.token_type == TokenType.L_PAREN else ()
         if not self._match(TokenType.ALIAS):
             self.fail(f"expected AS after {name.text}, found {self._found()}", hint="write WITH name AS (SELECT …)")
+        if self._curr.text.upper() == "CHANGELOG" and self._next.token_type == TokenType.FROM:
+            logged = self._tokens_ahead(2).lower() or "v"
+            self.fail(
+                "WITH … AS changelog is not part of the language",
+                hint=f"the changes of a view are a stream: FROM CHANGES({logged}), with _op, '+' or '-', and _ts",
+                kind=UnsupportedError,
+            )
         self._open("(")
         query = self._query(nested=True)
         self._close(")")
@@ -369,7 +377,7 @@ class QueryParser(DeduplicationParser):
 
     def _source(self) -> SourceSyntax:
         start = self._curr
-        relation: Name | QuerySyntax
+        relation: Name | QuerySyntax | ChangesSyntax
         function: WindowFunction | None = None
         if self._curr.text.upper() == "UNNEST" and self._next.token_type == TokenType.L_PAREN:
             return self._unnest()
@@ -378,6 +386,8 @@ class QueryParser(DeduplicationParser):
             relation, function = in_windows
         elif (deduplicated := self._deduplication()) is not None:
             relation, first = deduplicated
+        elif (changes := self._changes()) is not None:
+            relation = changes
         elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")

@@ -27,7 +27,6 @@ from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
 from watersmeet.sql.syntax import (
     FromSyntax,
-    Name,
     QuerySyntax,
     SelectItem,
     SelectSyntax,
@@ -273,5 +272,4 @@ def crossed_in(tree: FromSyntax) -> list[frozenset[str]]:
 
 
 def _name(one: SourceSyntax) -> str:
-    named = one.alias or one.relation
-    return named.text.lower() if isinstance(named, Name) else ""
+    return "" if one.named is None else one.named.text.lower()

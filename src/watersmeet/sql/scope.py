@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from watersmeet.errors import BindError, SqlError
 from watersmeet.plan.expressions import Column, Expression
-from watersmeet.plan.nodes import Derived, Input
+from watersmeet.plan.nodes import Input
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.syntax import Name, QuerySyntax, Span
@@ -171,8 +171,7 @@ def event_time_type(inputs: tuple[Input, ...], zone: str) -> pa.DataType:
 
 def visible_fields(one: Input) -> list[pa.Field[Any]]:
     """The columns `*` shows; the event time a subquery carries without having selected it is not among them."""
-    hidden = HIDDEN_TIME if isinstance(one.relation, Derived) and one.relation.time == HIDDEN_TIME else None
-    return [field for field in one.schema if field.name != hidden]
+    return [field for field in one.schema if not one.hides_time or field.name != one.time]
 
 
 def field_index(schema: pa.Schema, name: str) -> int | None:

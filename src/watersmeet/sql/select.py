@@ -32,7 +32,7 @@ from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.over import OverBinder
 from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
-from watersmeet.sql.scope import HIDDEN_TIME, Scope
+from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import ONCE
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
 from watersmeet.sql.window_groups import (
@@ -391,8 +391,8 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def _time_named(inputs: tuple[Input, ...]) -> str:
-    times = [one.time for one in inputs if one.time is not None]
-    return times[0] if len(times) == 1 and times[0] != HIDDEN_TIME else "event_time()"
+    times = ["event_time()" if one.hides_time else one.time for one in inputs if one.time is not None]
+    return times[0] if len(times) == 1 else "event_time()"
 
 
 def _of_group(expression: Expression, values: frozenset[Column]) -> Expression:

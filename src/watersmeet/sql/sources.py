@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, UnsupportedError, WindowError
+from watersmeet.errors import BindError, SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import (
@@ -22,8 +22,10 @@ from watersmeet.model.windows import (
     Window,
 )
 from watersmeet.model.zones import zoned_schema
-from watersmeet.plan.expressions import Column, EventTime, Expression
+from watersmeet.plan.expressions import Column, EventTime, Expression, Literal
 from watersmeet.plan.nodes import (
+    AT,
+    OP,
     Changes,
     Derived,
     Input,
@@ -39,8 +41,8 @@ from watersmeet.plan.nodes import (
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
-from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index
-from watersmeet.sql.syntax import FirstRows, Name, QuerySyntax, SourceSyntax, Span, WindowFunction, stream_word
+from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index, visible_fields
+from watersmeet.sql.syntax import ChangesSyntax, FirstRows, Name, SourceSyntax, Span, WindowFunction, stream_word
 from watersmeet.sql.unnesting import bind_unnest
 
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
@@ -80,17 +82,7 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
     if alias.lower() in taken:
         span = (source.alias or source.relation).span
         raise context.text.error(f"{alias} is used twice; give one an alias", span, hint=f"write {alias} AS {alias}2")
-    relation: Stream | Table | Derived | View
-    inside = context
-    if isinstance(source.relation, Name) and (known := known_query(source.relation, context)) is not None:
-        query, inside = known
-        source = replace(source, relation=query)
-    if isinstance(source.relation, QuerySyntax):
-        says_so = stream_word(source.relation) is not None or source.window is not None
-        node = bind_subquery(source.relation, replace(inside, as_view=not says_so))
-        relation = (_view if _is_view(node, source) else _derived)(alias, source, node, context)
-    else:
-        relation = _named(source.relation, context)
+    relation = _relation(source, alias, context, bind_subquery)
     if source.first is not None:
         relation = _deduplicated(relation, source.first, alias, context)
     window = _window(source, relation, alias, context)
@@ -108,6 +100,28 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
             kind=UnsupportedError,
         )
     return Input(alias, relation, window)
+
+
+def _relation(
+    source: SourceSyntax, alias: str, context: Context, bind_subquery: SubqueryBinder
+) -> Stream | Table | Derived | View:
+    logged = isinstance(source.relation, ChangesSyntax)
+    read = source.relation.of if isinstance(source.relation, ChangesSyntax) else source.relation
+    inside = context
+    if isinstance(read, Name) and (known := known_query(read, context)) is not None:
+        read, inside = known
+    if isinstance(read, Name):
+        relation = _named(read, context)
+        if logged:
+            raise _no_log(relation, source, context)
+        return relation
+    # A window says that rows are meant as they appear; around CHANGES it is one of the log.
+    says_so = stream_word(read) is not None or (source.window is not None and not logged)
+    node = bind_subquery(read, replace(inside, as_view=not says_so))
+    changes = _is_view(node, says_so=says_so)
+    if logged:
+        return (_log if changes else _log_of_stream)(alias, source, node, context)
+    return (_view if changes else _derived)(alias, source, node, context)
 
 
 def _check_versions(stream: Stream, source: SourceSyntax, context: Context) -> None:
@@ -168,10 +182,8 @@ def _deduplicated(relation: Stream | Table | Derived | View, first: FirstRows, a
 
 
 def _alias(source: SourceSyntax, taken: list[str]) -> str:
-    if source.alias is not None:
-        return source.alias.text
-    if isinstance(source.relation, Name):
-        return source.relation.text
+    if source.named is not None:
+        return source.named.text
     names = ["subquery", *(f"subquery_{n}" for n in range(1, len(taken) + 1))]
     # As many names as are taken, and one more: one is free.
     return next(name for name in names if name not in taken)
@@ -249,7 +261,7 @@ def bind_window_function(
         return inside
     columns = tuple((field.name, Column(one.alias, field.name, field.type)) for field in inside.schema)
     project = Project(Join((inside,), boundary=context.boundary), columns)
-    relation = Derived(one.alias, project, project.schema, one.time)
+    relation = Derived(one.alias, project, project.schema, one.time, one.hides_time)
     if isinstance(window, Session):
         relation = Derived(one.alias, Changes("complete", project), project.schema, "window_end")
     return Input(one.alias, relation, one.window)
@@ -292,7 +304,7 @@ def with_complete_windows(one: Input) -> Input:
     return one
 
 
-def _is_view(node: Node, source: SourceSyntax) -> bool:
+def _is_view(node: Node, *, says_so: bool) -> bool:
     """Whether a subquery is an answer that changes rather than a stream.
 
     A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
@@ -303,8 +315,6 @@ def _is_view(node: Node, source: SourceSyntax) -> bool:
     growing = growing_join(node)
     if growing is None:
         return True
-    assert isinstance(source.relation, QuerySyntax)
-    says_so = stream_word(source.relation) is not None or source.window is not None
     return not says_so and all(one.window is not None for one in growing.join.streams)
 
 
@@ -317,6 +327,11 @@ def _view(alias: str, source: SourceSyntax, node: Node, context: Context) -> Vie
             hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
             kind=WindowError,
         )
+    _refuse_nested(node, source, context)
+    return View(alias, node, schema_of(node))
+
+
+def _refuse_nested(node: Node, source: SourceSyntax, context: Context) -> None:
     for column in schema_of(node):
         if pa.types.is_nested(column.type):
             raise context.text.error(
@@ -324,7 +339,52 @@ def _view(alias: str, source: SourceSyntax, node: Node, context: Context) -> Vie
                 source.span,
                 hint="leave it out, or write SELECT ISTREAM … in it to take its rows as they appear",
             )
-    return View(alias, node, schema_of(node))
+
+
+def _log(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
+    """CHANGES of an answer that changes: a stream by the instants of its changes."""
+    _refuse_nested(node, source, context)
+    _refuse_log_names(schema_of(node), source, context)
+    log = Changes("log", node)
+    sign, *columns = schema_of(log)
+    return Derived(alias, log, pa.schema([sign, pa.field(AT, pa.timestamp("us")), *columns]), AT)
+
+
+def _log_of_stream(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
+    """CHANGES of rows that never leave: all enter, each at its time."""
+    one = Input(alias, _derived(alias, source, node, context))
+    shown = visible_fields(one)
+    _refuse_log_names(pa.schema(shown), source, context)
+    columns: list[tuple[str, Expression]] = [(OP, Literal("+", pa.string())), (AT, EventTime(pa.timestamp("us")))]
+    columns += ((field.name, Column(alias, field.name, field.type)) for field in shown)
+    project = Project(Join((one,), boundary=context.boundary), tuple(columns))
+    return Derived(alias, project, project.schema, AT)
+
+
+def _refuse_log_names(schema: pa.Schema, source: SourceSyntax, context: Context) -> None:
+    for name in schema.names:
+        if name.lower() in (OP, AT):
+            raise context.text.error(
+                f"{name} is the name of a column that CHANGES gives its rows",
+                source.relation.span,
+                hint=f"give that column another name: CHANGES((SELECT {name} AS …, … FROM …))",
+            )
+
+
+def _no_log(relation: Stream | Table, source: SourceSyntax, context: Context) -> SqlError:
+    name = relation.name
+    if isinstance(relation, Table):
+        why, hint = "a static table, which does not change", f"leave CHANGES out: FROM {name}"
+    elif relation.versions is not None and relation.versions.is_table:
+        why = "a table with versions, whose changes come in from outside"
+        hint = "declare it with CREATE STREAM to read them as they come"
+    else:
+        why = "a stream, whose rows never leave"
+        hint = f"leave CHANGES out, FROM {name}; or write CHANGES((SELECT * FROM {name} [RANGE 1 HOUR])), which tells "
+        hint += "when rows leave the window, too"
+    return context.text.error(
+        f"CHANGES is of an answer, and {name} is {why}", source.relation.span, hint=hint, kind=UnsupportedError
+    )
 
 
 def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
@@ -334,7 +394,8 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
         if node.kind == "complete":
             return _complete(alias, source, node, context)
         _refuse_hidden_name(schema, source, context)
-        return Derived(alias, node, schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us"))), HIDDEN_TIME)
+        with_instant = schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us")))
+        return Derived(alias, node, with_instant, HIDDEN_TIME, hides_time=True)
     if isinstance(node, Over):
         return _over(alias, source, node, context)
     growing = growing_join(node)
@@ -345,7 +406,7 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
         return Derived(alias, project, project.schema, time)
     _refuse_hidden_name(project.schema, source, context)
     with_time = Project(join, (*project.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
-    return Derived(alias, with_time, with_time.schema, HIDDEN_TIME)
+    return Derived(alias, with_time, with_time.schema, HIDDEN_TIME, hides_time=True)
 
 
 def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Derived:
@@ -357,7 +418,7 @@ def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Der
     assert node.time is not None
     time = Column("", node.time, schema_of(node.child).field(node.time).type)
     node = replace(node, columns=(*node.columns, (HIDDEN_TIME, time)))
-    return Derived(alias, node, node.schema, HIDDEN_TIME)
+    return Derived(alias, node, node.schema, HIDDEN_TIME, hides_time=True)
 
 
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
@@ -378,7 +439,7 @@ def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context)
     _refuse_hidden_name(made.schema, source, context)
     made, end = _with_end(made)
     made = replace(made, columns=(*made.columns, (HIDDEN_TIME, end)))
-    return Derived(alias, replace(node, child=made), made.schema, HIDDEN_TIME)
+    return Derived(alias, replace(node, child=made), made.schema, HIDDEN_TIME, hides_time=True)
 
 
 def _ends(node: Project | Over) -> list[Expression]:

@@ -79,11 +79,19 @@ class UnnestSyntax:
 
 
 @dataclass(frozen=True)
+class ChangesSyntax:
+    """`CHANGES(view)`: the log of what enters and leaves an answer."""
+
+    of: Name | QuerySyntax
+    span: Span
+
+
+@dataclass(frozen=True)
 class SourceSyntax:
     """One entry of FROM: a name or a subquery, with window and alias, what makes windows of its rows, and the time of
     FOR SYSTEM_TIME AS OF."""
 
-    relation: Name | QuerySyntax
+    relation: Name | QuerySyntax | ChangesSyntax
     alias: Name | None
     window: WindowClause | None
     span: Span
@@ -91,6 +99,12 @@ class SourceSyntax:
     as_of: exp.Expr | None = None
     first: FirstRows | None = None
     unnest: UnnestSyntax | None = None
+
+    @property
+    def named(self) -> Name | None:
+        """What it is called: by an alias, or as what it reads."""
+        read = self.relation.of if isinstance(self.relation, ChangesSyntax) else self.relation
+        return self.alias or (read if isinstance(read, Name) else None)
 
 
 @dataclass(frozen=True)

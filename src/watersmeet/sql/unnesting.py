@@ -111,9 +111,7 @@ def _rejoined(tree: FromSyntax, apart: dict[str, UnnestSyntax]) -> FromSyntax:
 
 
 def _name(source: SourceSyntax) -> str:
-    if source.alias is not None:
-        return source.alias.text
-    return source.relation.text if isinstance(source.relation, Name) else "subquery"
+    return "subquery" if source.named is None else source.named.text
 
 
 def _refused(why: str, span: Span, text: Text) -> SqlError:
@@ -146,14 +144,14 @@ def bind_unnest(one: Input, unnest: UnnestSyntax, context: Context) -> Input:
     if not isinstance(values, Column):
         listed = (*((field.name, Column(one.alias, field.name, field.type)) for field in bare.schema), (LISTS, values))
         project = Project(Join((bare,), boundary=context.boundary), listed)
-        bare = Input(one.alias, Derived(one.alias, project, project.schema, one.time))
+        bare = Input(one.alias, Derived(one.alias, project, project.schema, one.time, one.hides_time))
     if counts is not None:
         return replace(bare, window=replace(each, within=counts))
     inside = replace(bare, window=each)
     shown = [field for field in inside.schema if field.name != LISTS]
     columns = tuple((field.name, Column(one.alias, field.name, field.type)) for field in shown)
     project = Project(Join((inside,), boundary=context.boundary), columns)
-    return Input(one.alias, Derived(one.alias, project, project.schema, one.time), one.window)
+    return Input(one.alias, Derived(one.alias, project, project.schema, one.time, one.hides_time), one.window)
 
 
 def _columns(one: Input, unnest: UnnestSyntax, context: Context) -> tuple[str, ...]:

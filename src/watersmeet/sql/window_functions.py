@@ -6,7 +6,7 @@ from sqlglot import TokenType
 
 from watersmeet.model.windows import Hop, Session
 from watersmeet.sql.settings import SettingsParser
-from watersmeet.sql.syntax import FirstRows, Name, QuerySyntax, WindowFunction
+from watersmeet.sql.syntax import ChangesSyntax, FirstRows, Name, QuerySyntax, WindowFunction
 
 _FORMS = {
     "TUMBLE": "TUMBLE(a, 10 MINUTES)",
@@ -19,7 +19,24 @@ class WindowFunctionParser(SettingsParser):
     def _nested_query(self) -> QuerySyntax:
         raise NotImplementedError  # queries stand above this
 
-    def _window_function(self) -> tuple[Name | QuerySyntax, WindowFunction] | None:
+    def _changes(self) -> ChangesSyntax | None:
+        """`CHANGES(view)`, or of a query in parentheses."""
+        if not self._at_call("CHANGES"):
+            return None
+        start = self._curr
+        self._advance(2)
+        of: Name | QuerySyntax
+        if self._match(TokenType.L_PAREN):
+            of = self._nested_query()
+            self._close(")")
+        elif self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+            self.fail("CHANGES goes around a name, or a query in parentheses", hint="write CHANGES((SELECT …))")
+        else:
+            of = self._name("a view")
+        self._close(")")
+        return ChangesSyntax(of, self._from(start))
+
+    def _window_function(self) -> tuple[Name | QuerySyntax | ChangesSyntax, WindowFunction] | None:
         """`TUMBLE(s, 10 MINUTES)`, or as the standard has it: `TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), …))`."""
         wrapped = self._at_call("TABLE") and self._tokens_ahead(2) in _FORMS
         if not wrapped and not any(self._at_call(word) for word in _FORMS):
@@ -49,15 +66,16 @@ class WindowFunctionParser(SettingsParser):
         position = self._index + ahead
         return self._tokens[position].text.upper() if position < len(self._tokens) else ""
 
-    def _windowed_relation(self) -> tuple[Name | QuerySyntax, tuple[Name, ...]]:
+    def _windowed_relation(self) -> tuple[Name | QuerySyntax | ChangesSyntax, tuple[Name, ...]]:
+        relation: Name | QuerySyntax | ChangesSyntax
         if self._match(TokenType.L_PAREN):
-            relation: Name | QuerySyntax = self._nested_query()
+            relation = self._nested_query()
             self._close(")")
         else:
             # `TABLE s` of the standard, unless the stream itself is called table.
             if self._curr.text.upper() == "TABLE" and self._next.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
                 self._advance()
-            relation = self._name("a stream")
+            relation = self._changes() or self._name("a stream")
         return relation, self._partition_columns() if self._match(TokenType.PARTITION_BY) else ()
 
     def _partition_columns(self) -> tuple[Name, ...]:
@@ -124,7 +142,7 @@ class DeduplicationParser(WindowFunctionParser):
             return None
         start = self._curr
         self._advance(2)
-        if self._curr.token_type == TokenType.L_PAREN:
+        if self._curr.token_type == TokenType.L_PAREN or self._at_call("CHANGES"):
             self.fail(
                 "DEDUPLICATE goes over a stream that is declared, as its rows arrive",
                 hint="write it inside the query: (SELECT … FROM DEDUPLICATE(a, 10 MINUTES PARTITION BY k))",

@@ -117,3 +117,13 @@ def latest_noticed(delta: Delta, order: Positions, starts: Int64s) -> Int64s | N
         return None
     noticed: Int64s = np.maximum.reduceat(delta.noticed[order], starts)
     return noticed
+
+
+_ENTERS, _LEAVES = np.frombuffer(b"+-", np.uint8)
+
+
+def signs(delta: Delta) -> pa.Array:
+    """A text of one letter for each change."""
+    letters = np.where(delta.diffs < 0, _LEAVES, _ENTERS)
+    ends = np.arange(letters.size + 1, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), letters.size, [None, pa.py_buffer(ends), pa.py_buffer(letters)])

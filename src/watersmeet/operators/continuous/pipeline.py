@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Hop, RowsWindow, Session, SteppedRows
-from watersmeet.operators.continuous.delta import Bools, Delta, empty_batch, merged
+from watersmeet.operators.continuous.delta import Bools, Delta, empty_batch, merged, signs
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.hop_parts import hop_parts
@@ -234,7 +234,7 @@ class Continuous(Operator):
         if self.kind != "rows":
             columns.insert(0, words_as(np.ascontiguousarray(delta.instants), pa.timestamp("us")))
         if self.kind == "changes":
-            columns.insert(0, _signs(delta))
+            columns.insert(0, signs(delta))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
@@ -346,16 +346,6 @@ class Continuous(Operator):
         waits = [leaf.waiting.oldest_us for leaf in self.leaves.values()]
         known = [time for time in (*waits, self.root.next_event()) if time is not None and time < FOREVER_US]
         return min(known, default=None)
-
-
-_ENTERS, _LEAVES = np.frombuffer(b"+-", np.uint8)
-
-
-def _signs(delta: Delta) -> pa.Array:
-    """A text of one letter for each change."""
-    letters = np.where(delta.diffs < 0, _LEAVES, _ENTERS)
-    ends = np.arange(letters.size + 1, dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), letters.size, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
 
 
 @dataclass

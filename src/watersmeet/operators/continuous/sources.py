@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, normalize_time_column, times_of
 from watersmeet.model.windows import Boundary, Window
-from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes, signs
 from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import NOTHING, EntryLifetimes, Lifetimes, Lives, lifetimes_of
 from watersmeet.operators.continuous.node import Node, keys_below
@@ -22,6 +22,7 @@ from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
 from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Expression
+from watersmeet.plan.nodes import OP, ChangesKind
 
 
 class LivesSource(Protocol):
@@ -178,20 +179,26 @@ class StreamSource(_Windowed):
 
 
 class ChangesSource(_Windowed):
-    """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants."""
+    """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants; or CHANGES,
+    both with their signs."""
 
     STATE: tuple[str, ...] = ("node", "lifetimes")
 
     def __init__(
         self,
         node: Node,
-        kind: Literal["istream", "dstream", "rstream", "complete"],
+        kind: ChangesKind,
         time: str,
         window: Window | None,
         boundary: Boundary,
+        *,
+        ordered: bool = False,
     ) -> None:
+        """ordered: rows of one instant stay in the order in which they come."""
         self.node = node
+        self._ordered = ordered
         self._seen = False  # whether what is given next was seen before another took over
+        self._logged = kind == "log"
         self.diff = -1 if kind == "dstream" else 1
         self.time = time
         self.lifetimes = lifetimes_of(window, boundary)
@@ -208,15 +215,24 @@ class ChangesSource(_Windowed):
         delta = self.node.take(until)
         if self._seen:
             self._seen, delta = False, no_changes(delta.data.schema)
-        delta = delta.where(delta.diffs == self.diff)
+        if not self._logged:
+            delta = delta.where(delta.diffs == self.diff)
         until = min(until, self.complete)
         if self._ended is None:
-            rows = _by_values(_timed(delta, self.time)) if len(delta) else None
+            rows = self._at_instants(delta) if len(delta) else None
         else:
             self._ended.add(Rows(delta.data, times_of(normalize_time_column(delta.data.column(self.time)))))
             ready = self._ended.release(until)
             rows = None if ready is None else _by_values(ready)
         return self.lifetimes.of(rows, until)
+
+    def _at_instants(self, delta: Delta) -> Rows:
+        rows = _timed(delta, self.time)
+        if not self._logged:
+            return rows if self._ordered else _by_values(rows)
+        signed = rows.data.append_column(pa.field(OP, pa.string()), signs(delta))
+        # At one instant rows leave before others enter.
+        return _by_values(Rows(signed, rows.times), pa.array(delta.diffs))
 
     def next_birth(self) -> int:
         waits = None if self._ended is None else self._ended.oldest_us
@@ -255,10 +271,11 @@ def _timed(delta: Delta, time: str) -> Rows:
     return Rows(delta.data.append_column(pa.field(time, pa.timestamp("us")), instants), delta.instants)
 
 
-def _by_values(rows: Rows) -> Rows:
-    """The rows in time order; those of one instant, which came into being together, in the order of their values."""
+def _by_values(rows: Rows, *first: pa.Array) -> Rows:
+    """The rows in time order; those of one instant, which came into being together, in the order of their values, or of
+    others before those."""
     times = pa.array(rows.times)
-    return rows.take(value_order([(column, False, False) for column in (times, *sortable(rows.data.columns))]))
+    return rows.take(value_order([(column, False, False) for column in (times, *first, *sortable(rows.data.columns))]))
 
 
 class JoinSource(_Windowed):

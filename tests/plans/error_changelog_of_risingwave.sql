@@ -1,0 +1,1 @@
+WITH sub AS changelog FROM v SELECT * FROM sub
