@@ -9,10 +9,11 @@ from tests.outsiders.data import SECOND, Streams
 from tests.outsiders.pairs import Case, Pair, case, either, say
 from tests.outsiders.windows import range_window, source, span
 
-BEST = (
-    "v.t DESC, v.k DESC NULLS FIRST, v.x DESC NULLS FIRST, v.y DESC NULLS FIRST, v.f DESC NULLS FIRST, v.g"
+GREATEST = (
+    "v.k DESC NULLS FIRST, v.x DESC NULLS FIRST, v.y DESC NULLS FIRST, v.f DESC NULLS FIRST, v.g"
     " DESC NULLS FIRST, v.d DESC NULLS FIRST, v.s DESC NULLS FIRST, v.l DESC NULLS FIRST"
 )
+BEST = f"v.t DESC, {GREATEST}"
 LENGTHS = (0, SECOND // 2, 2 * SECOND, 10 * SECOND)
 
 
@@ -175,6 +176,38 @@ def draw_asof(draw: random.Random, streams: Streams) -> Case:
     return case("growing", text)
 
 
+def draw_asof_ahead(draw: random.Random, streams: Streams) -> Case:
+    """The first partner from a time on, or the nearest; without one a row comes when none can come any more."""
+    left, after = draw.random() < 0.5, draw.choice((None, 0, SECOND, 10 * SECOND))
+    after = SECOND if left and after is None else after
+    bound = "" if after is None else f" AND v.ts <= u.ts + {span(after)}"
+    if draw.random() < 0.5:
+        on, theirs = " AND v.ts >= u.ts", f"v.t, {GREATEST}"
+        sure = "coalesce(v.ts, u.ts + to_microseconds({after}))"
+    else:
+        oldest = draw.choice((None, SECOND // 2, 20 * SECOND))
+        bound += "" if oldest is None else f" AND v.ts >= u.ts - {span(oldest)}"
+        on, theirs = Pair(" AND NEAREST(v.ts, u.ts)", ""), f"abs(v.t - u.t), v.t, {GREATEST}"
+        sure = (
+            "CASE WHEN v.ts >= u.ts THEN v.ts ELSE coalesce(least(u.ts + (u.ts - v.ts) - to_microseconds(1),"
+            " u.ts + to_microseconds({after})), u.ts + to_microseconds({after})) END"
+        )
+    far = 10**15 if after is None else after
+    text = either(
+        "SELECT u.k AS c0, u.x AS c1, v.x AS c2, v.ts AS c3{time} FROM {u} ASOF {left}JOIN {v} ON u.k = v.k{on}{bound}",
+        "SELECT u.k AS c0, u.x AS c1, v.x AS c2, v.ts AS c3{time} FROM {u} {left}JOIN LATERAL"
+        " (SELECT * FROM {v} WHERE u.k = v.k{on}{bound} ORDER BY {best} LIMIT 1) AS v ON true",
+        time=Pair(", event_time() AS c4", f", {sure.format(after=far)} AS c4") if draw.random() < 0.5 else "",
+        u=source(draw.choice("ab"), None, "u", ""),
+        v=source(draw.choice("bc"), None, "v", ""),
+        left="LEFT " if left else "",
+        on=on,
+        bound=bound,
+        best=theirs,
+    )
+    return case("growing", text)
+
+
 def draw_asof_groups(draw: random.Random, streams: Streams) -> Case:
     """In an answer that changes a row enters with its partner, and leaves with its window."""
     left = "LEFT " if draw.random() < 0.5 else ""
@@ -222,6 +255,7 @@ FAMILY = (
     draw_exists,
     draw_exists,
     draw_asof,
+    draw_asof_ahead,
     draw_asof_groups,
     draw_using,
 )

@@ -152,6 +152,24 @@ def using_cases(draw: st.DrawFn) -> OuterCase:
 
 
 @st.composite
+def asof_times(draw: st.DrawFn, alias: str, ends: bool) -> tuple[list[str], list[str]]:
+    """Conditions on the time of a partner, and what asks for the nearest of several; ends: one that is later must come
+    within a time."""
+    theirs, seconds = f"{alias}.ts", draw(st.integers(1, 3))
+    bounds = [f"{theirs} >= a.ts - INTERVAL {seconds} SECONDS", f"{theirs} <= a.ts + INTERVAL {seconds} SECONDS"]
+    match draw(st.sampled_from(["latest", "latest", "first", "nearest"])):
+        case "latest":
+            tests = [draw(st.sampled_from([f"{theirs} <= a.ts", f"{theirs} < a.ts"]))]
+            return [*tests, *draw(st.sampled_from([[], bounds[:1]]))], []
+        case "first":
+            tests = [draw(st.sampled_from([f"{theirs} >= a.ts", f"a.ts < {theirs}"]))]
+            return [*tests, *draw(st.sampled_from([bounds[1:]] if ends else [[], bounds[1:]]))], []
+    within = [bounds[1:], bounds]
+    nearest = draw(st.sampled_from([f"NEAREST({theirs}, a.ts)", f"NEAREST(a.ts, {theirs})"]))
+    return draw(st.sampled_from(within if ends else [[], bounds[:1], *within])), [nearest]
+
+
+@st.composite
 def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
     """A chain of ASOF JOINs; DuckDB ranks the partners of each row, by time and then by all their columns."""
     aliases = tuple("abc"[: draw(st.sampled_from([2, 2, 3]))])
@@ -164,14 +182,14 @@ def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
         left = draw(one_in(2, True, False))
         keys = draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True))
         tests = [f"a.{key} = {alias}.{key}" for key in keys]
-        tests.append(draw(st.sampled_from([f"{alias}.ts <= a.ts", f"{alias}.ts < a.ts"])))
-        if draw(st.booleans()):
-            tests.append(f"{alias}.ts >= a.ts - INTERVAL {draw(st.integers(1, 3))} SECONDS")
+        times, nearest = draw(asof_times(alias, ends=left or alias != aliases[-1]))
+        tests += times
         if draw(one_in(4, True, False)):
             tests.append(f"{alias}.j > 0")
-        condition = " AND ".join(tests)
-        ours += f" ASOF {'LEFT ' if left else ''}JOIN {names[alias]} AS {alias} ON {condition}"
-        order = ", ".join(f"{alias}.{name} DESC NULLS FIRST" for name in ("ts", *columns))
+        condition = " AND ".join(tests) or "TRUE"
+        ours += f" ASOF {'LEFT ' if left else ''}JOIN {names[alias]} AS {alias} ON {' AND '.join([*tests, *nearest])}"
+        distance = f"abs(epoch_us({alias}.ts) - epoch_us(a.ts)), {alias}.ts"
+        order = ", ".join([distance, *(f"{alias}.{name} DESC NULLS FIRST" for name in columns)])
         ranked = f"SELECT a.place, {alias}.*, row_number() OVER (PARTITION BY a.place ORDER BY {order}) AS rank"
         placed = f"(SELECT *, row_number() OVER () AS place FROM {names['a']}) AS a"
         best = f"(SELECT * FROM ({ranked} FROM {placed} JOIN {names[alias]} AS {alias} ON {condition}) WHERE rank = 1)"
@@ -179,3 +197,17 @@ def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
     listed = ", ".join(f"{alias}.{name} AS {alias}_{name}" for alias in aliases for name in ("id", "k", "s"))
     where = f" WHERE {aliases[-1]}.k IS NOT NULL" if draw(one_in(4, True, False)) else ""
     return OuterCase(f"SELECT {listed} FROM {ours}{where}", f"SELECT {listed} FROM {theirs}{where}", read)
+
+
+@st.composite
+def asof_groups(draw: st.DrawFn, late: bool = False) -> tuple[str, tuple[Source, ...]]:
+    """In an answer that changes: rows enter with their partner when that is certain, and leave with their window."""
+    left = draw(st.booleans())
+    times, nearest = draw(asof_times("b", ends=left))
+    keys = draw(st.lists(st.sampled_from(KEYS), max_size=1))
+    condition = " AND ".join([*(f"a.{key} = b.{key}" for key in keys), *times, *nearest])
+    names = [draw(st.sampled_from(STREAMS)) for _ in "ab"]
+    read = tuple(draw(streams(name, 7, late)) for name in STREAMS if name in names)
+    rows = f"{names[0]} [RANGE {draw(st.integers(0, 4))} SECONDS] AS a"
+    joined = f"{rows} ASOF {'LEFT ' if left else ''}JOIN {names[1]} AS b ON {condition}"
+    return f"SELECT a.k, COUNT(*) AS n, COUNT(b.id) AS m, MAX(b.j) AS most FROM {joined} GROUP BY a.k", read

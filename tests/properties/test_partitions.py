@@ -56,6 +56,9 @@ BY_KEY = {
     "full join": f"SELECT a.id, b.id AS o FROM a FULL JOIN b ON a.s = b.s AND a.k = b.k AND {NEAR}",
     "as of a left join": f"SELECT a.id, b.id AS o, c.id AS p FROM a LEFT JOIN b ON a.k = b.k AND {NEAR} "
     "ASOF LEFT JOIN c ON a.k = c.k AND c.ts <= a.ts",
+    "first from a time on": "SELECT a.id, b.id AS o FROM a ASOF JOIN b ON a.k = b.k AND b.ts > a.ts",
+    "nearest in time": "SELECT a.id, b.id AS o FROM a ASOF LEFT JOIN b ON a.k = b.k AND NEAREST(b.ts, a.ts) AND "
+    "ABS(b.ts - a.ts) <= 3 SECONDS",
     "left join of windows": "SELECT a.k, COUNT(*) AS n, COUNT(b.k) AS m, MAX(b.s) AS l FROM a [RANGE 9 SECONDS] "
     "LEFT JOIN b [PARTITION BY k ROWS 2] ON a.k = b.k GROUP BY a.k",
     "semi join of windows": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] SEMI JOIN b [RANGE 1 SECONDS] "

@@ -250,24 +250,31 @@ class Script:
                 yield self._selected_from(join, project, alone, f"NOT EXISTS (SELECT 1 {partners})", at)
 
     def _latest(self, join: Join, project: Project, rows: dict[str, str], matches: str, arrived: bool) -> Iterator[str]:
-        """Of the partners of a row the latest, of equal times the greatest by all its columns. Of versions it is the
-        last to arrive, which must be there and hold."""
+        """Of the partners of a row the nearest in time, of equal times the greatest by all its columns. Of versions it
+        is the last to arrive, which must be there and hold."""
         left, right = join.inputs
         assert join.asof is not None
-        instant = Translator().sql(join.asof.instant)
-        at = f"greatest({named(left.alias)}.{TIME}, {instant})"
+        instant = f"({Translator().sql(join.asof.instant)})"
+        theirs, back, ahead = f"{named(right.alias)}.{TIME}", join.asof.back_us, join.asof.ahead_us
+        # When no other could be nearer any more; without a partner, when none could come.
+        sure = f"if({theirs} >= {instant}, {theirs}, {_least(f'2 * {instant} - {theirs} - 1', instant, ahead)})"
+        ends = instant if ahead is None else f"{instant} + {ahead}"
+        at = f"greatest({named(left.alias)}.{TIME}, coalesce({sure if ahead != 0 else instant}, {ends}))"
         over = Translator(at)
         columns = [f"{named(right.alias)}.{quoted(name)} DESC NULLS FIRST" for name in right.schema.names]
         if right.has_versions:
             columns = [f"{named(right.alias)}.{ROW} DESC"]
-        order = ", ".join([f"{named(right.alias)}.{TIME} DESC", *columns])
+        order = ", ".join([f"abs({theirs} - {instant})", theirs, *columns])
         first = f"row_number() OVER (PARTITION BY {named(left.alias)}.{ROW} ORDER BY {order}) = 1"
         chosen = _all([first, *_holding(right, join.asof, over)])
         kept = _all([chosen, *(over.sql(condition) for condition in join.where)])
-        matches = _all([matches, f"{named(right.alias)}.{TIME} <= {instant}"])
-        if join.asof.within_us is not None:
-            oldest = join.asof.up_to_us + join.asof.within_us
-            matches = _all([matches, f"{named(right.alias)}.{TIME} >= {instant} - {oldest}"])
+        matches = _all(
+            [
+                matches,
+                *([] if ahead is None else [f"{theirs} <= {instant} + {ahead}"]),
+                *([] if back is None else [f"{theirs} >= {instant} - {back}"]),
+            ]
+        )
         place = f", {named(left.alias)}.{ROW} AS {PLACE}" if arrived else ""
         selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}{place}"
         yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {kept}"
@@ -540,6 +547,10 @@ def _canonical(schema: pa.Schema) -> list[str]:
 
 def _selected(node: Project, translator: Translator) -> str:
     return ", ".join(f"{translator.output(e)} AS {quoted(name)}" for name, e in node.columns)
+
+
+def _least(later: str, instant: str, ahead_us: int | None) -> str:
+    return later if ahead_us is None else f"least({later}, {instant} + {ahead_us})"
 
 
 def _holding(one: Input, asof: AsOf, over: Translator) -> Iterator[str]:

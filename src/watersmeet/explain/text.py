@@ -289,15 +289,31 @@ def _join(join: Join, joins: Joins) -> Lines:
 
 def asof_lines(join: Join, asof: AsOf) -> Lines:
     left, right = (one.alias for one in join.inputs)
-    oldest = "" if asof.within_us is None else f", not older than {format_interval(asof.within_us)}"
+    oldest = (
+        "" if asof.within_us is None or asof.back_us == 0 else f", not older than {format_interval(asof.within_us)}"
+    )
     none = ", or none" if join.kind == "asof_left" else ""
-    of = f"the version of {right} that held at its time" if join.inputs[1].has_versions else f"the latest of {right}"
+    of = f"the version of {right} that held at its time" if join.inputs[1].has_versions else _nearest(asof, right)
     yield Line(f"as-of join: each row of {left} with {of}{oldest}{none}")
     yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
     yield from _below(_entry("which holds if", [to_text(condition)]) for condition in asof.holding)
     yield from _below(_entry("then", [to_text(condition)]) for condition in join.where)
     kept = "of each key the last one, and those after it" if asof.within_us is None else "while they are not too old"
     yield from _below([_entry(f"rows of {right} are kept", [kept])])
+    if asof.ahead_us != 0:
+        yield from _below([_entry(f"rows of {left} wait", [_until(asof, right)])])
+
+
+def _nearest(asof: AsOf, right: str) -> str:
+    if asof.ahead_us == 0:
+        return f"the latest of {right}"
+    return f"the first of {right} from its time on" if asof.back_us == 0 else f"the one of {right} nearest in time"
+
+
+def _until(asof: AsOf, right: str) -> str:
+    partner = "for the first" if asof.back_us == 0 else "until none can be nearer"
+    end = "however long that takes" if asof.until_us is None else f"{format_interval(asof.until_us)} at most"
+    return f"{partner}, {end}"
 
 
 def threshold_lines(join: Join) -> Lines:

@@ -168,8 +168,9 @@ def remembered_us(project: Project, sides: Sequence[Input] | None = None) -> int
     here = sum(max((limit for limit in row), default=0) + 1 for row in join.windows.limits)
     if join.asof is not None:
         # What is looked up beyond that is kept by its keys.
-        oldest = 0 if join.asof.within_us is None else join.asof.within_us + join.asof.behind_us
-        here = max(0, join.asof.up_to_us) + oldest + 2
+        oldest = 0 if join.asof.within_us is None else max(0, join.asof.within_us + join.asof.behind_us)
+        until = FOREVER_US if join.asof.until_us is None else max(0, join.asof.until_us)
+        here = until + oldest + 2
     if sides is None:
         sides = [one for one in join.inputs if isinstance(one.relation, Derived)]
     below = [remembered_us(_project(one)) for one in sides]

@@ -126,6 +126,9 @@ def _join(join: Join) -> Iterator[str]:
     yield from _below(f"where {text}" for text in _conditions(join.predicates))
     if join.asof is not None:
         yield from _below([f"as of {expression_text(join.asof.instant)}"])
+        if join.asof.ahead_us != 0:
+            ahead = "any time" if join.asof.ahead_us is None else join.asof.ahead_us
+            yield from _below([f"nearest, at most {ahead} later"])
         yield from _below(_versions(join.inputs[1]))
         yield from _below(f"holding {text}" for text in _conditions(join.asof.holding))
     yield from _below(f"afterwards {text}" for text in _conditions(join.where))

@@ -99,12 +99,14 @@ JoinKind = Literal["inner", "left", "full", "semi", "anti", "asof", "asof_left"]
 
 @dataclass(frozen=True)
 class AsOf:
-    """Of the partners of a row the latest.
+    """Of the partners of a row the one that is nearest in time to an instant, of two that are as near the earlier.
 
-    `instant` is the time, in microseconds since 1970, up to which a row of the first input looks for one, `up_to_us` of
-    which were added to the time of a stream; `within_us` is how much older than that time it may be, `behind_us` by how
-    much a row of the first input may be later than it. Where the second input has versions the last to arrive is the
-    latest of equal times, and it is a partner only if it is no deletion and `holding` is true of it.
+    `instant`, in microseconds since 1970, is the time of a stream, to which `up_to_us` were added; `within_us` is how
+    much older than that time a partner may be, `ahead_us` how much later than the instant: 0 for the latest partner up
+    to it, None if any partner to come will do. Where none may be older than the instant, it is the earliest from it on.
+    `behind_us` is by how much a row of the first input may be later than the time of the stream. Where the second input
+    has versions the last to arrive is the latest of equal times, and it is a partner only if it is no deletion and
+    `holding` is true of it.
     """
 
     instant: Expression
@@ -112,6 +114,17 @@ class AsOf:
     within_us: int | None
     behind_us: int = 0
     holding: tuple[Expression, ...] = ()
+    ahead_us: int | None = 0
+
+    @property
+    def back_us(self) -> int | None:
+        """How much older than the instant a partner may be; None if that does not matter."""
+        return None if self.within_us is None else self.up_to_us + self.within_us
+
+    @property
+    def until_us(self) -> int | None:
+        """How much later than the time of the stream a partner may be; None if that does not matter."""
+        return None if self.ahead_us is None else self.up_to_us + self.ahead_us
 
 
 @dataclass(frozen=True)

@@ -39,19 +39,20 @@ def growing(join: Join, rows: Rows, found: Iterable[Members]) -> Iterator[Combin
 
 
 def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combination]:
-    """Of the partners of a row the one with the latest time, of equal times the greatest by all its columns. Of
-    versions it is the last to arrive, which must be there and hold."""
+    """Of the partners of a row the one that is nearest in time to an instant, the earlier of two that are as near, of
+    equal times the greatest by all its columns. Of versions it is the last to arrive, which must be there and hold."""
     left, right = (one.alias for one in join.inputs)
     relation, asof = join.input(right).relation, join.asof
     assert isinstance(relation, Stream)
     assert asof is not None
     names, versions = relation.schema.names, relation.versions
-    by_ns = (None if asof.within_us is None else asof.up_to_us + asof.within_us) or 0
+    back = inf if asof.back_us is None else asof.back_us * NS_PER_US
+    ahead = inf if asof.ahead_us is None else asof.ahead_us * NS_PER_US
 
-    def rank(members: Members) -> tuple[int, object]:
+    def rank(members: Members, at_ns: int) -> tuple[int, bool, object]:
         partner = members[right]
         order = rank_of_row([partner.values[name] for name in names]) if versions is None else partner.arrival
-        return partner.at_ns, order
+        return -abs(partner.at_ns - at_ns), partner.at_ns < at_ns, order
 
     def holding(members: Members) -> bool:
         op = None if versions is None else versions.op
@@ -61,13 +62,21 @@ def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combin
 
     for row in rows[left]:
         at_ns = evaluate(asof.instant, combination(_alone(join, left, row))) * NS_PER_US
-        since_ns = -inf if asof.within_us is None else at_ns - by_ns * NS_PER_US
-        partners = [each for each in found if each[left] is row and since_ns <= each[right].at_ns <= at_ns]
-        chosen = max(partners, key=rank, default=None)
+        partners = [each for each in found if each[left] is row and -back <= each[right].at_ns - at_ns <= ahead]
+        chosen = max(partners, key=lambda each: rank(each, at_ns), default=None)
+        sure_ns = at_ns + _certain_ns(None if chosen is None else chosen[right].at_ns - at_ns, ahead)
         if chosen is not None and holding(chosen):
-            yield Combination(combination(chosen).rows, max(row.at_ns, at_ns))
+            yield Combination(combination(chosen).rows, max(row.at_ns, int(sure_ns)))
         elif join.kind == "asof_left":
-            yield Combination(combination(_alone(join, left, row)).rows, max(row.at_ns, at_ns))
+            yield Combination(combination(_alone(join, left, row)).rows, max(row.at_ns, int(sure_ns)))
+
+
+def _certain_ns(distance: int | None, ahead: float) -> float:
+    """How long after an instant it is certain that a partner so much later than it is the nearest: all that could be
+    nearer, or as near and later, has come."""
+    if distance is None:
+        return ahead
+    return distance if distance >= 0 else min(ahead, -distance - NS_PER_US)
 
 
 def deletes(name: str, op: str, value: object) -> bool:

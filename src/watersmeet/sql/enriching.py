@@ -92,4 +92,5 @@ def _asked(outer: Outer) -> set[str]:
     mine = {one.alias for one in outer.left.visible}
     named = {name for predicate in outer.found.predicates for name in streams_of(predicate)}
     named |= {end for bound in (*outer.found.bounds, *outer.within) for end in (bound.earlier, bound.later)}
+    named |= {end for nearest in outer.found.nearest for end in nearest.ends}
     return named & mine

@@ -38,6 +38,8 @@ FUNCTIONS = {
         _WALL_CLOCK,
     ),
     **dict.fromkeys(("withwatermark", "watermark"), _LATENESS),
+    "nearest": "it stands in ON of an as-of join, joined to the rest by AND: a ASOF JOIN b ON a.k = b.k AND "
+    "NEAREST(b.ts, a.ts)",
     "stream": "leave STREAM out: every query over streams goes on",
     "rowtime": "the event time is the column that WITH (time = '…') of CREATE STREAM names, or EVENT_TIME()",
     **dict.fromkeys(

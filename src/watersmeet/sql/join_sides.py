@@ -79,6 +79,16 @@ class Side:
     newest: Column | None = None
 
 
+@dataclass(frozen=True)
+class Reach:
+    """Of an as-of join, from the time of the stream that asks: to which instant partners are to be near, how much older
+    than that time one may be, and how much later."""
+
+    up_to_us: int
+    within_us: int | None
+    until_us: int | None
+
+
 class JoinBuilder:
     def __init__(self, scope: Scope, boundary: Boundary, places: dict[str, Span], *, changing: bool) -> None:
         self.scope = scope
@@ -163,7 +173,7 @@ class JoinBuilder:
         return Made(self._made(inputs, conditions, kind=outer.kind, certain=certain), over)
 
     def _asof(self, outer: Outer, asked: Sequence[Expression]) -> Made:
-        """Of the bounds between the sides one says up to when partners count, another perhaps how old they may be."""
+        """The bounds between the sides say which partners count, and from them or NEAREST follows which of these."""
         right = outer.right.only
         if not self.changing:
             self._check_each_row_counts(outer)
@@ -177,8 +187,8 @@ class JoinBuilder:
         versions = right.input.relation.versions
         # Each version holds until the next, whatever windows there are.
         crossing = crossing_bounds(outer, self.boundary) if versions is None else outer.found.bounds
-        up_to = min(b.at_most_us for b in crossing if (b.earlier, b.later) == (first.alias, name))
-        within = min((b.at_most_us for b in crossing if (b.earlier, b.later) == (name, first.alias)), default=None)
+        reach = self._reach(outer, first, right.input, crossing)
+        up_to, within, until = reach.up_to_us, reach.within_us, reach.until_us
         predicates, holding = list(outer.found.predicates), list[Expression]()
         if versions is not None:
             predicates, holding = self._of_key(outer, right.input, versions)
@@ -196,13 +206,46 @@ class JoinBuilder:
             )
         # A row of the left side may be later than the stream whose time counts: by that one's own time it is told.
         instant = _call("add", _microseconds(over(_time_of(first))), Literal(up_to, pa.int64()))
-        bounds = [Bound(side.input.alias, name, up_to, "")]
+        bounds = [] if until is None else [Bound(side.input.alias, name, until, "")]
         bounds += [] if within is None else [Bound(name, side.input.alias, min(within + behind, FOREVER_US), "")]
         looked_up = replace(right.input, window=Unbounded() if within is None else None)
         conditions = Conditions(list(map(over, predicates)), bounds, [], outer.found.places)
-        inputs = (self._bare(side.input, nested=True), looked_up)
-        asof = AsOf(instant, up_to, within, behind, tuple(map(over, holding)))
+        asking = self._bare(side.input, nested=True)
+        inputs = (asking if until is not None else replace(asking, window=Unbounded()), looked_up)
+        ahead = None if until is None else until - up_to
+        asof = AsOf(instant, up_to, within, behind, tuple(map(over, holding)), ahead)
         return Made(self._made(inputs, conditions, outer.kind, asof=asof), over)
+
+    def _reach(self, outer: Outer, one: Input, other: Input, crossing: Iterable[Bound]) -> Reach:
+        """What ON says decides which way partners are looked for; windows only how far."""
+        found, first, name = outer.found, one.alias, other.alias
+        latest, oldest = (_least_bound(found.bounds, *ends) for ends in ((first, name), (name, first)))
+        until, within = (_least_bound(crossing, *ends) for ends in ((first, name), (name, first)))
+        near = found.nearest[0].shift_us(first) if found.nearest else None
+        mine, theirs = f"{first}.{one.time}", f"{name}.{other.time}"
+        if near is None and latest is not None and oldest is not None and latest > 0 < oldest:
+            raise self._refused_asof(
+                outer,
+                f"counts rows of {name} before and after the time of {first}, and it is not said which is meant",
+                f"add NEAREST({theirs}, {mine}) for the nearest of them; or say one bound in ON, for the latest up to "
+                "it or the first from it on, and the other in WHERE",
+            )
+        forward = near is None and (latest is None or (oldest is not None and latest > 0))
+        if forward or (near is not None and within is not None and -within >= near):
+            assert within is not None
+            reach = Reach(-within, within, until)
+        elif near is None or (until is not None and until <= near):
+            assert until is not None
+            reach = Reach(until, within, until)
+        else:
+            reach = Reach(near, within, until)
+        if reach.until_us is None and outer.kind == "asof_left":
+            raise self._refused_asof(
+                outer,
+                f"cannot tell that a row of {first} has no partner: nothing bounds how much later one may come",
+                f"add AND {theirs} <= {mine} + INTERVAL 1 HOUR; or write ASOF JOIN, which gives rows with a partner",
+            )
+        return reach
 
     def _enriched(self, outer: Outer, asked: Sequence[Expression]) -> Side:
         """In an answer that changes: the stream with its partners, in the window that it has."""
@@ -266,7 +309,8 @@ class JoinBuilder:
     def _asof_time(self, outer: Outer) -> Input:
         """The stream on the left side by whose time the partners are chosen."""
         (name,) = (one.alias for one in outer.right.visible)
-        named = {end for bound in outer.found.bounds for end in (bound.earlier, bound.later)} - {name}
+        named = {end for bound in outer.found.bounds for end in (bound.earlier, bound.later)}
+        named = (named | {end for nearest in outer.found.nearest for end in nearest.ends}) - {name}
         timed = {one.alias: one for one in outer.left.visible if one.time is not None}
         if not timed:
             raise self._refused_asof(outer, "goes by the time of a stream, which stands on its left side")
@@ -274,8 +318,10 @@ class JoinBuilder:
             raise self._refused_asof(
                 outer, f"goes by the time of one stream, not by those of {' and '.join(sorted(named))}"
             )
-        if not any(bound.later == name for bound in outer.found.bounds):
-            raise self._refused_asof(outer, "needs a condition that says up to when rows count")
+        if not named:
+            raise self._refused_asof(outer, "needs a condition that says up to when rows count, or from when on")
+        if len(outer.found.nearest) > 1:
+            raise self._refused_asof(outer, "looks for the row that is nearest to one time, and NEAREST stands twice")
         first = timed[named.pop()]
         if first.alias in outer.left.nullable:
             raise self._refused_asof(
@@ -323,7 +369,10 @@ class JoinBuilder:
                 )
 
     def _refused_asof(self, outer: Outer, why: str, hint: str | None = None) -> Exception:
-        usual = "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR]"
+        usual = (
+            "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR], b.ts >= a.ts for "
+            "the first from a time on, or NEAREST(b.ts, a.ts)"
+        )
         if any(one.has_versions for one in outer.right.visible):
             return self.scope.text.error(
                 f"a join with versions {why}", outer.span, hint=hint or "write AS OF a.ts", kind=WindowError
@@ -550,6 +599,10 @@ class JoinBuilder:
                     "SELECT … FROM (SELECT … LEFT JOIN …) AS j",
                     kind=WindowError,
                 )
+
+
+def _least_bound(bounds: Iterable[Bound], earlier: str, later: str) -> int | None:
+    return min((b.at_most_us for b in bounds if (b.earlier, b.later) == (earlier, later)), default=None)
 
 
 def _column_like(name: str, inputs: Sequence[Input]) -> str:

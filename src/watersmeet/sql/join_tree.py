@@ -126,7 +126,8 @@ class TreeBinder:
         else:
             right, others = self._bound(tree.right)
         sides = JoinedSides(self.scope, tree, left, right, merged, others)
-        found = bind_conditions(sides.conditions(), (), sides.scope, self.boundary)
+        as_of = tree.kind.startswith("asof")
+        found = bind_conditions(sides.conditions(), (), sides.scope, self.boundary, as_of=as_of)
         if isinstance(tree.right, SourceSyntax) and tree.right.as_of is not None:
             return self._as_of(tree, tree.right, left, right, found), sides.merged()
         return self._joined(tree, left, right, found), sides.merged()
@@ -209,6 +210,7 @@ def together(*found: Conditions) -> Conditions:
         [choice for one in found for choice in one.choices],
         {words: span for one in found for words, span in one.places.items()},
         [streams for one in found for streams in one.tied],
+        [nearest for one in found for nearest in one.nearest],
     )
 
 

@@ -96,7 +96,8 @@ def _of_outer(outer: Outer, boundary: Boundary) -> Iterator[Shape]:
     if outer.kind in ("left", "full", "asof", "asof_left"):
         for one, other in product(left, right):
             if can_match(outer, one, other):
-                yield _joined((one, other), crossing)
+                both = _joined((one, other), crossing)
+                yield _waiting(outer, both) if outer.kind.startswith("asof") else both
     if outer.kind.startswith("asof"):
         # Rows wait for the time up to which they look, whether they find a partner or not.
         yield from (_waiting(outer, one) for one in left if outer.kind == "asof_left")
@@ -108,9 +109,10 @@ def _of_outer(outer: Outer, boundary: Boundary) -> Iterator[Shape]:
 
 
 def _waiting(outer: Outer, one: Shape) -> Shape:
-    """A row of an as-of join without a partner, which is not given before the time up to which it looks for one."""
+    """A row of an as-of join, which is not given before the time up to which it looks for a partner."""
     own = one.limits
-    until = {b.earlier: b.at_most_us for b in outer.found.bounds if b.earlier in one.behind}
+    later = {each.alias for each in outer.right.visible}
+    until = {b.earlier: b.at_most_us for b in outer.found.bounds if b.earlier in one.behind and b.later in later}
     behind = {
         u: max(later, *(_sum(own[u, v], us) for v, us in until.items()), later) for u, later in one.behind.items()
     }

@@ -24,8 +24,23 @@ from watersmeet.plan.nodes import AsOf, Input, Join, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.syntax import Constraint, Name, Span, WindowCondition, span_of
-from watersmeet.sql.time_bounds import time_bounds
+from watersmeet.sql.time_bounds import shifted_time, time_bounds
 from watersmeet.sql.window_groups import bounds_of_equal_windows
+
+NEAREST = "nearest"
+
+
+@dataclass(frozen=True)
+class NearestTime:
+    """`NEAREST(b.ts, a.ts + …)`: of rows of one stream that is wanted whose time is nearest to that of another, so much
+    later."""
+
+    ends: tuple[str, str]
+    apart_us: int
+
+    def shift_us(self, alias: str) -> int:
+        """What is added to the time of a stream, to which the other is to be near."""
+        return self.apart_us if alias == self.ends[1] else -self.apart_us
 
 
 @dataclass
@@ -37,11 +52,18 @@ class Conditions:
     choices: list[Choice] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)
     tied: list[frozenset[str]] = field(default_factory=list)  # the inputs that each condition is about
+    nearest: list[NearestTime] = field(default_factory=list)  # of an as-of join
 
 
 def bind_conditions(
-    written: Iterable[exp.Expr], constraints: Iterable[Constraint], scope: Scope, boundary: Boundary
+    written: Iterable[exp.Expr],
+    constraints: Iterable[Constraint],
+    scope: Scope,
+    boundary: Boundary,
+    *,
+    as_of: bool = False,
 ) -> Conditions:
+    """as_of: those of an as-of join, which may ask for the nearest."""
     found = Conditions()
     for constraint in constraints:
         _add_constraint(found, constraint, scope, boundary)
@@ -49,6 +71,8 @@ def bind_conditions(
         for part in conjuncts_of(condition):
             if isinstance(part, WindowCondition):
                 _add_constraint(found, part.args["constraint"], scope, boundary)
+            elif as_of and isinstance(part, exp.Anonymous) and part.name.lower() == NEAREST:
+                found.nearest.append(_nearest(part, scope))
             else:
                 _add_condition(found, part, scope)
     return found
@@ -60,6 +84,20 @@ def conjuncts_of(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren | WindowCondition):
         return conjuncts_of(node.this)
     return [node]
+
+
+def _nearest(call: exp.Anonymous, scope: Scope) -> NearestTime:
+    binder = ExpressionBinder(scope, "ON", event_time=False)
+    times = [shifted_time(binder.bind(one), scope) for one in call.expressions]
+    match times:
+        case [(one, earlier_us), (other, later_us)] if one != other:
+            return NearestTime((one, other), later_us - earlier_us)
+    raise scope.text.error(
+        "NEAREST takes the event times of two streams, the one that is looked for and the one it is to be near",
+        span_of(call) or (0, 1),
+        hint="write ASOF JOIN b ON a.k = b.k AND NEAREST(b.ts, a.ts)",
+        kind=WindowError,
+    )
 
 
 def _add_condition(found: Conditions, node: exp.Expr, scope: Scope) -> None:

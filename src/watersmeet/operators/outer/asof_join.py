@@ -1,12 +1,14 @@
-"""ASOF JOIN: for each row of one side the latest partner in time, given when no later one can come.
+"""ASOF JOIN: for each row of one side the partner nearest in time to an instant, given when no nearer one can come.
 
-Of the other side only that is kept which may still be asked for: of every key the last row before the earliest row to
-come, and all rows after it.
+The latest partner up to an instant is the nearest where none may be later, the earliest from it on where none may be
+older. Of the other side only that is kept which may still be asked for: of every key the last row before the earliest
+row to come, and all rows after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -30,6 +32,31 @@ from watersmeet.plan.expressions import Column, Expression, columns_of
 from watersmeet.plan.nodes import Join
 
 AT, KEY = "__at", "__key"
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Of rows that ask: where their partner stands among the recent ones (-1: it is the one kept for the key), whether
+    there is one, and the instant at which that is certain."""
+
+    position: Positions
+    has: Mask
+    sure: Int64s
+
+    def take(self, places: Positions) -> Nearest:
+        return Nearest(self.position[places], self.has[places], self.sure[places])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Rows that ask, the numbers of their keys, and what was found for them."""
+
+    rows: Rows
+    ids: Int64s
+    found: Nearest
+
+    def take(self, places: Positions) -> Asked:
+        return Asked(self.rows.take(places), self.ids[places], self.found.take(places))
 
 
 class Latest:
@@ -131,28 +158,56 @@ class Latest:
         touched[self._touched] = touched[ids] = True
         self._touched = np.flatnonzero(touched)
 
-    def found(self, ids: Int64s, up_to: Int64s, since: Int64s | None) -> tuple[Positions, pa.RecordBatch]:
-        """For each key and instant the latest row up to it: which of those that ask have one, and these rows."""
-        position = self._among_recent(ids, up_to)
-        when = self._base_at[ids]
-        recent = np.flatnonzero(position >= 0)
-        when[recent] = _int64s(self._recent, AT)[position[recent]]
-        has = when > BEGINNING_US if since is None else (when > BEGINNING_US) & (when >= since)
-        chosen = np.flatnonzero(has)
-        rows = self._gathered(position[chosen], ids[chosen])
-        if self.changes is None:
-            return chosen, rows
-        there = np.flatnonzero(~self.changes.deletes(rows))
-        return chosen[there], rows.take(pa.array(there))
+    def nearest(self, ids: Int64s, instants: Int64s, back_us: int | None, ahead_us: int | None) -> Nearest:
+        """For each key the row that is nearest to an instant, at most so much older or later."""
+        position = self._among_recent(ids, instants)
+        when = self._times(position, self._base_at[ids])
+        older = np.where(when > BEGINNING_US, instants - when, FOREVER_US)
+        if back_us is not None:
+            older[older > back_us] = FOREVER_US
+        if ahead_us == 0:
+            return Nearest(position, older < FOREVER_US, instants)
+        first = self._among_recent(ids, instants, after=True)
+        next_us = self._times(first, FOREVER_US)
+        later = np.where(first >= 0, next_us - instants, FOREVER_US)
+        most = FOREVER_US if ahead_us is None else ahead_us
+        later[later > most] = FOREVER_US
+        ahead = np.flatnonzero(later < older)
+        # Of equal times the greatest, which is the last.
+        position[ahead] = self._among_recent(ids[ahead], next_us[ahead])
+        # Nothing nearer comes once time has passed all that would be; one as near that is later does not count.
+        nearer = np.where(older < FOREVER_US, np.maximum(older - 1, 0), FOREVER_US)
+        wait = np.minimum(np.minimum(later, nearer), most)
+        sure = np.where(wait < FOREVER_US, instants + wait, FOREVER_US)
+        return Nearest(position, np.minimum(older, later) < FOREVER_US, sure)
 
-    def _among_recent(self, ids: Int64s, up_to: Int64s) -> Positions:
-        """The position of the last recent row of each key up to an instant; -1 where there is none."""
+    def _times(self, position: Positions, otherwise: Int64s | int) -> Int64s:
+        """The times of recent rows, something else where there is none."""
+        at = _int64s(self._recent, AT)
+        if at.size == 0:
+            return np.broadcast_to(np.asarray(otherwise, np.int64), position.shape)
+        times: Int64s = np.where(position >= 0, at[np.maximum(position, 0)], otherwise)
+        return times
+
+    def partners(self, position: Positions, ids: Int64s) -> tuple[Positions, pa.RecordBatch]:
+        """The rows that were found, and whose they are: a deletion is no partner."""
+        rows = self._gathered(position, ids)
+        if self.changes is None:
+            return np.arange(ids.size), rows
+        there = np.flatnonzero(~self.changes.deletes(rows))
+        return there, rows.take(pa.array(there))
+
+    def _among_recent(self, ids: Int64s, instants: Int64s, *, after: bool = False) -> Positions:
+        """The position of the last recent row of each key up to an instant, or of the first after it; -1 where there is
+        none."""
         at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
         held = at.size
         keys = np.concatenate([key, ids])
         # In one number the key, then the place in time: who asks stands behind all rows up to its instant.
-        asked = 2 * np.searchsorted(at, up_to, side="right") - 1
+        asked = 2 * np.searchsorted(at, instants, side="right") - 1
         order = np.argsort(keys * (2 * held + 2) + np.concatenate([2 * np.arange(held), asked]))
+        if after:
+            order = order[::-1]
         row = np.where(order < held, np.arange(order.size), -1)
         last = np.maximum.accumulate(row)
         before = order[np.maximum(last, 0)]
@@ -180,9 +235,9 @@ class Latest:
         times = np.concatenate([self._base_at[kept], _int64s(self._recent, AT)])
         return KeyedRows.of(keys_of(data), data, times=times)
 
-    def settle(self, until_us: int, reach_us: int | None) -> None:
-        """Nobody asks for what lies before an instant any more, but for the last row of each key, if that is not older
-        than can be reached."""
+    def settle(self, until_us: int, oldest_us: int | None) -> None:
+        """Nobody asks for what lies before an instant any more, but for the last row of each key, if that is not too
+        old."""
         at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
         past = int(np.searchsorted(at, until_us))
         if past:
@@ -194,8 +249,8 @@ class Latest:
             self._base_at[key[last]] = at[last]
             self._forget_deleted(key[last], rows)
             self._recent = self._recent.slice(past)
-        if reach_us is not None:
-            gone = np.flatnonzero((self._base_at > BEGINNING_US) & (self._base_at < until_us - reach_us))
+        if oldest_us is not None:
+            gone = np.flatnonzero((self._base_at > BEGINNING_US) & (self._base_at < oldest_us))
             self._base.drop(gone)
             self._base_at[gone] = BEGINNING_US
             self._touched = np.union1d(self._touched, gone)
@@ -256,16 +311,27 @@ class AsofJoin(Sided):
         self._owner = {stream: alias for alias, side in self.sides.items() for stream in side.streams}
         self._waiting: list[Rows] = []
         self._answered_us = BEGINNING_US
+        self._due_us: int | None = None  # before that no row that waits is certain; None: to be found out
 
     @property
     def goes_on(self) -> bool:
-        return False
+        return self.is_kept_whole
+
+    @property
+    def is_kept_whole(self) -> bool:
+        """A row that waits for any partner to come may be older than all that is kept by time."""
+        return self.asof.ahead_us is None
 
     @property
     def wake_us(self) -> int | None:
-        times = [int(self._instants(rows).min()) + 1 for rows in self._waiting]
+        times = [sure + 1 for sure in map(self._first_sure_us, self._waiting) if sure < FOREVER_US]
         times += [wake for side in self.sides.values() if (wake := side.operator.wake_us) is not None]
         return min(times, default=None)
+
+    def _first_sure_us(self, rows: Rows) -> int:
+        """When the first of some rows is answered, if nothing else comes."""
+        instants = self._instants(rows)
+        return int((instants if self.asof.ahead_us == 0 else self._asked(rows, instants).found.sure).min())
 
     @property
     def kept_rows(self) -> int:
@@ -295,13 +361,14 @@ class AsofJoin(Sided):
         yield from ()
 
     def _take_in(self, alias: str, rows: Rows) -> None:
+        self._due_us = None
         if alias == self.right:
             self.latest.add(rows)
         elif len(rows):
             self._waiting.append(rows)
 
     def _instants(self, rows: Rows) -> Int64s:
-        """Up to when each row looks for a partner."""
+        """To what time the partner of each row is the nearest."""
         found = evaluate(self.asof.instant, lambda column: rows.data.column(column.name), len(rows))
         instants: Int64s = found.to_numpy(zero_copy_only=False)
         return instants
@@ -318,38 +385,59 @@ class AsofJoin(Sided):
                 self.counters.results += batch.num_rows
                 yield batch
         to_come = own[self.left] + self.asof.up_to_us - self.asof.behind_us
-        # Rows that are still to come must find what is kept to be older.
-        first = min([to_come, own[self.right], *(int(self._instants(rows).min()) for rows in self._waiting)])
-        self.latest.settle(min(max(first, BEGINNING_US), FOREVER_US), self.asof.within_us)
+        # Rows that are still to come must find what is kept to be older. Those that wait would have been answered by
+        # what lies between their instant and now.
+        first = min(max(min(to_come, own[self.right]), BEGINNING_US), FOREVER_US)
+        self.latest.settle(first, self._oldest_us(first))
 
-    def _released(self, until_us: int) -> Rows | None:
-        if not self._waiting:
+    def _oldest_us(self, first: int) -> int | None:
+        """What is older nobody asks for, not even as the last of its key."""
+        back_us = self.asof.back_us
+        if back_us is None:
+            return None
+        waiting = [int(self._instants(rows).min()) for rows in self._waiting] if back_us else []
+        return min(first, *waiting, first) - back_us
+
+    def _released(self, until_us: int) -> Asked | None:
+        """The rows for which no nearer partner can come, with what was found for them."""
+        if not self._waiting or (self._due_us is not None and self._due_us >= until_us):
             return None
         everything = Rows.together(self._waiting)
         instants = self._instants(everything)
         # Rows of the other side at the very instant count, so time must have passed it.
-        ready = instants < until_us
+        passed = np.flatnonzero(instants < until_us)
+        asked = self._asked(everything.take(passed), instants[passed])
+        sure = instants.copy()
+        sure[passed] = asked.found.sure
+        ready = sure < until_us
+        self._due_us = int(sure[~ready].min(initial=FOREVER_US))
         if not bool(ready.any()):
             return None
         self._waiting = [] if bool(ready.all()) else [everything.take(np.flatnonzero(~ready))]
-        self._answered_us = max(self._answered_us, int(instants[ready].max()))
-        return everything.take(np.flatnonzero(ready))
+        self._answered_us = max(self._answered_us, int(sure[ready].max()))
+        return asked.take(np.flatnonzero(ready[passed]))
 
-    def _answered(self, rows: Rows) -> pa.RecordBatch:
+    def _asked(self, rows: Rows, instants: Int64s) -> Asked:
         matches = np.ones(len(rows), np.bool_)
         for condition in self.only:
             matches &= evaluate_predicate(condition, lambda column: rows.data.column(column.name), len(rows))
         ids, known = self.latest.numbers(rows.data, self.keys)
-        asking = np.flatnonzero(matches & known)
-        instants = self._instants(rows)[asking]
-        since = None if self.asof.within_us is None else instants - self.asof.up_to_us - self.asof.within_us
-        found, partners = self.latest.found(ids[asking], instants, since)
-        having, partners = self._holding(rows, asking[found], partners)
-        made, kept = self._selected(rows.take(having), partners)
+        found = self.latest.nearest(ids, instants, self.asof.back_us, self.asof.ahead_us)
+        never = ~(matches & known)
+        # Without a partner to wait for: in an inner join such a row is done with.
+        ends = instants if self.written.kind == "asof" else instants + (self.asof.ahead_us or 0)
+        return Asked(rows, ids, Nearest(found.position, found.has & ~never, np.where(never, ends, found.sure)))
+
+    def _answered(self, asked: Asked) -> pa.RecordBatch:
+        rows, found = asked.rows, asked.found
+        with_one = np.flatnonzero(found.has)
+        there, partners = self.latest.partners(found.position[with_one], asked.ids[with_one])
+        having, partners = self._holding(rows, with_one[there], partners)
+        made, kept = self._selected(rows.take(having), found.sure[having], partners)
         if self.written.kind == "asof":
             return made
         alone = np.setdiff1d(np.arange(len(rows)), having, assume_unique=True)
-        others, left_alone = self._selected(rows.take(alone), None)
+        others, left_alone = self._selected(rows.take(alone), found.sure[alone], None)
         # In the order in which the rows came.
         order = np.argsort(np.concatenate([having[kept], alone[left_alone]]), kind="stable")
         return joined([made, others], self.schema).take(pa.array(order))
@@ -373,13 +461,13 @@ class AsofJoin(Sided):
 
         return column
 
-    def _selected(self, rows: Rows, partners: pa.RecordBatch | None) -> tuple[pa.RecordBatch, Positions]:
+    def _selected(self, rows: Rows, sure: Int64s, partners: pa.RecordBatch | None) -> tuple[pa.RecordBatch, Positions]:
         """What is given of rows and their partners, and of which of them: WHERE comes after the join."""
         column = self._columns_of(rows, partners)
 
         def times() -> pa.Array:
             # Not before it was certain what the row is joined with.
-            return pa.array(np.maximum(rows.times, self._instants(rows)), pa.timestamp("us"))
+            return pa.array(np.maximum(rows.times, sure), pa.timestamp("us"))
 
         arrays = [evaluate(e, column, len(rows), times) for _, e in self.columns]
         made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -420,9 +508,11 @@ class AsofJoin(Sided):
         self.latest.take_over(state.rows["latest"])
         if waiting is not None and len(waiting):
             self._waiting = [Rows(waiting.data, waiting.numbers["times"])]
+            self._due_us = None
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))
+        self._waiting = []  # no partner will come for these
         return End(self.answered_us)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:

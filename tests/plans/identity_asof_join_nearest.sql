@@ -1,0 +1,1 @@
+SELECT a.x, b.x AS y FROM a ASOF JOIN b ON a.k = b.k AND NEAREST(b.ts, a.ts) AND b.ts <= a.ts + INTERVAL 1 HOUR
