@@ -153,7 +153,8 @@ def window_groups(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
         known += [(f"b.{name}", kind) for name, kind in BASE]
     where = draw(st.sampled_from(["", "", " WHERE a.k > 0", " WHERE a.window_end > a.w"]))
     read = Sources(f"FROM {text}{where}", tuple(known), has_view=False)
-    return draw(grouped(columns, read, shape, ["a.window_start", "a.window_end"]))
+    alone = [] if "SESSION" in function or " JOIN " in text else [["a.window_start"], ["a.window_end"]]
+    return draw(grouped(columns, read, shape, draw(st.sampled_from([["a.window_start", "a.window_end"], *alone]))))
 
 
 @st.composite

@@ -228,7 +228,8 @@ def complete_cases(draw: st.DrawFn, late: bool = False) -> OverCase:
     """OVER within windows that are given once, of their rows or of their groups."""
     rows = draw(st.sampled_from(WINDOWED))
     rows = rows if draw(st.booleans()) else GROUPED.format(rows)
-    partition = f"PARTITION BY window_start, window_end{draw(st.sampled_from(['', ', k', ', s']))}"
+    windows = ["window_start, window_end"] + ([] if "SESSION" in rows else ["window_start", "window_end"])
+    partition = f"PARTITION BY {draw(st.sampled_from(windows))}{draw(st.sampled_from(['', ', k', ', s']))}"
     order = draw(st.sampled_from(("", *ORDERS)))
     call = draw(changing_calls(partition, order))
     keep = draw(st.sampled_from(["", " QUALIFY v0 <= 1"])) if "RANK()" in call or "NUMBER()" in call else ""

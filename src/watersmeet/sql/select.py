@@ -44,6 +44,7 @@ from watersmeet.sql.window_groups import (
     window_inputs,
     with_growing_end,
     with_own_times,
+    with_whole_windows,
 )
 
 
@@ -202,6 +203,7 @@ class _SelectBinder:
                 hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w FULL JOIN …",
                 kind=UnsupportedError,
             )
+        self.keys = with_whole_windows(self.keys, self.windows)
         check_window_groups(
             select, context, self.inputs, self.keys, source.conditions, self.changing, source.places, source.sure
         )
@@ -413,7 +415,7 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
     if any(is_ungrouped(one) for one in inputs if one.alias == bare[0]):
         clause, verb = ("PARTITION BY", "partition") if why.startswith("OVER") else ("GROUP BY", "group")
         raise scope.text.error(
-            f"{why} over the windows of {bare[0]} needs both their columns in {clause}",
+            f"{why} over the windows of {bare[0]} needs their columns in {clause}",
             places[bare[0]],
             hint=f"write {clause} window_start, window_end and what else you {verb} by",
             kind=WindowError,

@@ -45,6 +45,8 @@ from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index, visi
 from watersmeet.sql.syntax import ChangesSyntax, FirstRows, Name, SourceSyntax, Span, WindowFunction, stream_word
 from watersmeet.sql.unnesting import bind_unnest
 
+Told = tuple[str, Hop | None]  # which column of the windows, and their form where the start tells the end
+_END: Told = ("window_end", None)
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
 
@@ -68,13 +70,22 @@ def bind_sources(
             # By event time OVER needs no end of the window to be certain; rows of a session come at its end.
             by_time = ordered_by <= {(one.time or "").lower(), "event_time"}
             final = by_time and not isinstance(source.function.window, Session)
-            grouped = grouped_by >= set(WINDOW_COLUMNS) or (partitioned_by >= set(WINDOW_COLUMNS) and not final)
+            grouped = _tells_windows(grouped_by, source.function) or (
+                _tells_windows(partitioned_by, source.function) and not final
+            )
             one = bind_window_function(one, source, source.function, context, grouped=grouped)
-        elif (one.time or "").lower() in grouped_by | partitioned_by:
+        elif {name.lower() for name in columns_of_windows(one)} & (grouped_by | partitioned_by):
             one = with_complete_windows(one)
         inputs.append(one)
         places[one.alias] = source.span
     return tuple(inputs), places
+
+
+def _tells_windows(names: frozenset[str], function: WindowFunction) -> bool:
+    """Whether columns of these names tell windows apart. Of windows of one length the start tells the end, and the end
+    the start; of sessions they do if they are of one partition."""
+    alone = isinstance(function.window, Hop) or names >= {key.text.lower() for key in function.partition_by}
+    return bool(names & set(WINDOW_COLUMNS)) if alone else names >= set(WINDOW_COLUMNS)
 
 
 def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder, taken: list[str]) -> Input:
@@ -302,6 +313,49 @@ def with_complete_windows(one: Input) -> Input:
         case Input(relation=Derived(plan=Changes(kind="complete")), window=None):
             return replace(one, window=ONCE)
     return one
+
+
+def columns_of_windows(one: Input) -> dict[str, Told]:
+    """The columns of an input that each tell in which window a row is."""
+    if isinstance(one.window, Hop):
+        form = replace(one.window, at_once=False, zone=None)
+        return {name: (name, form) for name in WINDOW_COLUMNS}
+    if isinstance(one.window, Session):
+        return {"window_end": _END}
+    match one.relation:
+        case Derived(plan=Changes(kind="complete", child=child), schema=schema, time=time):
+            first, *others = (_told_by(part) for part in _lists_below(child))
+            same = {place: told for place, told in first.items() if all(one.get(place) == told for one in others)}
+            told = {schema.names[place]: one for place, one in same.items()}
+            return {time: _END} | {name: one for name, one in told.items() if one[1] is not None}
+    return {} if one.time is None else {one.time: _END}
+
+
+def _told_by(node: Project | Over) -> dict[int, Told]:
+    """The places of columns that each tell in which window a row is."""
+    told: dict[Expression, Told]
+    if isinstance(node, Over):
+        assert isinstance(node.child, Project)
+        told = dict(_told_as("", node.child))
+    else:
+        join = node.child if isinstance(node.child, Join) else node.child.child
+        told = {column: one for stream in join.streams for column, one in _told_in(stream)}
+    return {place: told[e] for place, (_, e) in enumerate(node.columns) if e in told}
+
+
+def _told_in(one: Input) -> Iterator[tuple[Column, Told]]:
+    match one.relation:
+        case View(plan=Project(child=Join()) as inside):
+            # Rows of a join before this one: the columns are those of its members.
+            return _told_as(one.alias, inside)
+    found = columns_of_windows(one).items()
+    return ((Column(one.alias, name, one.schema.field(name).type), told) for name, told in found)
+
+
+def _told_as(alias: str, node: Project) -> Iterator[tuple[Column, Told]]:
+    for place, told in _told_by(node).items():
+        name, expression = node.columns[place]
+        yield Column(alias, name, expression.type), told
 
 
 def _is_view(node: Node, *, says_so: bool) -> bool:

@@ -10,7 +10,7 @@ from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expr
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Project
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.sources import ONCE
+from watersmeet.sql.sources import ONCE, Told, columns_of_windows
 from watersmeet.sql.syntax import SelectSyntax, Span
 
 
@@ -47,9 +47,9 @@ def check_window_groups(
                 kind=UnsupportedError,
             )
     # A key that may be missing says nothing of the window that the row is in.
-    known = _equal_to([key for key in keys if isinstance(key, Column) and key.stream in sure], predicates)
+    known = _equal_to([key for key in keys if isinstance(key, Column) and key.stream in sure], predicates, windows)
     for one in windows:
-        columns = WINDOW_COLUMNS if isinstance(one.window, Hop | Session) else (one.time or "",)
+        columns = _columns_of(one)
         missing = [name for name in columns if (one.alias, name) not in known]
         if missing:
             raise context.text.error(
@@ -70,15 +70,50 @@ def check_window_groups(
         )
 
 
-def _equal_to(keys: Sequence[Expression], predicates: Sequence[Expression]) -> set[tuple[str, str]]:
-    """The columns that are grouped by, and those that conditions make equal to them."""
+def with_whole_windows(keys: Sequence[Expression], windows: Sequence[Input]) -> tuple[Expression, ...]:
+    """The keys, and what they tell of windows by one of their columns: from the start of a window follows its end."""
+    told = [
+        Column(one.alias, name, one.schema.field(name).type)
+        for one in windows
+        if any(isinstance(key, Column) and key.stream == one.alias and key.name in _tells(one) for key in keys)
+        for name in _columns_of(one)
+    ]
+    return tuple(dict.fromkeys([*keys, *told]))
+
+
+def _tells(one: Input) -> Iterable[str]:
+    # Which sessions these are is told by their partition, too, without which their rows are not grouped.
+    return WINDOW_COLUMNS if isinstance(one.window, Session) else columns_of_windows(one)
+
+
+def _columns_of(one: Input) -> tuple[str, ...]:
+    return WINDOW_COLUMNS if isinstance(one.window, Hop | Session) else (one.time or "",)
+
+
+def _equal_to(
+    keys: Sequence[Expression], predicates: Sequence[Expression], windows: Sequence[Input]
+) -> set[tuple[str, str]]:
+    """The columns that are grouped by, those that conditions make equal to them, and those that follow from them."""
     known = {(key.stream, key.name) for key in keys if isinstance(key, Column)}
     pairs = [_pair(predicate) for predicate in predicates]
+    pairs += _follow_from_each_other(windows)
     for _ in pairs:
         for pair in pairs:
             if pair is not None and pair & known:
                 known |= pair
     return known
+
+
+def _follow_from_each_other(windows: Sequence[Input]) -> list[frozenset[tuple[str, str]] | None]:
+    """The columns of the windows of each input, if the windows of all are of one form: where they begin together they
+    end together."""
+    told = [columns_of_windows(one) for one in windows]
+    if len({form for one in told for _, form in one.values() if form is not None}) != 1:
+        return []
+    return [
+        frozenset((one.alias, name) for name, (_, form) in names.items() if form is not None)
+        for one, names in zip(windows, told, strict=True)
+    ]
 
 
 def _pair(predicate: Expression) -> frozenset[tuple[str, str]] | None:
@@ -173,15 +208,26 @@ def with_growing_end(expression: Expression, session: Input, scope: Scope, span:
 def bounds_of_equal_windows(predicate: Expression, scope: Scope, words: str) -> list[Bound]:
     """Rows in one window are not further apart than it is long."""
     match predicate:
-        case Call(function="eq", args=(Column() as a, Column() as b)) if a.name == b.name and a.stream != b.stream:
-            sizes = {one.alias: _size_us(one) for one in scope.inputs if one.alias in (a.stream, b.stream)}
+        case Call(function="eq", args=(Column() as a, Column() as b)) if a.stream != b.stream:
+            if (told := _end_told(a, scope)) is not None and told == _end_told(b, scope):
+                return [Bound(a.stream, b.stream, 0, words), Bound(b.stream, a.stream, 0, words)]
+            sizes = {one.alias: _size_us(one) for one in scope.inputs}
             mine, theirs = sizes.get(a.stream), sizes.get(b.stream)
-            if mine is None or theirs is None or a.name not in WINDOW_COLUMNS:
+            if mine is None or theirs is None or a.name != b.name or a.name not in WINDOW_COLUMNS:
                 return []
             # From equal ends a window reaches back by its size, from equal starts it goes on for that.
             after = (mine, theirs) if a.name == "window_end" else (theirs, mine)
             return [Bound(a.stream, b.stream, after[0] - 1, words), Bound(b.stream, a.stream, after[1] - 1, words)]
     return []
+
+
+def _end_told(column: Column, scope: Scope) -> Told | None:
+    """What a column tells of the end of the window that a group is of, which is its time; None if it does not."""
+    match next((one for one in scope.inputs if one.alias == column.stream), None):
+        case Input(relation=Derived(plan=Changes(kind="complete"))) as one:
+            told = columns_of_windows(one).get(column.name)
+            return told if told is not None and told[1] is not None else None
+    return None
 
 
 def _size_us(one: Input) -> int | None:

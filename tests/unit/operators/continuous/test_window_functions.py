@@ -64,3 +64,47 @@ def test_windows_of_instants_are_instants() -> None:
         assert pa.types.is_timestamp(grouped.schema.field(0).type)
         assert grouped.schema.field(0).type.tz is not None
         assert sorted(grouped["window_start"].to_pylist()) == sorted(listed["window_start"].to_pylist())
+
+
+ALONE = (
+    "SELECT k, {w}, COUNT(*) AS n, SUM(x) AS total FROM TUMBLE(a, 10 SECONDS) GROUP BY k, {w}",
+    "SELECT {w} AS w, COUNT(*) AS n FROM HOP(a, 4 SECONDS, 10 SECONDS) GROUP BY 1",
+    "SELECT k, {w}, COUNT(*) AS n FROM SESSION(a, 9 SECONDS PARTITION BY k) GROUP BY k, {w}",
+    "SELECT k, x, {w} FROM TUMBLE(a, 10 SECONDS) QUALIFY RANK() OVER (PARTITION BY {w} ORDER BY x) = 1",
+    "SELECT MAX(n) AS most, {w} FROM (SELECT k, COUNT(*) AS n, {w} FROM TUMBLE(a, 10 SECONDS) GROUP BY k, {w}) AS g "
+    "GROUP BY {w}",
+    "SELECT k, n FROM (SELECT k, COUNT(*) AS n, {w} FROM TUMBLE(a, 10 SECONDS) GROUP BY k, {w}) AS g "
+    "QUALIFY ROW_NUMBER() OVER (PARTITION BY {w} ORDER BY n DESC, k) = 1",
+    "SELECT a.{w}, COUNT(*) AS n FROM TUMBLE(a, 10 SECONDS) AS a JOIN TUMBLE(b, 10 SECONDS) AS b ON a.{w} = b.{w} "
+    "GROUP BY a.{w}",
+    "SELECT g.k, g.n, h.n AS m FROM (SELECT k, COUNT(*) AS n, {w} FROM TUMBLE(a, 10 SECONDS) GROUP BY k, {w}) AS g "
+    "JOIN (SELECT k, COUNT(*) AS n, {w} FROM TUMBLE(b, 10 SECONDS) GROUP BY k, {w}) AS h "
+    "ON g.k = h.k AND g.{w} = h.{w}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["window_start", "window_end"])
+@pytest.mark.parametrize("text", ALONE)
+def test_one_column_of_windows_tells_the_other(text: str, column: str) -> None:
+    session = wm.Session()
+    seconds = [0, 1, 3, 9, 10, 12, 19, 20, 41]
+    rows = pa.table({"k": [1, 2, 1, None, 1, 2, 2, None, 1], "x": [5, None, 5, 2, 7, 1, 1, 0, 3]})
+    for name in "ab":
+        session.stream(name, rows.append_column("ts", at(*(s * 1_000_000 for s in seconds))), time="ts")
+    both = "{w}, window_end" if column == "window_start" else "window_start, {w}"
+    spelt = text.replace("GROUP BY 1", "GROUP BY {w}").replace("GROUP BY k, {w}", f"GROUP BY k, {both}")
+    spelt = spelt.replace("TION BY {w}", f"TION BY {both}") if " g " not in text else spelt
+    ours = session.sql(text.format(w=column))
+    assert sorted(map(str, ours.to_arrow().to_pylist())) == sorted(
+        map(str, session.sql(spelt.format(w=column)).to_arrow().to_pylist())
+    )
+    assert ours.to_arrow().num_rows
+    assert wm.check(ours).equal
+
+
+def test_groups_of_other_windows_that_begin_together_are_not_of_one_window() -> None:
+    with pytest.raises(wm.WindowError, match=r"b\.window_end is neither grouped by nor equal to what is"):
+        session_of(0).sql(
+            "SELECT COUNT(*) AS n FROM TUMBLE(a, 10 SECONDS) AS a JOIN HOP(a, 5 SECONDS, 10 SECONDS) AS b "
+            "ON a.window_start = b.window_start GROUP BY a.window_start"
+        )
