@@ -661,7 +661,7 @@ def check_options(root: Node, options: Options) -> None:
     method_of(root, options)
     shedding_of(root, options)
     spilling_of(root, options)
-    if options.has("emit") and not any(isinstance(one, Hop | Session) for one in windows_below(root)):
+    if options.has("emit") and not has_windows_that_step(root):
         raise OptionError(
             "option emit says how windows of TUMBLE, HOP and SESSION are given, and the query has none",
             hint="leave it out: an answer over [RANGE …] comes as its changes anyway",
@@ -724,6 +724,10 @@ def streams_below(node: Node) -> Iterator[Stream]:
 
 def windows_below(node: Node) -> Iterator[Window | None]:
     return (one.window for one in inputs_below(node))
+
+
+def has_windows_that_step(node: Node) -> bool:
+    return any(isinstance(one, Hop | Session) for one in windows_below(node))
 
 
 def inputs_below(node: Node) -> Iterator[Input]:

@@ -22,6 +22,7 @@ from watersmeet.plan.nodes import (
     SortKey,
     TopK,
     check_options,
+    has_windows_that_step,
     log_columns,
     schema_of,
 )
@@ -61,7 +62,8 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     start, end = query.span
     # From the start of the query, as Plan.sql is its part of the text alone.
     places = {one.name.lower(): (one.span[0] - start, one.span[1] - start) for one in query.settings if one.span}
-    context = Context(where, catalog, options.boundary, options.timezone, emits_changes=options.emit == "changes")
+    changes = options.emit == "changes" or (query.emit is not None and query.emit.value == "changes")
+    context = Context(where, catalog, options.boundary, options.timezone, emits_changes=changes)
     try:
         root = _bind_whole(query, context)
     except RecursionError:
@@ -71,6 +73,13 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     # After binding: which options make sense depends on what the query has become.
     with _pointing_at(query.settings, where):
         check_options(root, options)
+    if query.emit is not None and query.emit.value == "complete" and not has_windows_that_step(root):
+        raise where.error(
+            "EMIT FINAL is about windows of TUMBLE, HOP and SESSION, and the query has none",
+            query.emit.span or query.span,
+            hint="leave it out: an answer over [RANGE …] comes as its changes; final() is all of it at the end",
+            kind=UnsupportedError,
+        )
     plan = Plan(root, replace(options, places=places), text[start:end])
     _check_output_names(plan, query, where)
     _warn_of_unused_window(plan)

@@ -8,6 +8,7 @@ from typing import NoReturn
 from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.model.declaration import Setting
 from watersmeet.sql import slips
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, LAST_OF_EACH, PHRASES
@@ -47,6 +48,8 @@ _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.INTERSECT: "intersect",
 }
 _AFTER_QUERY = (*_SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, TokenType.LIMIT)
+_EMIT_WORDS = {("CHANGES",): "changes", ("FINAL",): "complete", ("ON", "WINDOW", "CLOSE"): "complete"}
+_EMIT_STARTS = frozenset(("EMIT", words[0]) for words in _EMIT_WORDS)
 # Longer ones first, as the words of one may begin another.
 _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
     (("INNER",), "inner"),
@@ -71,14 +74,25 @@ class QueryParser(DeduplicationParser):
         limit = self._limit()
         every = self._every()
         at_options = self._curr
+        emitted = self._emit()
         settings = self._settings_list() if self._match_text_seq("OPTIONS") else ()
-        if nested and settings:
+        if emitted is not None and any(one.name == "emit" for one in settings):
+            self.fail("emit is said twice", emitted.span, hint="leave EMIT out, or the option emit")
+        if nested and (settings or emitted):
             self.fail(
                 "a subquery has no options of its own",
                 self._span(at_options),
                 hint="write OPTIONS (…) at the end of the whole query",
             )
-        return QuerySyntax(body, order_by, limit, every, settings, self._from(start), named)
+        return QuerySyntax(body, order_by, limit, every, settings, self._from(start), named, emitted)
+
+    def _emit(self) -> Setting | None:
+        """`EMIT CHANGES` of ksqlDB, its `EMIT FINAL`, and RisingWave's `EMIT ON WINDOW CLOSE`."""
+        start = self._curr
+        for words, value in _EMIT_WORDS.items():
+            if self._match_text_seq("EMIT", *words):
+                return Setting("emit", value, self._from(start))
+        return None
 
     def _named_queries(self) -> tuple[NamedSyntax, ...]:
         """WITH name AS (…), …"""
@@ -440,7 +454,8 @@ class QueryParser(DeduplicationParser):
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
         if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
             return None
-        if self._curr.text.upper() == "FOR" and self._next.text.upper() == "SYSTEM_TIME":
+        words = self._curr.text.upper(), self._next.text.upper()
+        if words == ("FOR", "SYSTEM_TIME") or words in _EMIT_STARTS:
             return None
         return self._alias("an alias")
 

@@ -15,7 +15,7 @@ _RANGE = "a window stands in brackets after its stream: a [RANGE 5 SECONDS]"
 _ROWS = "a window of the last rows stands in brackets after its stream: a [ROWS 5]"
 _EMIT = (
     "an answer that changes comes as its changes; windows of TUMBLE come once, or as their changes with "
-    "OPTIONS (emit = 'changes'); SELECT RSTREAM … EVERY 5 MINUTES gives all of an answer again and again, "
+    "EMIT CHANGES; SELECT RSTREAM … EVERY 5 MINUTES gives all of an answer again and again, "
     "SELECT ISTREAM … only what is new"
 )
 FILE = "declare it: CREATE STREAM a WITH (path = 'a.parquet', time = 'ts'), or CREATE TABLE for rows without a time"

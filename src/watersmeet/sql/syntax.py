@@ -215,6 +215,7 @@ class QuerySyntax:
     settings: tuple[Setting, ...]
     span: Span
     named: tuple[NamedSyntax, ...] = ()
+    emit: Setting | None = None  # EMIT CHANGES of any answer, EMIT FINAL of windows
 
 
 @dataclass(frozen=True)

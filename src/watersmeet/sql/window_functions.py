@@ -86,6 +86,14 @@ class WindowFunctionParser(SettingsParser):
         return tuple(columns)
 
     def _descriptor(self) -> Name | None:
+        """`, DESCRIPTOR(ts)` of the standard, or `, ts` as RisingWave has it."""
+        after = self._tokens[self._index + 1 : self._index + 3]
+        if [one.token_type for one in after] in (
+            [TokenType.VAR, TokenType.COMMA],
+            [TokenType.IDENTIFIER, TokenType.COMMA],
+        ):
+            self._advance()
+            return self._name("the event time")
         if self._tokens_ahead(1) != "DESCRIPTOR" or not self._match(TokenType.COMMA):
             return None
         self._advance()

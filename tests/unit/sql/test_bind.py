@@ -346,3 +346,37 @@ def test_a_hint_about_versions_names_no_column_that_the_stream_lacks() -> None:
     with pytest.raises(wm.WindowError, match="ON lacks currency") as refused:
         session.sql("SELECT o.id FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id = r.rate")
     assert refused.value.hint == "write ON o.… = r.currency"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("FROM TUMBLE(a, ts, INTERVAL '1 MINUTE')", "FROM TUMBLE(a, 1 MINUTE)"),
+        ("FROM TUMBLE(a, ts, INTERVAL '1 MINUTE', INTERVAL '5 SECONDS')", "FROM TUMBLE(a, 1 MINUTE, OFFSET 5 SECONDS)"),
+        ('FROM HOP((SELECT * FROM a), "ts", 1 MINUTE, 2 MINUTES)', "FROM HOP((SELECT * FROM a), 1 MINUTE, 2 MINUTES)"),
+    ],
+)
+def test_windows_as_risingwave_writes_them(written: str, meant: str) -> None:
+    grouped = "SELECT k, COUNT(*) AS n {} GROUP BY k, window_start, window_end"
+    assert plan(grouped.format(written)).root == plan(grouped.format(meant)).root
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("FROM TUMBLE(a, 1 MINUTE) GROUP BY window_start, window_end, k EMIT CHANGES", "OPTIONS (emit = 'changes')"),
+        ("FROM TUMBLE(a, 1 MINUTE) GROUP BY window_start, window_end, k EMIT FINAL", ""),
+        ("FROM TUMBLE(a, 1 MINUTE) GROUP BY window_start, window_end, k EMIT ON WINDOW CLOSE", ""),
+        ("FROM a [ROWS 2] GROUP BY k EMIT CHANGES OPTIONS (timezone = 'UTC')", ""),
+        ("FROM a [ROWS 2] emit GROUP BY emit.k", None),
+    ],
+)
+def test_emit_says_what_the_option_says(written: str, meant: str | None) -> None:
+    emitted = plan(f"SELECT k, COUNT(*) AS n {written}").root
+    if meant is not None:
+        assert emitted == plan(f"SELECT k, COUNT(*) AS n {written.partition('EMIT')[0]} {meant}").root
+
+
+def test_emit_is_said_once() -> None:
+    with pytest.raises(wm.ParseError, match="emit is said twice"):
+        plan("SELECT k FROM TUMBLE(a, 1 MINUTE) GROUP BY k, window_start EMIT FINAL OPTIONS (emit = 'complete')")
