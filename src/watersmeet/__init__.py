@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from watersmeet.hosts.spark.reading.file_stream import ParquetStream
     from watersmeet.io.connectors.registering import register_connector
     from watersmeet.model.stream_values import EventTime, Hints, RowPolicy
+    from watersmeet.plan.user_functions import register_aggregate, register_function
     from watersmeet.runtime.notices import notices
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.session import Query, Session
@@ -74,7 +75,9 @@ __all__ = [
     "check",
     "complete",
     "notices",
+    "register_aggregate",
     "register_connector",
+    "register_function",
 ]
 
 
@@ -93,7 +96,9 @@ _LOADED_LATER = {
     "check": "checking",
     "complete": "archive.complete",
     "notices": "runtime.notices",
+    "register_aggregate": "plan.user_functions",
     "register_connector": "io.connectors.registering",
+    "register_function": "plan.user_functions",
 }
 
 if not TYPE_CHECKING:  # for which a name that is not there would be there, as Any

@@ -15,7 +15,7 @@ from watersmeet.model.declaration import Declaration, declared_schema
 from watersmeet.model.declaration import Kind as DeclaredKind
 from watersmeet.model.stream_values import EventTime, Hints, RowPolicy, words_of
 from watersmeet.model.zones import check_zone
-from watersmeet.plan.user_functions import Kind, user_function
+from watersmeet.plan.user_functions import Kind, bring, user_function
 from watersmeet.query import Declared, Explanation, Query, host_for
 from watersmeet.runtime.notices import notices_by_default
 
@@ -240,14 +240,7 @@ class Session:
     def _bring(
         self, kind: Kind, name: str, f: object, arguments: object, returns: object, version: str, replace: bool
     ) -> None:
-        from watersmeet.plan.functions import is_known
-
-        brought = user_function(kind, name, f, arguments, returns, version)
-        if is_known(name):
-            raise CatalogError(f"{name} is a function of the language", hint="give yours another name")
-        if name.lower() in self.catalog.functions and not replace:
-            raise CatalogError(f"{name} is brought twice", hint="another name, or replace=True, would do")
-        self.catalog.functions[name.lower()] = brought
+        bring(self.catalog.functions, user_function(kind, name, f, arguments, returns, version), replace=replace)
 
     def sql(self, text: str, parameters: Parameters | None = None) -> Query:
         """Check a query against the declared streams and tables. Nothing runs yet.

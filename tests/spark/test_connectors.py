@@ -29,8 +29,8 @@ from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sinks import side_options
 from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.guarded import GuardedSource
-from watersmeet.io.connectors.own_files import load_connectors
 from watersmeet.io.connectors.registry import forget, register
+from watersmeet.io.own_files import load_connectors
 from watersmeet.runtime.run_settings import RunSettings
 
 SECOND = 1_000_000

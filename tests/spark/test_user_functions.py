@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
+from watersmeet.io.own_files import load_functions
+from watersmeet.model.catalog import FUNCTIONS_OF_ALL
 
 pytestmark = pytest.mark.spark
 ROWS = pa.table(
@@ -19,6 +22,18 @@ ROWS = pa.table(
         "ts": [datetime(2026, 1, 1, 0, 0, second) for second in range(4)],
     }
 )  # fmt: skip
+
+
+OF_A_FILE = """
+import pyarrow.compute as pc
+import watersmeet as wm
+
+def twice(x: int) -> int:
+    return pc.multiply(x, 2)
+
+wm.register_function("twice", twice)
+wm.register_aggregate("most", lambda x: pc.max(x), ["BIGINT"], "BIGINT")
+"""
 
 
 def brought(session: wm.Session) -> wm.Session:
@@ -47,3 +62,18 @@ def test_functions_travel_to_the_workers(spark: SparkSession) -> None:
     assert "the function broken returned STRING, but it is declared to return BIGINT" in str(caught.value)
     assert "line 1: SELECT broken(k) AS v FROM s" in str(caught.value)
     assert "Traceback" not in str(caught.value)
+
+
+def test_those_of_a_file_that_only_the_driver_has_do_too(spark: SparkSession, tmp_path: Path) -> None:
+    own = tmp_path / "elsewhere" / "functions_of_mine.py"
+    own.parent.mkdir()
+    own.write_text(OF_A_FILE)
+    try:
+        assert load_functions(own) == ["twice", "most"]
+        own.unlink()
+        session = wm.Session(spark, buckets=1)
+        session.stream("s", ROWS, time="ts")
+        assert sorted(str(row["v"]) for row in session.sql("SELECT twice(k) AS v FROM s")) == ["2", "4", "6", "None"]
+        assert session.sql("SELECT most(twice(k)) AS v FROM s [UNBOUNDED]").final()["v"].to_pylist() == [6]
+    finally:
+        FUNCTIONS_OF_ALL.clear()

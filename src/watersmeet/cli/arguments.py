@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from watersmeet.cli.voice import voice
 from watersmeet.errors import SetupError, WatersmeetError
@@ -19,6 +19,7 @@ from watersmeet.noticing import phase
 from watersmeet.runtime.interrupt import INTERRUPTED, AbortedInBatch
 
 FAILED, BAD_INPUT = 1, 2
+_FILES = ("--connectors", "--functions")
 
 MASTERS = ("local[*]", "local[1]", "local[2]", "local[4]", "local[8]", "yarn", "spark://", "k8s://")
 
@@ -168,6 +169,31 @@ def with_port(args: Sequence[str]) -> list[str]:
             one = f"--view={left.pop(0) if left and left[0].isdecimal() else ANY}"
         found.append(one)
     return found
+
+
+class WithFiles(TyperGroup):
+    """Commands whose files of connectors and functions may be named before the command or behind it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, files_first(args))
+
+
+def files_first(args: Sequence[str]) -> list[str]:
+    """
+    >>> files_first(["run", "a.sql", "--functions", "f.py", "-q"])
+    ['--functions', 'f.py', 'run', 'a.sql', '-q']
+    """
+    files, others, left = list[str](), list[str](), list(args)
+    while left:
+        one = left.pop(0)
+        if one == "--":
+            return [*files, *others, one, *left]
+        if one in _FILES:
+            files += [one, *left[:1]]
+            del left[:1]
+        else:
+            (files if one.startswith(tuple(f"{name}=" for name in _FILES)) else others).append(one)
+    return [*files, *others]
 
 
 def checked_port(written: str) -> str:

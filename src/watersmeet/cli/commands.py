@@ -18,6 +18,7 @@ from watersmeet.cli.arguments import (
     Engine,
     EngineOption,
     Script,
+    WithFiles,
     WithView,
     chosen_engine,
     fail,
@@ -43,6 +44,7 @@ PIPE_CLOSED = 141  # as of a process that SIGPIPE ended
 
 app = typer.Typer(
     name="watersmeet",
+    cls=WithFiles,
     help="Continuous queries over sliding windows of data streams.",
     no_args_is_help=True,
     context_settings={"max_content_width": 80},
@@ -59,16 +61,23 @@ def _options(
         list[Path] | None,
         typer.Option(metavar="FILE.py", help="A Python file that registers connectors of your own; may be repeated."),
     ] = None,
+    functions: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="A Python file that registers functions and aggregates; may be repeated."),
+    ] = None,
 ) -> None:
     if version:
         from watersmeet import __version__
 
         typer.echo(f"watersmeet {__version__}")
         raise typer.Exit
-    for one in connectors or ():
-        from watersmeet.io.connectors.own_files import load_connectors
+    if connectors or functions:
+        from watersmeet.io.own_files import load_connectors, load_functions
 
-        load_connectors(one)
+        for one in connectors or ():
+            load_connectors(one)
+        for one in functions or ():
+            load_functions(one)
 
 
 @app.command()

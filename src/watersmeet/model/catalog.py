@@ -175,13 +175,17 @@ def kind_of(relation: Relation | NamedQuery) -> str:
     return "table" if has_versions else type(relation).__name__.lower()
 
 
+# Functions and aggregates that were registered for every session of this process, by name in lower case.
+FUNCTIONS_OF_ALL: dict[str, Any] = {}
+
+
 class Catalog:
     """The streams, tables and views a session knows, the functions that were brought to it (plan.user_functions), and
     the sinks for what goes beside answers, by name in lower case. Names are case-insensitive, as in SQL."""
 
     def __init__(self) -> None:
         self._relations: dict[str, Relation | NamedQuery] = {}
-        self.functions: dict[str, Any] = {}
+        self.functions: dict[str, Any] = dict(FUNCTIONS_OF_ALL)
         self.sinks: dict[str, SideSink] = {}
 
     def add(self, relation: Relation | NamedQuery, *, replace: bool = False) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError
-from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.catalog import FUNCTIONS_OF_ALL, Stream, Table
 from watersmeet.model.plain_types import is_known
 from watersmeet.model.types import arrow_type, common_type, family, sql_type
 from watersmeet.model.zones import entering_type
@@ -92,6 +92,54 @@ def user_function(
         raise CatalogError(f"aggregate {name} is of some values, so it has an argument", hint=_example(kind, name))
     result = _type(kind, name, "the result", hints[-1] if returns is None else returns)
     return UserFunction(name, types, result, body, version, kind)
+
+
+def bring(functions: dict[str, Any], brought: UserFunction, *, replace: bool = False) -> None:
+    """Make a function known among others, by name in lower case. Raises CatalogError if the name is taken."""
+    from watersmeet.plan.functions import is_known
+
+    if is_known(brought.name):
+        raise CatalogError(f"{brought.name} is a function of the language", hint="give yours another name")
+    if brought.name.lower() in functions and not replace:
+        raise CatalogError(f"{brought.name} is brought twice", hint="another name, or replace=True, would do")
+    functions[brought.name.lower()] = brought
+
+
+def register_function(
+    name: str,
+    f: Body,
+    arguments: Sequence[Any] | None = None,
+    returns: Any = None,
+    *,
+    version: str = "",
+    replace: bool = False,
+) -> None:
+    """Bring a function of your own to every session that is made after this, as `Session.function` does to one.
+
+    >>> import pyarrow.compute as pc
+    >>> import watersmeet as wm
+    >>> def mail_domain(address: str) -> str:
+    ...     return pc.replace_substring_regex(address, ".*@", "")
+    >>> wm.register_function("mail_domain", mail_domain, replace=True)
+    >>> session = wm.Session()
+    >>> session.stream("s", pa.table({"who": ["a@b.org"], "ts": pa.array([0], pa.timestamp("us"))}), time="ts")
+    >>> list(session.sql("SELECT mail_domain(who) AS at FROM s"))
+    [{'at': 'b.org'}]
+    """
+    bring(FUNCTIONS_OF_ALL, user_function("function", name, f, arguments, returns, version), replace=replace)
+
+
+def register_aggregate(
+    name: str,
+    f: Body,
+    arguments: Sequence[Any] | None = None,
+    returns: Any = None,
+    *,
+    version: str = "",
+    replace: bool = False,
+) -> None:
+    """Bring an aggregate of your own to every session that is made after this, as `Session.aggregate` does to one."""
+    bring(FUNCTIONS_OF_ALL, user_function("aggregate", name, f, arguments, returns, version), replace=replace)
 
 
 def _annotations(body: Body) -> list[Any]:

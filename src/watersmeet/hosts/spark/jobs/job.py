@@ -6,14 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.jobs.fingerprint import fingerprint_of
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.hosts.spark.jobs.mailbox import Mailbox, log_only
 from watersmeet.hosts.spark.packets import from_packet
+from watersmeet.io.own_files import LOADED
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
@@ -27,6 +30,7 @@ from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Input, Plan, relations_below
 from watersmeet.runtime.build import build_plan
 
+_pickle: Any = cloudpickle
 MOST_BYTES_OF_A_TASK = 2 << 30  # that Spark can hand to the driver
 ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds after their ends
 
@@ -44,6 +48,12 @@ class AtStart:
 NO_WISHES = AtStart()
 
 
+def send_by_value() -> None:
+    """Let what files of a user define travel by value: they may be known to this process alone."""
+    for module in LOADED:
+        _pickle.register_pickle_by_value(module)
+
+
 @dataclass(frozen=True)
 class SparkJob(ABC):
     """The plan without its sources, the static tables as packets by name, and the number of buckets asked for."""
@@ -55,6 +65,7 @@ class SparkJob(ABC):
 
     def __getstate__(self) -> dict[str, object]:
         """What was worked out stays behind: it is worked out anew where it is needed."""
+        send_by_value()
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property

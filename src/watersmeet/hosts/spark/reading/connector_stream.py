@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from watersmeet.errors import OptionError
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.job import SparkJob, send_by_value
 from watersmeet.hosts.spark.reading.connector_source import FORMAT, ROWS_FORMAT, ConnectorRows, PackedConnector
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.source_packets import encoded
@@ -22,7 +22,6 @@ from watersmeet.io.connectors.connected_source import ConnectedSource
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.connectors.history import HistoryThenLive
 from watersmeet.io.connectors.opening import open_source
-from watersmeet.io.connectors.own_files import LOADED
 from watersmeet.io.declared_source import open_declared, with_history
 from watersmeet.model.catalog import Stream
 from watersmeet.model.declaration import Declaration
@@ -55,9 +54,7 @@ class ConnectorStream:
 
     def encoded_options(self) -> dict[str, str]:
         """What the data source is told, in texts."""
-        # Classes that a user registered may be known to this process alone, so they travel by value.
-        for module in LOADED:
-            _pickle.register_pickle_by_value(module)
+        send_by_value()
         connector = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
         return {"connector": connector} | ({} if limit is None else {"maxRows": str(limit)})
