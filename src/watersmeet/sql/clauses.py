@@ -13,6 +13,7 @@ from watersmeet.sql import slips
 from watersmeet.sql.dialect import RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, LAST_OF_EACH, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
+from watersmeet.sql.group_windows import GroupWindowParser
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
 from watersmeet.sql.syntax import (
     Body,
@@ -36,7 +37,6 @@ from watersmeet.sql.syntax import (
     UnnestSyntax,
     WindowFunction,
 )
-from watersmeet.sql.window_functions import DeduplicationParser
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
@@ -64,7 +64,7 @@ _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
 _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
-class QueryParser(DeduplicationParser):
+class QueryParser(GroupWindowParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -191,7 +191,7 @@ class QueryParser(DeduplicationParser):
         windows = self._named_windows()
         qualify = self._expression("a condition after QUALIFY") if self._match(TokenType.QUALIFY) else None
         windows += () if windows else self._named_windows()
-        return SelectSyntax(
+        select = SelectSyntax(
             word,
             distinct,
             items,
@@ -206,6 +206,7 @@ class QueryParser(DeduplicationParser):
             windows,
             qualify,
         )
+        return self._grouped_by_windows(select)
 
     def _named_windows(self) -> tuple[tuple[Name, exp.Window], ...]:
         """`WINDOW w AS (PARTITION BY … ORDER BY …), …`"""
@@ -441,13 +442,6 @@ class QueryParser(DeduplicationParser):
             return None
         if not self._match_text_seq("AS", "OF"):
             self.fail(f"expected AS OF, found {self._found()}", hint="write JOIN t FOR SYSTEM_TIME AS OF a.ts ON …")
-        if self._curr.text.upper() == "PROCTIME":
-            self.fail(
-                "there is no version of a table as of the clock on the wall: the answer would depend on when it runs",
-                hint="write FOR SYSTEM_TIME AS OF a.ts, by the event time of a stream before it; a static table is "
-                "joined without it",
-                kind=UnsupportedError,
-            )
         return self._expression("a time after AS OF")
 
     def _source_alias(self) -> Name | None:

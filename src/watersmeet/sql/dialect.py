@@ -423,6 +423,7 @@ class Watersmeet(Dialect):
     class Tokenizer(tokens.Tokenizer):
         # No statement swallows the rest of the text, and /*+ … */ is a plain comment.
         COMMANDS: ClassVar[set[TokenType]] = set()
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **{word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if word != "/*+"},
             "//": TokenType.DIV,

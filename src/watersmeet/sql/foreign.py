@@ -80,8 +80,7 @@ FUNCTIONS = {
     **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
         ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "date_bin",
-         "tumble_start", "tumble_end", "tumble_rowtime", "hop_start", "hop_end", "hop_rowtime",
-         "session_start", "session_end", "window_start", "window_end", "window_time"),
+         "tumble_rowtime", "hop_rowtime", "session_rowtime", "window_start", "window_end", "window_time"),
         _PERIODS,
     ),
     **dict.fromkeys(

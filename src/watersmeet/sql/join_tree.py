@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sqlglot import exp
+
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Boundary
 from watersmeet.plan.nodes import Input, JoinKind
@@ -150,6 +152,8 @@ class TreeBinder:
     def _as_of(self, tree: JoinSyntax, source: SourceSyntax, left: Group, right: Group, found: Conditions) -> Group:
         """A join with the versions of a table that hold at a time; of a static table that is its only one."""
         (one,) = right.visible
+        if one.is_table and _is_proctime(source.as_of):
+            return self._joined(tree, left, right, found)
         bound = self._instant(source, left, one)
         if one.is_table:
             return self._joined(tree, left, right, found)
@@ -161,6 +165,13 @@ class TreeBinder:
     def _instant(self, source: SourceSyntax, left: Group, one: Input) -> Bound:
         """The time of AS OF, as a bound: no version is later."""
         assert source.as_of is not None
+        if _is_proctime(source.as_of):
+            raise self.scope.text.error(
+                "there is no version of a table as of the clock on the wall: the answer would depend on when it runs",
+                span_of(source.as_of),
+                hint="write FOR SYSTEM_TIME AS OF a.ts, by the event time of a stream before it",
+                kind=UnsupportedError,
+            )
         seen = Scope(self.scope.text, left.visible, self.scope.zone)
         instant = ExpressionBinder(seen, "AS OF", event_time=False).bind(source.as_of)
         found = shifted_time(instant, seen)
@@ -243,3 +254,8 @@ def outer_joins(group: Group) -> Iterator[Outer]:
             yield member
             yield from outer_joins(member.left)
             yield from outer_joins(member.right)
+
+
+def _is_proctime(instant: exp.Expr | None) -> bool:
+    """Whether AS OF says PROCTIME(), which of a table that has one version says nothing."""
+    return isinstance(instant, exp.Anonymous) and instant.name.upper() == "PROCTIME"

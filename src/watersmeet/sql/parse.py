@@ -104,11 +104,6 @@ def _tokens(text: str) -> list[Token]:
                 sql=text,
                 span=(token.start, token.end + 1),
             )
-        # sqlglot has no use for ` in this dialect and hands it over as a token of its own.
-        if token.text == "`" and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
-            raise ParseError(
-                "names are not quoted with `", sql=text, span=(token.start, token.end + 1), hint='write "name"'
-            )
     return tokens
 
 

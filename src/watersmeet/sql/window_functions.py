@@ -100,9 +100,10 @@ class WindowFunctionParser(SettingsParser):
         (column,) = self._names("the event time")[:1]
         return column
 
-    def _sizes(self, word: str) -> tuple[list[int], int]:
+    def _sizes(self, word: str, *, first: bool = False) -> tuple[list[int], int]:
+        """The intervals, each after a comma; with `first` they are all that stands in the parentheses."""
         sizes: list[int] = []
-        while self._match(TokenType.COMMA):
+        while (first and not sizes) or self._match(TokenType.COMMA):
             if self._curr.token_type == TokenType.OFFSET:
                 break
             if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL, TokenType.DASH):

@@ -380,3 +380,59 @@ def test_emit_says_what_the_option_says(written: str, meant: str | None) -> None
 def test_emit_is_said_once() -> None:
     with pytest.raises(wm.ParseError, match="emit is said twice"):
         plan("SELECT k FROM TUMBLE(a, 1 MINUTE) GROUP BY k, window_start EMIT FINAL OPTIONS (emit = 'complete')")
+
+
+MINUTE = "TUMBLE(a, 1 MINUTE) GROUP BY k, window_start, window_end"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("k FROM a GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)", f"k FROM {MINUTE}"),
+        ("k FROM a GROUP BY k, tumble(interval '1 minute')", f"k FROM {MINUTE}"),
+        (
+            "k, TUMBLE_END(a.ts, INTERVAL '1' MINUTE) AS e FROM a GROUP BY k, TUMBLE(a.ts, INTERVAL '1' MINUTE)",
+            f"k, window_end AS e FROM {MINUTE}",
+        ),
+        (
+            "HOP_START(ts, 1 MINUTE, 2 MINUTES) AS s, COUNT(*) AS n FROM a GROUP BY HOP(ts, 1 MINUTE, 2 MINUTES) "
+            "HAVING HOP_END(ts, 1 MINUTE, 2 MINUTES) > '2026-01-01'",
+            "window_start AS s, COUNT(*) AS n FROM HOP(a, 1 MINUTE, 2 MINUTES) GROUP BY window_start, window_end "
+            "HAVING window_end > '2026-01-01'",
+        ),
+        (
+            "b.k, SESSION_START(b.ts, 1 MINUTE) AS s FROM a AS b WHERE b.x > 1 GROUP BY b.k, SESSION(b.ts, 1 MINUTE)",
+            "b.k, window_start AS s FROM SESSION((SELECT * FROM a AS b WHERE b.x > 1), 1 MINUTE PARTITION BY k) AS b "
+            "GROUP BY b.k, window_start, window_end",
+        ),
+    ],
+)
+def test_windows_as_groups_are_those_of_from(written: str, meant: str) -> None:
+    assert plan(f"SELECT {written}").root == plan(f"SELECT {meant}").root
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT TUMBLE(ts, 1 MINUTE) FROM a", "windows are groups or stand in FROM"),
+        ("SELECT k FROM a, b GROUP BY k, TUMBLE(a.ts, 1 MINUTE)", "windows as groups go with one stream"),
+        ("SELECT k FROM a [ROWS 2] GROUP BY k, TUMBLE(ts, 1 MINUTE)", "windows as groups go with one stream"),
+        ("SELECT k FROM a GROUP BY ROLLUP (k, TUMBLE(ts, 1 MINUTE))", "windows as groups go with one stream"),
+        ("SELECT k FROM a GROUP BY TUMBLE(ts, 1 MINUTE), TUMBLE(ts, 2 MINUTES), k", "by one kind of windows"),
+        ("SELECT TUMBLE_START(ts, 2 MINUTES) FROM a GROUP BY TUMBLE(ts, 1 MINUTE)", "by one kind of windows"),
+        ("SELECT tumble(1 MINUTE) AS w FROM a GROUP BY w", "a window is two columns here"),
+        ("SELECT COUNT(*) FROM a GROUP BY k + 1, SESSION(ts, 1 MINUTE)", "this is an expression"),
+    ],
+)
+def test_windows_as_groups_that_are_none(query: str, message: str) -> None:
+    with pytest.raises(wm.ParseError, match=message):
+        plan(query)
+
+
+def test_names_may_be_quoted_as_in_flink_and_spark() -> None:
+    assert plan("SELECT `a`.`k`, x AS `the x` FROM `a`").root == plan('SELECT a.k, x AS "the x" FROM a').root
+
+
+def test_a_table_of_one_version_is_joined_as_of_any_time() -> None:
+    joined = "SELECT a.k, d.* FROM a JOIN dim {} AS d ON a.k = d.k"
+    assert plan(joined.format("FOR SYSTEM_TIME AS OF PROCTIME()")).root == plan(joined.format("")).root

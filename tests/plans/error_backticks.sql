@@ -1,1 +1,0 @@
-SELECT `k` FROM a
