@@ -157,6 +157,8 @@ def _is_said(given: pa.DataType, gives: str, args: Sequence[pa.DataType]) -> boo
         numbers = [t.value_type if pa.types.is_list(t) else t for t in args]
         floats, decimals = (any(map(is_one, numbers)) for is_one in (pa.types.is_floating, pa.types.is_decimal))
         return given == pa.float64() if floats else pa.types.is_decimal(given) if decimals else given == pa.int64()
+    if gives.startswith("a list of T"):
+        return bool(comparable(given.value_type, first))
     if gives.startswith("the type of its entries"):
         return bool(given == first.value_type)
     return bool(comparable(given, first))  # T, or as it takes

@@ -23,7 +23,7 @@ from watersmeet.sql import clauses, dialect, expressions, parse_script
 
 PARSER = ("dialect", "window_clause", "settings", "window_functions", "clauses", "statements")
 # Words that the parser knows in order to refuse them with a hint, and those that only tell a name from a keyword.
-REFUSED = {"RECURSIVE", "CHANGELOG", "PROCTIME", "IF", "LATERAL", "STRAIGHT_JOIN", "PATTERN", "NATURAL"}
+REFUSED = {"RECURSIVE", "CHANGELOG", "PROCTIME", "IF", "STRAIGHT_JOIN", "PATTERN", "NATURAL"}
 
 
 @cache

@@ -31,6 +31,17 @@ def draw_entries(draw: random.Random, streams: Streams) -> Case:
     return case("growing", text)
 
 
+def draw_entries_selected(draw: random.Random, streams: Streams) -> Case:
+    lists = draw.choice(("u.l", "[u.k, u.x, NULL]", "ARRAY[1, u.k]", "string_split(u.s, ' ')"))
+    text = say(
+        "SELECT u.k AS c0, unnest({lists}) AS c1, u.x AS c2 FROM {u}{w}",
+        lists=lists,
+        u=source(draw.choice("abc"), None, "u", ""),
+        w=where(draw, ["u"], 0.3),
+    )
+    return case("growing", text)
+
+
 def draw_entries_grouped(draw: random.Random, streams: Streams) -> Case:
     entries = draw.choice((ENTRIES, NUMBERED, WORDS))
     text = either(

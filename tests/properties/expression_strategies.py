@@ -156,8 +156,9 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "({bool} OR NOT {bool})", "({text} IS NULL)", "({int} > {small})", "({int} <= {int})", "({text} LIKE '%a_')",
     ),
     "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
-    "list": ("{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]"),
-    "texts": ("split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')"),
+    "list": ("{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]", "[{int}, NULL, {small}]", "[{int}]"),
+    "texts": ("split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')",
+              "ARRAY[{text}, {text}]"),
 }  # fmt: skip
 _KIND_OF_ARGUMENT = {TEXT: "text", BYTES: "bytes", NUMBER: "float", WHOLE: "small", INSTANT: "time"}
 _KIND_OF_RESULT = {

@@ -23,6 +23,9 @@ ENTRIES = "(SELECT *, unnest(l) AS x, generate_subscripts(l, 1) AS n FROM s0) AS
 NEAR = "ABS(epoch_us(b.ts) - epoch_us(a.ts)) <= 1000000"
 QUERIES = {
     f"SELECT a.id, t.x, n FROM {APART} WHERE x > 0 OR n = 1": f"SELECT id, x, n FROM {ENTRIES} WHERE x > 0 OR n = 1",
+    "SELECT id, UNNEST(l) + 1 AS x, k FROM s0 WHERE j > 0": "SELECT id, unnest(l) + 1 AS x, k FROM s0 WHERE j > 0",
+    "SELECT t.u AS id, UNNEST([v, j, NULL]) AS x FROM s0 AS t (u, time, v) WHERE v > 0":
+    "SELECT t.u AS id, unnest([v, j, NULL]) AS x FROM s0 AS t (u, time, v) WHERE v > 0",
     f"SELECT a.id, x, b.id AS y FROM {APART} LEFT JOIN s1 AS b ON b.k = x AND ABS(b.ts - a.ts) <= 1 SECONDS":
     f"SELECT a.id, x, b.id AS y FROM {ENTRIES} LEFT JOIN s1 AS b ON b.k = x AND {NEAR}",
 }  # fmt: skip

@@ -192,6 +192,8 @@ def _call(call: Call, args: Sequence[str]) -> str:
             return f"{function}({', '.join(args)})"
         case "pack":
             return f"struct_pack({', '.join(f'f{place} := {text}' for place, text in enumerate(args))})"
+        case "list_value" if any(is_instant(arg.type) for arg in call.args):
+            raise InexpressibleError("lists of times")
         case "slice":
             first, last = ("" if text == "NULL" else text for text in args[1:])
             return f"({args[0]})[{first}:{last}]"

@@ -76,6 +76,10 @@ def _common(function: str, args: Types) -> pa.DataType:
     return reduce(common_type, args)
 
 
+def _list_value(function: str, args: Types) -> pa.DataType:
+    return pa.list_(_common("a list", args))
+
+
 def _largest(function: str, args: Types) -> pa.DataType:
     for t in args:
         _ordered(function, [t])
@@ -119,6 +123,7 @@ FUNCTIONS: dict[str, Signature] = {
     "greatest": Signature(_largest, 1, None),
     "least": Signature(_largest, 1, None),
     "coalesce": Signature(_common, 1, None),
+    "list_value": Signature(_list_value, 1, None),
     "nullif": Signature(_nullif, 2, 2),
     "case": Signature(_case, 3, None),
     "pack": Signature(_pack, 1, None),

@@ -97,5 +97,5 @@ ALIASES = {
     "array_contains": "list_contains", "list_has": "list_contains", "array_has": "list_contains",
     "array_position": "list_position", "list_indexof": "list_position", "array_indexof": "list_position",
     "array_join": "array_to_string", "list_to_string": "array_to_string", "array_min": "list_min",
-    "array_max": "list_max", "array_sum": "list_sum",
+    "array_max": "list_max", "array_sum": "list_sum", "list_pack": "list_value", "make_array": "list_value",
 }  # fmt: skip

@@ -69,4 +69,5 @@ NULL_AWARE: dict[str, Rule] = {
     "slice": _slice,
     "concat_ws": _concat_ws,
     "pack": lambda values, call: tuple(values),
+    "list_value": lambda values, call: list(values),
 }

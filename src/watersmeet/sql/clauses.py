@@ -369,7 +369,7 @@ class QueryParser(GroupWindowParser):
 
     def _refuse_join(self) -> NoReturn:
         word = self._curr.text.upper()
-        if self._next.token_type in _AFTER_JOIN_WORDS or word in ("LATERAL", "STRAIGHT_JOIN"):
+        if self._next.token_type in _AFTER_JOIN_WORDS or word == "STRAIGHT_JOIN":
             words = word if self._next.token_type == TokenType.JOIN else f"{word} {self._next.text.upper()}"
             self.fail(
                 f"{words} joins are not supported",
@@ -394,6 +394,9 @@ class QueryParser(GroupWindowParser):
         start = self._curr
         relation: Name | QuerySyntax | ChangesSyntax
         function: WindowFunction | None = None
+        # A list that is taken apart sees what stands before it in any case.
+        if self._curr.text.upper() == "LATERAL" and self._next.text.upper() == "UNNEST":
+            self._advance()
         if self._curr.text.upper() == "UNNEST" and self._next.token_type == TokenType.L_PAREN:
             return self._unnest()
         first: FirstRows | None = None
@@ -414,6 +417,13 @@ class QueryParser(GroupWindowParser):
                 # TABLE(TUMBLE(…)): what counts is the function inside.
                 word = self._next.text if relation.text.upper() in ("TABLE", "LATERAL") else relation.text
                 known = PHRASES.get(word.upper()) or FOREIGN.get(word.lower())
+                if relation.text.upper() == "LATERAL" and known is None:
+                    self.fail(
+                        "a subquery in FROM does not see the streams beside it",
+                        relation.span,
+                        hint="join it by a condition: JOIN (SELECT …) AS q ON a.k = q.k",
+                        kind=UnsupportedError,
+                    )
                 self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
             if relation.text.upper() == "PATTERN" and self._curr.token_type == TokenType.L_BRACKET:
                 self.fail("PATTERN is not part of the language", relation.span, hint=PHRASES["PATTERN"])
@@ -421,8 +431,11 @@ class QueryParser(GroupWindowParser):
         window = self._window()
         as_of = self._as_of()
         alias = self._source_alias()
+        named = alias is not None and self._curr.token_type == TokenType.L_PAREN and alias.text.upper() not in PHRASES
+        columns = self._names("a column") if named else ()
         window = window or self._window()
-        return SourceSyntax(relation, alias, window, self._from(start), function, as_of or self._as_of(), first)
+        as_of = as_of or self._as_of()
+        return SourceSyntax(relation, alias, window, self._from(start), function, as_of, first, columns=columns)
 
     def _unnest(self) -> SourceSyntax:
         start = self._curr

@@ -51,8 +51,8 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.BitwiseLeftShift: "shift_left", exp.BitwiseRightShift: "shift_right", exp.RegexpLike: "regexp_matches",
     exp.SimilarTo: "regexp_full_match",
 }  # fmt: skip
-_ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least")
-_MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least")
+_ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least", "list_value")
+_MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least", "list_value")
 
 
 @dataclass(frozen=True)
@@ -246,6 +246,8 @@ class ExpressionBinder:
                 return self.call("strpos", [self.bind(node.this), self.bind(node.args["substr"])], node)
             case exp.Bracket():
                 return self._bracket(node)
+            case exp.Array():
+                return self._list(node)
             case exp.Dot():
                 return self._field(self.bind(node.this), node.expression.name, node)
             case JsonAccess():
@@ -353,6 +355,14 @@ class ExpressionBinder:
         characters = node.expression
         given = [node.this] if characters is None else [node.this, characters]
         return self.call(function, [self.bind(one) for one in given], node)
+
+    def _list(self, node: exp.Array) -> Expression:
+        """`[x, y]` and `ARRAY[x, y]`."""
+        if not node.expressions:
+            raise self.error(
+                "a list without elements has no type", node, hint="write SPLIT(…) or [x, y]; NULL will do for no list"
+            )
+        return self.call("list_value", [self.bind(one) for one in node.expressions], node)
 
     def _bracket(self, node: exp.Bracket) -> Expression:
         """`x[1]` and `x[1:2]` of a list or a text, `s['field']` of a struct."""

@@ -19,6 +19,7 @@ from watersmeet.sql.syntax import Name, QuerySyntax, Span
 from watersmeet.warning import PlanWarning, warn
 
 UTC = "UTC"
+HIDDEN = "#"  # what names of columns begin with that nobody has written
 HIDDEN_TIME = "_ts"
 """The event-time column of a subquery that does not select one."""
 
@@ -170,8 +171,10 @@ def event_time_type(inputs: tuple[Input, ...], zone: str) -> pa.DataType:
 
 
 def visible_fields(one: Input) -> list[pa.Field[Any]]:
-    """The columns `*` shows; the event time a subquery carries without having selected it is not among them."""
-    return [field for field in one.schema if not one.hides_time or field.name != one.time]
+    """The columns `*` shows; not among them are the event time that a subquery carries without having selected it, and
+    what stands for an expression elsewhere."""
+    hidden = one.time if one.hides_time else None
+    return [field for field in one.schema if field.name != hidden and not field.name.startswith(HIDDEN)]
 
 
 def field_index(schema: pa.Schema, name: str) -> int | None:

@@ -35,6 +35,7 @@ from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import ONCE
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
+from watersmeet.sql.unnesting import without_unnest
 from watersmeet.sql.window_groups import (
     check_growing,
     check_window_groups,
@@ -64,6 +65,7 @@ class Answer:
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
+    select = without_unnest(select, context.text)
     return _SelectBinder(select, context, FromClause(select, context, bind_subquery), changing).answer()
 
 

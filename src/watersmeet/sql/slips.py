@@ -18,7 +18,6 @@ OTHER_JOINS = {
     "OUTER": "write LEFT, RIGHT or FULL before it: a LEFT JOIN b ON …",
     "RIGHT": "rows of the right side that have a partner, or none, are b SEMI JOIN a and b ANTI JOIN a",
     "NATURAL": "write JOIN b USING (k), with every column that must be equal",
-    "LATERAL": "a subquery in FROM does not see the streams beside it; join it by a condition in WHERE",
     "STRAIGHT_JOIN": "write JOIN … ON …; OPTIONS (order = (a, b)) says in which order rows are looked for",
 }  # fmt: skip
 STATEMENTS = {

@@ -96,6 +96,8 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
     relation = _relation(source, alias, context, bind_subquery)
     if source.first is not None:
         relation = _deduplicated(relation, source.first, alias, context)
+    if source.columns:
+        relation = _renamed(relation, source, alias, context)
     window = _window(source, relation, alias, context)
     if isinstance(relation, Stream):
         _check_versions(relation, source, context)
@@ -133,6 +135,41 @@ def _relation(
     if logged:
         return (_log if changes else _log_of_stream)(alias, source, node, context)
     return (_view if changes else _derived)(alias, source, node, context)
+
+
+def _renamed(
+    relation: Stream | Table | Derived | View, source: SourceSyntax, alias: str, context: Context
+) -> Derived | View:
+    """`AS t (a, b)`: the first columns under other names."""
+    given = [name.text for name in source.columns]
+    if isinstance(relation, Table) or source.function is not None or source.as_of is not None:
+        what = "a table" if source.function is None else "rows in windows"
+        raise context.text.error(
+            f"the columns of {alias} are those of {what}, and cannot be given other names there",
+            source.columns[0].span,
+            hint="give them other names in the select list, with AS",
+            kind=UnsupportedError,
+        )
+    if isinstance(relation, Stream):
+        relation = replace(relation, versions=None)
+    bare = Input(alias, relation)
+    shown = [field.name for field in visible_fields(bare)]
+    if len(given) > len(shown):
+        raise context.text.error(
+            f"{alias} has {len(shown)} columns, and {len(given)} are named",
+            source.columns[len(shown)].span,
+            hint=f"its columns are {', '.join(shown)}",
+        )
+    named = dict(zip(shown, given, strict=False))
+    columns = tuple((named.get(one.name, one.name), Column(alias, one.name, one.type)) for one in bare.schema)
+    lowered = [name.lower() for name, _ in columns]
+    twice = next((name for name in source.columns if lowered.count(name.text.lower()) > 1), None)
+    if twice is not None:
+        raise context.text.error(f"{alias} would have two columns {twice.text}", twice.span)
+    project = Project(Join((bare,), boundary=context.boundary), columns)
+    if bare.time is None:
+        return View(alias, project, project.schema)
+    return Derived(alias, project, project.schema, named.get(bare.time, bare.time), bare.hides_time)
 
 
 def _check_versions(stream: Stream, source: SourceSyntax, context: Context) -> None:

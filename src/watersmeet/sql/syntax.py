@@ -99,6 +99,8 @@ class SourceSyntax:
     as_of: exp.Expr | None = None
     first: FirstRows | None = None
     unnest: UnnestSyntax | None = None
+    columns: tuple[Name, ...] = ()
+    """`AS t (a, b)`."""
 
     @property
     def named(self) -> Name | None:

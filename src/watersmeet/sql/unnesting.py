@@ -21,15 +21,18 @@ from watersmeet.sql.syntax import (
     JoinSyntax,
     JoinWord,
     Name,
+    SelectItem,
     SelectSyntax,
     SourceSyntax,
     Span,
     UnnestSyntax,
+    locate,
     sources_in,
     span_of,
 )
 
 LISTS = "#list"
+ENTRY = "#unnest"
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,49 @@ class TakenApart:
 
     tree: FromSyntax
     names: dict[str, str]
+
+
+def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
+    """UNNEST in the select list as one in FROM, of which the list has the column."""
+    calls = [one for item in select.items if isinstance(item, SelectItem) for one in _unnests(item.expression)]
+    if not calls:
+        return select
+    first = calls[0]
+    span = span_of(first) or select.span
+    if any(one != first for one in calls) or len(first.expressions) != 1:
+        raise text.error(
+            "one list is taken apart at a time",
+            span_of(calls[-1]) or span,
+            hint="take the other apart in a query around: SELECT k, x, UNNEST(ys) AS y FROM (SELECT k, ys, UNNEST(xs) "
+            "AS x FROM a) AS q",
+            kind=UnsupportedError,
+        )
+    unnest = UnnestSyntax(first.expressions[0], (Name(ENTRY, span),), False, span)
+    source = SourceSyntax(Name("unnest", span), Name(ENTRY, span), None, span, unnest=unnest)
+    tree = JoinSyntax("inner", select.tree, source, None, span, crossed=True)
+    items = tuple(_with_entry(item) if isinstance(item, SelectItem) else item for item in select.items)
+    return replace(select, tree=tree, items=items, group_by=tuple(map(_entry_for, select.group_by)))
+
+
+def _unnests(node: exp.Expr) -> list[exp.Anonymous]:
+    return [one for one in node.find_all(exp.Anonymous) if one.name.lower() == "unnest"]
+
+
+def _with_entry(item: SelectItem) -> SelectItem:
+    whole = item.expression in _unnests(item.expression)
+    alias = Name("unnest", item.span) if whole and item.alias is None else item.alias
+    return replace(item, expression=_entry_for(item.expression), alias=alias)
+
+
+def _entry_for(node: exp.Expr) -> exp.Expr:
+    def entry(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Anonymous) or part.name.lower() != "unnest":
+            return part
+        made = exp.column(ENTRY, quoted=True)
+        locate(made, span_of(part) or (0, 1))
+        return made
+
+    return node.copy().transform(entry)
 
 
 def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
@@ -93,7 +139,7 @@ def _with_lists(tree: FromSyntax, owner: str) -> FromSyntax:
 def _owner(unnest: UnnestSyntax, plain: list[str], text: Text) -> str:
     columns = list(unnest.values.find_all(exp.Column))
     named = {column.table.lower() for column in columns if column.table}
-    if not named and len(plain) == 1:
+    if not named and (len(plain) == 1 or not columns):
         return plain[0]
     if len(named) != 1 or not named <= set(plain):
         raise _refused("it is not said of which stream the list is", unnest.span, text)

@@ -122,6 +122,15 @@ def pack(args: Sequence[Value], call: Call) -> Value:
     return as_given(args, pa.StructArray.from_arrays(arrays, fields=list(call.type)))
 
 
+def listed(args: Sequence[Value], call: Call) -> Value:
+    """A list of its arguments in each row."""
+    rows, size = rows_of(args), len(args)
+    values = pa.concat_arrays([as_array(convert(arg, call.type.value_type), rows) for arg in args])
+    in_turn = np.arange(rows * size).reshape(size, rows).T.ravel()
+    offsets = pa.array(np.arange(rows + 1) * size, pa.int32())
+    return as_given(args, pa.ListArray.from_arrays(offsets, values.take(pa.array(in_turn))).cast(call.type))
+
+
 FUNCTIONS: dict[str, Function] = {
     "list_contains": contains,
     "list_position": position,
@@ -131,4 +140,4 @@ FUNCTIONS: dict[str, Function] = {
     "list_max": _folded("max"),
     "field": field,
 }
-LENIENT: dict[str, Function] = {"pack": pack}
+LENIENT: dict[str, Function] = {"pack": pack, "list_value": listed}

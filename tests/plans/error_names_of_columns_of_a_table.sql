@@ -1,0 +1,1 @@
+SELECT a.k FROM a JOIN dim AS t (u, v) ON a.k = t.u

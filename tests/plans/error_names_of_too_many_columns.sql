@@ -1,0 +1,1 @@
+SELECT t.u FROM b AS t (u, v, w, x, y, z)

@@ -1,0 +1,1 @@
+SELECT k, UNNEST([x, 0]) AS number FROM a AS t (k, x)
