@@ -162,6 +162,19 @@ class Query(Result):
         self._metrics = Metrics()
         return self.host.batches(self.plan, batch_rows, self._metrics, on_late_rows)
 
+    def to_arrow(self, *, batch_rows: int = 1 << 16) -> pa.Table:
+        """Run the query to the end of its inputs and give the whole answer, in the order of its ORDER BY; where it
+        changes, its changes in the order of their instants."""
+        from watersmeet.runtime.final import given_whole
+
+        answer = super().to_arrow(batch_rows=batch_rows)
+        return answer if self._plan is None else given_whole(answer, self._plan)
+
+    def _first(self, rows: int) -> pa.Table:
+        # Which rows are the first of an order is known at the end.
+        is_sorted = self._plan is not None and self._plan.order and self._plan.kind == "rows"
+        return self.to_arrow().slice(0, rows) if is_sorted else super()._first(rows)
+
     def __repr__(self) -> str:
         from watersmeet.io.showing import columns_text
 

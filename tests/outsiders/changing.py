@@ -145,13 +145,13 @@ def draw_top(draw: random.Random, streams: Streams) -> Case:
     columns = draw.sample(["k", "x", "f", "g", "d", "s", "y"], draw.randint(1, 3))
     by = draw.choice(columns)
     way = draw.choice(("", " DESC", " NULLS FIRST", " DESC NULLS FIRST"))
-    limit = draw.choice((1, 2, 5))
+    limit = draw.choice(("LIMIT 1", "LIMIT 2", "LIMIT 5", "LIMIT 2 OFFSET 1", "LIMIT 3 OFFSET 4", "OFFSET 2"))
     nulls = "" if "NULLS" in way else " NULLS LAST"
     ties = ", ".join(f"{one} NULLS LAST" for one in columns)
     every = draw.choice((0, 0, 1, 5)) * SECOND
     text = either(
-        "SELECT {stream}{columns} FROM {rows}{where} ORDER BY {by}{way} LIMIT {limit}{every}",
-        "SELECT {columns} FROM {rows}{where} ORDER BY {by}{way}{nulls}, {ties} LIMIT {limit}",
+        "SELECT {stream}{columns} FROM {rows}{where} ORDER BY {by}{way} {limit}{every}",
+        "SELECT {columns} FROM {rows}{where} ORDER BY {by}{way}{nulls}, {ties} {limit}",
         stream="RSTREAM " if every else "",
         columns=", ".join(columns),
         rows=single(draw, streams),
@@ -160,12 +160,54 @@ def draw_top(draw: random.Random, streams: Streams) -> Case:
         way=way,
         nulls=nulls,
         ties=ties,
-        limit=str(limit),
+        limit=limit,
         every=f" EVERY {spell(draw, every)}" if every else "",
     )
     if every and _long(streams, every):
         return draw_top(draw, streams)
     return case("changing", text, str(every) if every else "log", ordered=True)
+
+
+def draw_one_of_each(draw: random.Random, streams: Streams) -> Case:
+    """DISTINCT ON: of equal ones the first by all columns."""
+    keys = draw.choice(("k", "s", "k, s"))
+    columns = ", ".join(dict.fromkeys([*keys.split(", "), *draw.sample(["x", "f", "d", "y"], draw.randint(1, 2))]))
+    by, way = columns.split(", ")[-1], draw.choice(("", " DESC", " DESC NULLS FIRST"))
+    first = ", ".join(f"{one} NULLS LAST" for one in keys.split(", "))
+    text = either(
+        "SELECT DISTINCT ON ({keys}) {columns} FROM {rows}{where} ORDER BY {keys}, {by}{way}",
+        "SELECT DISTINCT ON ({keys}) {columns} FROM {rows}{where} ORDER BY {first}, {by}{way}{nulls}, {ties}",
+        keys=keys,
+        columns=columns,
+        rows=single(draw, streams),
+        where=where(draw, ["u"]),
+        by=by,
+        way=way,
+        nulls="" if "NULLS" in way else " NULLS LAST",
+        first=first,
+        ties=", ".join(f"{one} NULLS LAST" for one in columns.split(", ")),
+    )
+    return case("changing", text, ordered=True)
+
+
+def draw_ties(draw: random.Random, streams: Streams) -> Case:
+    """WITH TIES, which DuckDB says by ranks; and where no rows are left out, only the order of the whole."""
+    columns = draw.sample(["k", "x", "f", "d", "s", "y"], draw.randint(1, 3))
+    by, limit = columns[0], draw.choice((1, 2, 4))
+    ties = draw.choice((True, True, False))
+    text = either(
+        "SELECT {distinct}{columns} FROM {rows}{where} ORDER BY {by}{limit}",
+        "SELECT {distinct}{columns} FROM {rows}{where}{ranked} ORDER BY {keys}",
+        distinct="" if ties else "DISTINCT ",
+        columns=", ".join(columns),
+        rows=single(draw, streams),
+        where=where(draw, ["u"]),
+        by=by,
+        limit=f" FETCH FIRST {limit} ROWS WITH TIES" if ties else "",
+        ranked=f" QUALIFY RANK() OVER (ORDER BY {by} NULLS LAST) <= {limit}" if ties else "",
+        keys=", ".join(f"{one} NULLS LAST" for one in columns),
+    )
+    return case("changing", text, ordered=True)
 
 
 def _long(streams: Streams, every: int) -> bool:
@@ -195,4 +237,7 @@ def draw_output(draw: random.Random, streams: Streams) -> Case:
 
 
 WHOLE = (draw_whole,)
-FAMILY = (draw_groups, draw_groups, draw_groups, draw_grouping_sets, draw_distinct, draw_sets, draw_top, draw_output)
+FAMILY = (
+    draw_groups, draw_groups, draw_groups, draw_grouping_sets, draw_distinct, draw_sets, draw_top, draw_output,
+    draw_one_of_each, draw_ties,
+)  # fmt: skip

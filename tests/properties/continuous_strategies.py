@@ -377,7 +377,12 @@ def first_rows(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> s
     body = draw(bodies(depth - 1, columns, shape))
     name = draw(st.sampled_from([name for name, _ in columns]))
     direction = draw(st.sampled_from(["", " DESC", " NULLS FIRST", " DESC NULLS LAST", " DESC NULLS FIRST"]))
-    return f"{body} ORDER BY {name}{direction} LIMIT {draw(st.integers(1, 3))}"
+    rows, start = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    most = [
+        f"LIMIT {rows}", f"LIMIT {rows} OFFSET {start}", f"OFFSET {start} ROWS", f"FETCH FIRST {rows} ROWS WITH TIES",
+        f"OFFSET {start} FETCH NEXT {rows} ROWS WITH TIES",
+    ]  # fmt: skip
+    return f"{body} ORDER BY {name}{direction} {draw(st.sampled_from(most))}"
 
 
 @st.composite

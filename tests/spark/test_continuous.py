@@ -175,7 +175,8 @@ QUERIES = {
         "SELECT COUNT(*) AS n, MAX(a.v) AS most FROM a [RANGE 300 MILLISECONDS], b [RANGE 200 MILLISECONDS] "
         "WHERE a.k = b.k AND a.v > 0"
     ),
-    "the first three": "SELECT k, v FROM a [RANGE 5 SECONDS] ORDER BY v DESC LIMIT 3",
+    "three behind the first two": "SELECT k, v FROM a [RANGE 5 SECONDS] ORDER BY v DESC LIMIT 3 OFFSET 2",
+    "one of each, by an order": "SELECT DISTINCT ON (k) k, v FROM a [RANGE 5 SECONDS] ORDER BY k, v DESC",
     "a view, counted": (
         "SELECT x.k, COUNT(*) AS n FROM (SELECT k FROM a [RANGE 4 SECONDS] EXCEPT SELECT k FROM b [RANGE 1 SECOND]) x, "
         "b [RANGE 6 SECONDS] AS y WHERE x.k = y.k GROUP BY x.k"
@@ -281,3 +282,6 @@ def test_whole_answers_come_in_the_order_asked_for(spark):
     expected = [(row["_ts"], -row["k"], row["v"]) for row in snapshots.to_arrow().to_pylist()]
     assert expected == sorted(expected)
     assert [(row["_ts"], -row["k"], row["v"]) for row in snapshots.dataframe().collect()] == expected
+    every_row = [(row["v"], row["k"]) for row in session.sql("SELECT k, v FROM a ORDER BY v, k").to_arrow().to_pylist()]
+    assert len(every_row) == 40
+    assert every_row == sorted(every_row)

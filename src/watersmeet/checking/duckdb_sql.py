@@ -453,7 +453,8 @@ class Script:
         order = ", ".join([*keys, *_canonical(schema)])
         ranked = f"SELECT *, row_number() OVER (PARTITION BY {AT} ORDER BY {order}) AS {PLACE} FROM"
         child = self.snapshot(node.child, instants)
-        return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} <= {node.limit}"
+        last = "" if node.limit is None else f" AND {PLACE} <= {node.offset + node.limit}"
+        return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} > {node.offset}{last}"
 
 
 def _timed(relation: Stream | Table) -> str:

@@ -105,8 +105,8 @@ def _node(node: Node, joins: Joins) -> NodeText:
             return _join(node, joins)
         case GroupBy(child=child):
             return _over(NodeText("other", "group by", tuple(map(to_text, node.keys))), child, joins)
-        case TopK(child=child, keys=keys, limit=limit):
-            return _over(NodeText("other", f"first {limit}", (f"by {', '.join(map(sort_key, keys))}",)), child, joins)
+        case TopK(child=child, keys=keys):
+            return _over(NodeText("other", node.words, (f"by {', '.join(map(sort_key, keys))}",)), child, joins)
         case Over(child=child):
             calls = tuple(to_text(call) for _, call in node.calls)
             kept = () if node.keep is None else (f"kept if {to_text(node.keep)}",)

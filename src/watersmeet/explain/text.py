@@ -145,6 +145,8 @@ def explain(
         lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
     if plan.spilling is not None:
         lines += [Line("in bounded memory"), Line(_spilling(plan.spilling), depth=1)]
+    if plan.order and not any(isinstance(one, TopK) for one in (plan.root, *children(plan.root))):
+        lines.append(_entry("given whole it is ordered by", [sort_key(key) for key in plan.order]))
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
     if choice.pipeline in PUBLISHED_PIPELINES:
@@ -196,8 +198,8 @@ def step_lines(node: Node) -> Lines:
                 yield _entry("having", [to_text(having)])
         case Distinct():
             yield Line("distinct")
-        case TopK(keys=keys, limit=limit):
-            yield _entry(f"first {limit} by", [sort_key(key) for key in keys])
+        case TopK(keys=keys):
+            yield _entry(f"{node.words} by", [sort_key(key) for key in keys])
         case Over():
             yield from _over(node)
         case Changes(kind=kind, child=child, every_us=every):

@@ -38,7 +38,6 @@ from watersmeet.plan.nodes import (
     SortKey,
     TopK,
     is_monotone,
-    order_of,
     schema_of,
 )
 from watersmeet.plan.over_functions import keeps_for_us
@@ -57,7 +56,7 @@ class AnswerPlanner:
         node = self.plan.root
         match node:
             case Changes(kind="rstream", child=child, every_us=every_us):
-                return self._snapshots(child, every_us, self.outermost, order_of(child))
+                return self._snapshots(child, every_us, self.outermost, self.plan.order)
             case Changes(kind="complete"):
                 return self._complete(node, self.outermost)
             case Changes(child=child):
@@ -83,8 +82,8 @@ class AnswerPlanner:
                 return DistinctNode(self.node(child, around))
             case SetOperation(kind=kind, all=keep_all, left=left, right=right):
                 return SetOperationNode(kind, keep_all, self.node(left, around), self.node(right, around))
-            case TopK(child=child, keys=keys, limit=limit):
-                return TopKNode(self.node(child, around), keys, limit)
+            case TopK(child=child, keys=keys, limit=limit, offset=offset):
+                return TopKNode(self.node(child, around), keys, limit, offset)
             case Over():
                 return self._over(node, around)
         raise TypeError(f"{type(node).__name__} cannot stand inside an answer")

@@ -441,7 +441,8 @@ class SetOperationNode(PhysicalNode, word="set_operation"):
 class TopKNode(PhysicalNode, word="first_rows"):
     child: AnswerNode
     keys: tuple[SortKey, ...]
-    limit: int
+    limit: int | None
+    offset: int
 
 
 @dataclass(frozen=True)

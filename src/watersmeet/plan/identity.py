@@ -101,8 +101,8 @@ def _node(node: Node) -> Iterator[str]:
             yield f"{kind} all" if keeps_copies else kind
             yield from _below(_node(left))
             yield from _below(_node(right))
-        case TopK(child=child, keys=keys, limit=limit):
-            yield f"first {limit} by {', '.join(map(_sort_key, keys))}"
+        case TopK(child=child, keys=keys):
+            yield f"{node.words} by {', '.join(map(_sort_key, keys))}"
             yield from _below(_node(child))
         case Over(child=child, calls=calls, columns=columns, keep=keep, time=time):
             yield "over rows as they change" if time is None else f"over rows by {_name(time)}"

@@ -386,20 +386,29 @@ class SetOperation:
 
 @dataclass(frozen=True)
 class TopK:
-    """ORDER BY … LIMIT k over the windows. Rows that the keys do not tell apart go by all their columns."""
+    """ORDER BY … LIMIT k OFFSET n over the windows. Rows that the keys do not tell apart go by all their columns."""
 
     child: Node
     keys: tuple[SortKey, ...]
-    limit: int
+    limit: int | None
+    """None: all that are left."""
+    offset: int = 0
 
     def __post_init__(self) -> None:
-        if not self.keys or self.limit < 1:
+        if not self.keys or self.offset < 0 or (self.limit is not None and self.limit < 1):
             raise PlanError(f"ORDER BY … LIMIT {self.limit} by {len(self.keys)} keys: both must be 1 or more")
         names = schema_of(self.child).names
         for column in {column for key in self.keys for column in columns_of(key.expression)}:
             # Output columns belong to no stream; one of FROM would not be there any more.
             if column.stream or column.name not in names:
                 raise PlanError(f"ORDER BY goes by output columns, {_listed(names)}, and {column.name} is none of them")
+
+    @property
+    def words(self) -> str:
+        """Which rows of the order these are."""
+        if not self.offset:
+            return f"first {self.limit}"
+        return f"{'all' if self.limit is None else self.limit} after the first {self.offset}"
 
 
 ChangesKind = Literal["istream", "dstream", "rstream", "complete", "log"]
@@ -531,6 +540,8 @@ class Plan:
     root: Node
     options: Options
     sql: str = ""
+    order: tuple[SortKey, ...] = ()
+    """The order in which the whole answer is given, wherever it is given whole: that of ORDER BY."""
 
     @property
     def plain_join(self) -> SelectedJoin | None:
@@ -569,11 +580,6 @@ class Plan:
         if isinstance(self.root, Changes):
             return _KINDS[self.root.kind]
         return "rows" if is_monotone(self.root) else "changes"
-
-    @property
-    def order(self) -> tuple[SortKey, ...]:
-        """The order in which the whole answer is given: that of ORDER BY … LIMIT, if that is what the query is."""
-        return order_of(self.root)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -701,16 +707,6 @@ def schema_of(node: Node) -> pa.Schema:
             raise PlanError("GROUP BY and joins have no output columns of their own: a select list goes around them")
         case _:
             assert_never(node)
-
-
-def order_of(node: Node) -> tuple[SortKey, ...]:
-    """The keys of the ORDER BY that stands around everything else; none if no order was asked for."""
-    match node:
-        case TopK(keys=keys):
-            return keys
-        case Changes(child=child):
-            return order_of(child)
-    return ()
 
 
 def relations_below(node: Node) -> Iterator[Stream | Table]:

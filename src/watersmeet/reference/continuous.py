@@ -412,7 +412,7 @@ def _first(node: TopK, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
         known.sort(key=lambda each: rank(each[0]), reverse=key.descending)
         given, unknown = [row for _, row in known], [row for value, row in keyed if value is None]
         ordered = unknown + given if key.nulls_first else given + unknown
-    return ordered[: node.limit]
+    return ordered[node.offset :][: node.limit]
 
 
 def _left_out(moment_us: int, streams: Sequence[str], end: End) -> bool:

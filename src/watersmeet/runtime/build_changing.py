@@ -139,7 +139,7 @@ class AnswerBuilder:
             case SetOperationNode(left=left, right=right):
                 return SetOperator(node.kind, self._node(left), self._node(right), all=node.all)
             case TopKNode():
-                return TopKOperator(self._node(node.child), node.keys, node.limit)
+                return TopKOperator(self._node(node.child), node.keys, node.limit, node.offset)
             case OverStreamNode(calls=calls, keep=keep, columns=columns):
                 return OverStream(self._node(node.child), calls, keep, columns)
             case OverChangingNode(calls=calls, keep=keep, columns=columns, top=top, grows=grows):

@@ -16,6 +16,7 @@ from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.declaring import Opened, Opener, declare, declare_sink, open_in_process
 from watersmeet.sql import bind_query, bind_view, parse_script
 from watersmeet.sql.declarations import declaration_of
+from watersmeet.sql.ordering import orders_alone
 from watersmeet.sql.parameters import Parameters
 from watersmeet.sql.scope import UTC
 from watersmeet.sql.syntax import (
@@ -114,6 +115,7 @@ def read_script(
                 else:
                     check_sink_options(declared, opener.host)
                     jobs.append(Job(declared.name, bind_query(query, known, text, timezone), statement.options))
+                    warn_of_unordered(query, jobs[-1])
             case QuerySyntax():
                 number = (
                     sum(job.explaining is None for job in jobs) + 1
@@ -172,6 +174,16 @@ def warn_of_unused(sinks: Sequence[Declaration], catalog: Catalog) -> None:
                     f"{sink.name}' or on_late = 'sink {sink.name}'",
                 )
             )
+
+
+def warn_of_unordered(query: QuerySyntax, job: Job) -> None:
+    """Rows go into a sink as they become certain, in no other order than that."""
+    if orders_alone(query) and job.plan.kind != "snapshots":
+        text = (
+            f"ORDER BY without LIMIT means nothing in sink {job.name!r}, into which rows go as they become certain; it "
+            f"orders what is given whole, as run --final, final() and RSTREAM … EVERY do"
+        )
+        warn(PlanWarning("unused_order", text))
 
 
 def declare_view(statement: CreateView, catalog: Catalog, text: str, timezone: str = UTC) -> None:

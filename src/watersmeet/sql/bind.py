@@ -6,21 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sqlglot import exp
-
 from watersmeet.errors import OptionError, ParseError, UnsupportedError
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import RowsWindow
-from watersmeet.plan.expressions import Aggregate, Column, EventTime, Expression, replaced, walk
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import (
     Changes,
     Node,
     Plan,
     SetOperation,
     SortKey,
-    TopK,
     check_options,
     has_windows_that_step,
     log_columns,
@@ -29,9 +26,17 @@ from watersmeet.plan.nodes import (
 from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.context import Context
-from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.grouping import GroupedOutput, named_output, ordinal
+from watersmeet.sql.grouping import GroupedOutput
 from watersmeet.sql.named_queries import with_columns, with_named
+from watersmeet.sql.ordering import (
+    check_limit,
+    chosen_on,
+    limited,
+    order_of,
+    orders_alone,
+    refused_without_order,
+    warn_of_unused_order,
+)
 from watersmeet.sql.parse import parse_query
 from watersmeet.sql.scope import UTC, Text
 from watersmeet.sql.select import Answer, bind_select
@@ -40,10 +45,8 @@ from watersmeet.sql.syntax import (
     Compound,
     CreateView,
     Name,
-    OrderKey,
     QuerySyntax,
     SelectSyntax,
-    span_of,
 )
 from watersmeet.warning import PlanWarning, warn
 
@@ -65,7 +68,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     changes = options.emit == "changes" or (query.emit is not None and query.emit.value == "changes")
     context = Context(where, catalog, options.boundary, options.timezone, emits_changes=changes)
     try:
-        root = _bind_whole(query, context)
+        root, order = _bind_ordered(query, context)
     except RecursionError:
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
@@ -80,7 +83,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
             hint="leave it out: an answer over [RANGE …] comes as its changes; final() is all of it at the end",
             kind=UnsupportedError,
         )
-    plan = Plan(root, replace(options, places=places), text[start:end])
+    plan = Plan(root, replace(options, places=places), text[start:end], order)
     _check_output_names(plan, query, where)
     _warn_of_unused_window(plan)
     return plan
@@ -95,7 +98,10 @@ def bind_view(statement: CreateView, catalog: Catalog, text: str, timezone: str 
     name = Name(statement.name, statement.name_span)
     columns = tuple(column.text for column in statement.columns)
     query = with_columns(statement.query, columns, name, context)
-    return NamedQuery(statement.name, schema_of(_bind_whole(query, context)), statement.query, text, columns)
+    node = _bind_whole(query, context)
+    # What it is told of its order is told once, here.
+    unordered = replace(statement.query, order_by=()) if orders_alone(statement.query) else statement.query
+    return NamedQuery(statement.name, schema_of(node), unordered, text, columns)
 
 
 def _check_output_names(plan: Plan, query: QuerySyntax, text: Text) -> None:
@@ -135,41 +141,57 @@ def _pointing_at(settings: tuple[Setting, ...], text: Text) -> Iterator[None]:
 
 
 def _bind_whole(query: QuerySyntax, context: Context) -> Node:
-    """A query with its WITH, its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM."""
+    """A query inside of another, whose rows have no order."""
+    warn_of_unused_order(query, context.text)
+    node, _ = _bind_ordered(query, context, inside=True)
+    return node
+
+
+def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False) -> tuple[Node, tuple[SortKey, ...]]:
+    """A query with its WITH, its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM; and the order in which it is
+    given where it is given whole."""
     context = with_named(query, context)
     head = _check_stream_words(query, context)
     every = _every(query, context)
-    _check_limit(query, context)
-    changing = "ORDER BY … LIMIT" if query.order_by else None
+    check_limit(query, context.text)
+    changing = "ORDER BY … LIMIT" if query.limit is not None else None
     if head.stream_word in ("dstream", "rstream"):
         changing = changing or head.stream_word.upper()
-    answer = _bind_body(query.body, context, changing)
-    node = _top(query, answer)
+    answer = _bind_body(chosen_on(query, context.text), context, changing)
+    keys = order_of(query, answer.outputs, answer.scope, inside=inside)
+    node = limited(answer.node, keys, query.limit)
     monotone = answer.monotone and (node is answer.node or answer.complete)
     if answer.complete:
-        node = Changes("complete", node)
+        # The first rows of each window are in order among themselves only.
+        node, keys = Changes("complete", node), keys if query.limit is None else ()
     # A plain join gives rows that never leave: they are its ISTREAM already.
     if head.stream_word is None or (head.stream_word == "istream" and monotone):
-        return node
-    return Changes(head.stream_word, node, every)
+        return node, keys
+    return Changes(head.stream_word, node, every), keys
 
 
 def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
     match body:
         case SelectSyntax():
+            if body.distinct_on:
+                raise refused_without_order(body, context.text)
             return bind_select(body, context, _bind_whole, changing)
         case Compound():
             return _bind_compound(body, context)
         case QuerySyntax():
             context = with_named(body, context)
-            _check_limit(body, context)
+            check_limit(body, context.text)
             if body.every_us is not None:
                 raise context.text.error("EVERY stands inside parentheses", body.span, hint="write it at the very end")
-            # The parser has taken off parentheses that only group: these have an ORDER BY … LIMIT or a WITH.
-            if body.limit is None:
-                return _bind_body(body.body, context, changing)
-            answer = _bind_body(body.body, context, "ORDER BY … LIMIT")
-            return replace(answer, node=_top(body, answer), monotone=answer.complete)
+            # The parser has taken off parentheses that only group: these have an ORDER BY, a LIMIT or a WITH.
+            warn_of_unused_order(body, context.text)
+            limit = body.limit
+            inside = chosen_on(body, context.text)
+            answer = _bind_body(inside, context, changing if limit is None else "ORDER BY … LIMIT")
+            keys = order_of(body, answer.outputs, answer.scope, inside=True)
+            if limit is None:
+                return answer
+            return replace(answer, node=limited(answer.node, keys, limit), monotone=answer.complete)
 
 
 def _bind_compound(body: Compound, context: Context) -> Answer:
@@ -200,64 +222,6 @@ def _bind_compound(body: Compound, context: Context) -> Answer:
     # Past a set operation only the output columns have names.
     outputs = [GroupedOutput(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
     return Answer(node, outputs, left.complete, replace(left.scope, inputs=()), complete=left.complete)
-
-
-# -- ORDER BY … LIMIT -----------------------------------------------------------------------------------------
-
-
-def _check_limit(query: QuerySyntax, context: Context) -> None:
-    if query.order_by and query.limit is None:
-        raise context.text.error(
-            "ORDER BY needs LIMIT: an answer that never ends has no order as a whole",
-            span_of(query.order_by[0].expression),
-            hint="write ORDER BY … LIMIT 10 to keep the first ten",
-        )
-    if query.limit is not None and not query.order_by:
-        raise context.text.error(
-            "LIMIT needs ORDER BY, to say which rows are the first",
-            (query.span[1] - 1, query.span[1]),
-            hint="write ORDER BY x LIMIT 10",
-        )
-    if query.limit == 0:
-        raise context.text.error("LIMIT 0 keeps nothing; write 1 or more", (query.span[1] - 1, query.span[1]))
-
-
-def _top(query: QuerySyntax, answer: Answer) -> Node:
-    if query.limit is None:
-        return answer.node
-    keys = tuple(SortKey(_order_key(key, answer), key.descending, key.nulls_first) for key in query.order_by)
-    return TopK(answer.node, keys, query.limit)
-
-
-def _order_key(key: OrderKey, answer: Answer) -> Expression:
-    """A sort key over the output columns, which stand as columns of the unnamed stream ''."""
-    node: exp.Expr = key.expression
-    # Numbers and names of outputs first, as in SQL: what is ordered is the answer.
-    chosen = ordinal(node, answer.outputs, answer.scope, "ORDER BY") or named_output(node, answer.outputs)
-    if chosen is not None:
-        return _as_column(chosen)
-    if not answer.scope.inputs:
-        raise answer.scope.text.error(
-            "ORDER BY after a set operation takes output columns or their numbers",
-            span_of(node),
-            hint=f"the columns are {', '.join(output.name for output in answer.outputs)}",
-        )
-    bound = ExpressionBinder(answer.scope, "ORDER BY", aggregates=True).bind(node)
-    over_outputs = replaced(bound, lambda part: _selected(part, answer.outputs))
-    # What is left of FROM's columns after the outputs were put in was not selected.
-    if any(isinstance(p, Aggregate | EventTime) or (isinstance(p, Column) and p.stream) for p in walk(over_outputs)):
-        raise answer.scope.text.error(
-            "ORDER BY may only use what is selected", span_of(node), hint="add it to the select list"
-        )
-    return over_outputs
-
-
-def _selected(part: Expression, outputs: list[GroupedOutput]) -> Expression | None:
-    return next((_as_column(output) for output in outputs if output.expression == part), None)
-
-
-def _as_column(output: GroupedOutput) -> Column:
-    return Column("", output.name, output.expression.type)
 
 
 # -- ISTREAM, DSTREAM, RSTREAM --------------------------------------------------------------------------------

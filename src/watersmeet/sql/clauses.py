@@ -11,7 +11,7 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.model.declaration import Setting
 from watersmeet.sql import slips
 from watersmeet.sql.dialect import RESERVED
-from watersmeet.sql.foreign import BEFORE_ON, FILE, LAST_OF_EACH, PHRASES
+from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.group_windows import GroupWindowParser
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
@@ -24,6 +24,7 @@ from watersmeet.sql.syntax import (
     FromSyntax,
     JoinSyntax,
     JoinWord,
+    LimitSyntax,
     Name,
     NamedSyntax,
     OrderKey,
@@ -47,9 +48,13 @@ _SET_WORDS: dict[TokenType, SetKind] = {
     TokenType.EXCEPT: "except",
     TokenType.INTERSECT: "intersect",
 }
-_AFTER_QUERY = (*_SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, TokenType.LIMIT)
+_LIMIT_WORDS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
+_AFTER_QUERY = (*_SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, *_LIMIT_WORDS)
 _EMIT_WORDS = {("CHANGES",): "changes", ("FINAL",): "complete", ("ON", "WINDOW", "CLOSE"): "complete"}
-_EMIT_STARTS = frozenset(("EMIT", words[0]) for words in _EMIT_WORDS)
+# Words that are not reserved, and begin a clause before these.
+_NO_ALIASES = frozenset(
+    (("FOR", "SYSTEM_TIME"), ("FETCH", "FIRST"), ("FETCH", "NEXT"), *(("EMIT", words[0]) for words in _EMIT_WORDS))
+)
 # Longer ones first, as the words of one may begin another.
 _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
     (("INNER",), "inner"),
@@ -171,12 +176,7 @@ class QueryParser(GroupWindowParser):
             self.fail(f"expected SELECT, found {self._found()}")
         word = self._stream_word()
         distinct = bool(self._match(TokenType.DISTINCT))
-        if distinct and self._curr.token_type == TokenType.ON:
-            self.fail(
-                "DISTINCT ON is not supported: DISTINCT is about whole rows",
-                hint=LAST_OF_EACH,
-                kind=UnsupportedError,
-            )
+        distinct_on = self._distinct_on() if distinct else ()
         if not distinct:
             self._match(TokenType.ALL)
         # SELECT ISTREAM DISTINCT and SELECT DISTINCT ISTREAM are both written.
@@ -193,7 +193,7 @@ class QueryParser(GroupWindowParser):
         windows += () if windows else self._named_windows()
         select = SelectSyntax(
             word,
-            distinct,
+            distinct and not distinct_on,
             items,
             tree,
             where,
@@ -205,8 +205,19 @@ class QueryParser(GroupWindowParser):
             grouping_sets,
             windows,
             qualify,
+            distinct_on,
         )
         return self._grouped_by_windows(select)
+
+    def _distinct_on(self) -> tuple[exp.Expr, ...]:
+        if not self._match(TokenType.ON):
+            return ()
+        self._open("(")
+        found = [self._expression("a column after DISTINCT ON")]
+        while self._match(TokenType.COMMA):
+            found.append(self._expression("a column after DISTINCT ON"))
+        self._close(")")
+        return tuple(found)
 
     def _named_windows(self) -> tuple[tuple[Name, exp.Window], ...]:
         """`WINDOW w AS (PARTITION BY … ORDER BY …), …`"""
@@ -461,8 +472,7 @@ class QueryParser(GroupWindowParser):
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
         if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
             return None
-        words = self._curr.text.upper(), self._next.text.upper()
-        if words == ("FOR", "SYSTEM_TIME") or words in _EMIT_STARTS:
+        if (self._curr.text.upper(), self._next.text.upper()) in _NO_ALIASES:
             return None
         return self._alias("an alias")
 
@@ -569,11 +579,44 @@ class QueryParser(GroupWindowParser):
             self.fail(f"expected FIRST or LAST after NULLS, found {self._found()}", hint="NULLs come last by default")
         return first
 
-    def _limit(self) -> int | None:
-        limit = self._count("a number of rows after LIMIT") if self._match(TokenType.LIMIT) else None
-        if self._curr.token_type == TokenType.OFFSET:
-            self.fail("OFFSET is not supported", hint="ORDER BY … LIMIT n keeps the first n", kind=UnsupportedError)
-        return limit
+    def _limit(self) -> LimitSyntax | None:
+        """LIMIT, OFFSET and FETCH in any order, as PostgreSQL reads them."""
+        start = self._curr
+        first: tuple[int, bool] | None = None
+        offset: int | None = None
+        while self._curr.token_type in _LIMIT_WORDS:
+            word = self._curr
+            self._advance()
+            if (offset if word.token_type == TokenType.OFFSET else first) is not None:
+                self.fail(
+                    f"{word.text.upper()} says again what was said before", self._span(word), hint="leave one out"
+                )
+            if word.token_type == TokenType.OFFSET:
+                offset = self._count("a number of rows after OFFSET")
+                self._match_set((TokenType.ROW, TokenType.ROWS))
+            else:
+                first = self._fetched() if word.token_type == TokenType.FETCH else self._limited()
+        if first is None and not offset:
+            return None
+        rows, ties = first or (None, False)
+        return LimitSyntax(rows, offset or 0, ties, self._from(start))
+
+    def _limited(self) -> tuple[int, bool]:
+        rows = self._count("a number of rows after LIMIT")
+        return rows, bool(self._match_text_seq("WITH", "TIES"))
+
+    def _fetched(self) -> tuple[int, bool]:
+        """`FETCH FIRST 3 ROWS ONLY`; without a number it is one row."""
+        hint = "write FETCH FIRST 10 ROWS ONLY, FETCH FIRST 10 ROWS WITH TIES, or LIMIT 10"
+        if not self._match_set((TokenType.FIRST,)) and not self._match_text_seq("NEXT"):
+            self.fail(f"expected FIRST or NEXT after FETCH, found {self._found()}", hint=hint)
+        rows = self._count("a number of rows") if self._curr.token_type == TokenType.NUMBER else 1
+        if not self._match_set((TokenType.ROW, TokenType.ROWS)):
+            self.fail(f"expected ROWS, found {self._found()}", hint=hint)
+        ties = bool(self._match_text_seq("WITH", "TIES"))
+        if not ties and not self._match_text_seq("ONLY"):
+            self.fail(f"expected ONLY or WITH TIES, found {self._found()}", hint=hint)
+        return rows, ties
 
     def _every(self) -> int | None:
         start = self._curr

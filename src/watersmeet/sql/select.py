@@ -92,7 +92,7 @@ class _SelectBinder:
         why = self._why_windows()
         self.final = _is_final(self.calls, why, self.inputs, scope)
         if self.calls and why is None and not self.final:
-            why = is_changing(self.calls, self.inputs, scope) or "OVER"
+            why = select.chooses or is_changing(self.calls, self.inputs, scope) or "OVER"
         self.why = why
         """What it is that needs a window on every stream, or None."""
         self.windows = window_inputs(self.inputs) if self.grouped else []

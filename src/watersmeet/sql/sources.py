@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -520,7 +521,7 @@ def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context)
         if all(place in places for places in ends_in):
             return Derived(alias, node, schema, name)
     made = node.child
-    if not isinstance(made, Project | Over):
+    if not _is_list(made):
         raise context.text.error(
             f"the rows of {alias} have the ends of their windows as times, which are not selected",
             source.span,
@@ -556,9 +557,13 @@ def _with_end(node: Project | Over) -> tuple[Project | Over, Expression]:
     return replace(node, child=child), Column("", HIDDEN_TIME, end.type)
 
 
+def _is_list(node: Node) -> TypeGuard[Project | Over]:
+    return isinstance(node, Project) or (isinstance(node, Over) and isinstance(node.child, Project))
+
+
 def _lists_below(node: Node) -> Iterator[Project | Over]:
     """The select lists over windows, below what goes over them."""
-    if isinstance(node, Project | Over):
+    if _is_list(node):
         yield node
         return
     for child in children(node):

@@ -21,6 +21,7 @@ from watersmeet.sql.counting import has_aggregates, only_select
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
 from watersmeet.sql.named_queries import with_named
+from watersmeet.sql.ordering import warn_of_unused_order
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, WindowCondition, span_of
@@ -107,6 +108,7 @@ class SubqueryJoiner:
 
     def partners(self, asked: Asked) -> Partners:
         """What is to be looked for in a query, or to be missing in it."""
+        warn_of_unused_order(asked.query, self.context.text)
         select = self._plain_select(asked.query)
         column: Expression
         found = Conditions()

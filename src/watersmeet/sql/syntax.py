@@ -159,6 +159,17 @@ class OrderKey:
 
 
 @dataclass(frozen=True)
+class LimitSyntax:
+    """`LIMIT n OFFSET m`, or `OFFSET m ROWS FETCH FIRST n ROWS ONLY`: all behind the first m where `rows` is None."""
+
+    rows: int | None
+    offset: int
+    ties: bool
+    """Whether rows that ORDER BY does not tell from the last one come, too."""
+    span: Span
+
+
+@dataclass(frozen=True)
 class SelectSyntax:
     stream_word: StreamWord | None
     distinct: bool
@@ -175,6 +186,10 @@ class SelectSyntax:
     named_windows: tuple[tuple[Name, exp.Window], ...] = ()
     """`WINDOW w AS (…)`."""
     qualify: exp.Expr | None = None
+    distinct_on: tuple[exp.Expr, ...] = ()
+    """`DISTINCT ON (…)`: of the rows that are alike in these the first by ORDER BY, which stands behind the SELECT."""
+    chooses: str | None = None
+    """As what QUALIFY was written, if it was not."""
 
     @property
     def is_grouped(self) -> bool:
@@ -212,7 +227,7 @@ class QuerySyntax:
 
     body: Body
     order_by: tuple[OrderKey, ...]
-    limit: int | None
+    limit: LimitSyntax | None
     every_us: int | None
     settings: tuple[Setting, ...]
     span: Span

@@ -12,7 +12,7 @@ from tests.plans import golden_catalog
 from watersmeet.errors import BindError
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Column, EventTime, to_text
-from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Plan, Project, SetOperation, TopK
+from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Over, Plan, Project, SetOperation, TopK
 from watersmeet.sql import bind, bind_query, parse_script
 from watersmeet.sql.syntax import CreateSink
 
@@ -273,6 +273,10 @@ def test_each_operator_has_its_node() -> None:
     assert shape("SELECT DSTREAM k FROM a [NOW]") == [Changes, Project, Join]
     assert shape("SELECT k FROM a [NOW] ORDER BY k DESC LIMIT 3") == [TopK, Project, Join]
     assert shape("SELECT RSTREAM k FROM a [NOW] ORDER BY k LIMIT 3 EVERY 1 s") == [Changes, TopK, Project, Join]
+    assert shape("SELECT k FROM a [NOW] ORDER BY k OFFSET 2") == [TopK, Project, Join]
+    assert shape("SELECT k FROM a [NOW] ORDER BY k FETCH FIRST 2 ROWS WITH TIES") == [Over, Project, Join]
+    assert shape("SELECT DISTINCT ON (k) x FROM a [NOW] ORDER BY x LIMIT 2") == [TopK, Over, Project, Join]
+    assert shape("SELECT k FROM a ORDER BY k") == [Project, Join]
     assert shape("SELECT k FROM a [NOW] EXCEPT ALL SELECT k FROM b [NOW]") == [SetOperation]
 
 

@@ -90,6 +90,36 @@ def test_windows_that_decide_something_are_not(sql: str) -> None:
     assert told_of(sql) == []
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM (SELECT k, n FROM a ORDER BY n) AS x",
+        "WITH x AS (SELECT k FROM a ORDER BY n DESC) SELECT k FROM x",
+        "CREATE VIEW x AS SELECT k FROM a ORDER BY n; SELECT p.k FROM x AS p, x AS q WHERE p.k = q.k WINDOW = 1 MINUTE",
+        "(SELECT k FROM a [NOW] ORDER BY n) UNION SELECT k FROM b [NOW]",
+        "SELECT k FROM a [NOW] WHERE EXISTS (SELECT 1 FROM b [NOW] WHERE b.k = a.k ORDER BY n)",
+        "SELECT k FROM a [NOW] WHERE k IN (SELECT k FROM b [NOW] GROUP BY k ORDER BY k)",
+    ],
+)
+def test_an_order_inside_of_a_query_or_a_view_is_told_once_to_mean_nothing(sql: str) -> None:
+    (told,) = told_of(sql)
+    assert told.startswith("unused_order: ORDER BY ")
+    assert "means nothing in a view or a subquery" in told
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM a ORDER BY k",
+        "SELECT k FROM (SELECT k FROM a [NOW] ORDER BY k LIMIT 3) AS x",
+        "SELECT k FROM (SELECT DISTINCT ON (k) k, n FROM a [NOW] ORDER BY k, n) AS x",
+        "SELECT RSTREAM k FROM a [NOW] ORDER BY k EVERY 1 MINUTE",
+    ],
+)
+def test_an_order_that_chooses_or_orders_a_whole_answer_is_not(sql: str) -> None:
+    assert told_of(sql) == []
+
+
 def test_what_is_told_to_be_the_last_of_each_key_is() -> None:
     """As an answer that changes, at the end of its input."""
     session = wm.Session()

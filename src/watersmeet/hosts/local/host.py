@@ -93,6 +93,7 @@ class LocalHost:
         from watersmeet.hosts.local.pulled_execution import PulledExecution
         from watersmeet.io.sinks import sink_from_options
         from watersmeet.plan.answer_keys import answer_keys, change_column
+        from watersmeet.runtime.final import given_whole
         from watersmeet.runtime.outcome import Outcome
         from watersmeet.runtime.script import CONSOLE
 
@@ -100,7 +101,7 @@ class LocalHost:
         run.writes_beside, run.beside = True, beside
         if job.sink == CONSOLE:
             answer = pa.Table.from_batches(run.archived_batches(), schema=job.plan.output_schema)
-            return Outcome(job.name, answer, run.metrics.as_dict())
+            return Outcome(job.name, given_whole(answer, job.plan), run.metrics.as_dict())
         sink = sink_from_options(
             job.name, job.sink, job.plan.output_schema, keys=answer_keys(job.plan), changes=change_column(job.plan)
         )
@@ -115,7 +116,7 @@ class LocalHost:
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         from watersmeet.hosts.local.pulled_execution import PulledExecution
-        from watersmeet.runtime.final import check_final
+        from watersmeet.runtime.final import check_final, given_whole
 
         check_final(plan)
         run = PulledExecution(plan)
@@ -125,7 +126,7 @@ class LocalHost:
         if plan.kind != "rows":
             answer = run.final_answer(answer)
             metrics.final_rows = answer.num_rows
-        return answer
+        return given_whole(answer, plan)
 
     def dataframe(self, plan: Plan, metrics: Metrics, skipped: frozenset[int] = frozenset()) -> Any:
         raise _no_dataframes()

@@ -10,7 +10,7 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.sinks import check_sink, sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
-from watersmeet.runtime.final import check_final
+from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
@@ -55,6 +55,8 @@ def run_job(
                 answer = run.final_answer(log)
                 run.metrics.final_rows = answer.num_rows
                 batches = iter(answer.to_batches())
+            elif final and plan.order:
+                batches = iter(given_whole(pa.Table.from_batches(batches, schema=schema), plan).to_batches())
             for batch in batches:
                 sink.write(batch)
             # Inside, as an archive counts only beside an answer that was kept.

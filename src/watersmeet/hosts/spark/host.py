@@ -38,7 +38,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
 from watersmeet.plan.nodes import Plan, relations_below, streams_below
-from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer
+from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer, given_whole
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome
 from watersmeet.runtime.run_settings import Answers, RunSettings
@@ -207,7 +207,7 @@ class SparkHost:
         check_final(plan)
         answer = pa.Table.from_batches(self.batches(plan, 0, metrics), schema=plan.output_schema)
         if plan.kind == "rows":
-            return answer
+            return given_whole(answer, plan)
         last_event_us = _last_event_us(plan)
         if last_event_us > BEGINNING_US:
             return final_answer(answer, plan, last_event_us)

@@ -1,4 +1,4 @@
-"""ORDER BY … LIMIT k over windows: the first k rows of an order, as rows come and go."""
+"""ORDER BY … LIMIT k OFFSET n over windows: so many rows of an order, as rows come and go."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.value_order import answer_order
 from watersmeet.operators.kernels.cells import additions_first
-from watersmeet.operators.kernels.ordered import first_rows
+from watersmeet.operators.kernels.ordered import rows_between
 from watersmeet.plan.nodes import SortKey
 
 Changes = tuple[Int64s, Int64s, Int64s]
+_ALL = 2**62  # more rows than there can be
 
 
 class TopKWindow:
-    """A multiset of rows in the order of their ranks, and what changes among its first `limit`.
+    """A multiset of rows in the order of their ranks, and what changes among the `limit` behind the first `offset`.
 
     Rows are known by ids; different ids have different ranks. All rows are kept, as the first may leave.
     """
 
     STATE = ("_tree",)
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None, offset: int = 0) -> None:
+        self._offset = offset
+        self._end = _ALL if limit is None else offset + limit
         self._tree = Tree()
 
     def apply(self, ids: Int64s, ranks: Int64s, diffs: Int64s, ends: Int64s) -> Changes:
@@ -48,7 +50,8 @@ class TopKWindow:
             ids, ranks, diffs = ids[order], ranks[order], diffs[order]
         raw = np.empty((2 * ids.size, 3), np.int64)
         found = np.zeros(1, np.int64)
-        self._tree.run(first_rows, (frozen(ids), frozen(ranks), frozen(diffs), ends, self._limit), (found, raw))
+        changes = (frozen(ids), frozen(ranks), frozen(diffs), ends)
+        self._tree.run(rows_between, (*changes, self._offset, self._end), (found, raw))
         return net_changes(raw[: found[0]])
 
     def rerank(self, ids: Int64s, ranks: Int64s) -> None:
@@ -91,14 +94,14 @@ class TopKOperator(Unary):
 
     netted = True
 
-    def __init__(self, child: Node, keys: Sequence[SortKey], limit: int) -> None:
+    def __init__(self, child: Node, keys: Sequence[SortKey], limit: int | None, offset: int) -> None:
         super().__init__(child, child.schema)
         self.keys = list(keys)
         self.ids = RowIds()
         self.rows = RowTable(self.schema)
         self.counts = np.zeros(self.ids.room, np.int64)
         self.ranks = np.zeros(self.ids.room, np.int64)
-        self.window = TopKWindow(limit)
+        self.window = TopKWindow(limit, offset)
         self.copies = Copies()
 
     @property

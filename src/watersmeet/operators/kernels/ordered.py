@@ -480,11 +480,12 @@ def id_at(nodes, state, position):
 
 
 @kernel
-def first_rows(ids, ranks, diffs, ends, limit, nodes, state, at, found, out):
-    """What comes into and leaves the first `limit` rows, as (instant, id, diff) in out[found[0]:], not yet netted.
+def rows_between(ids, ranks, diffs, ends, start, stop, nodes, state, at, found, out):
+    """What comes to and leaves the places from `start` up to `stop`, as (instant, id, diff) in out[found[0]:], not yet
+    netted.
 
-    A row that comes in pushes out the one that is then behind the last, one that leaves lets it in. `out` must have
-    room for two entries per change.
+    A row that comes pushes all behind it on by a place: one leaves at the end, and where it came before them all
+    another enters at the beginning. One that leaves lets them back. `out` must have room for two entries per change.
     """
     path = np.empty((MAX_HEIGHT, 2), np.int64)
     count = found[0]
@@ -501,20 +502,24 @@ def first_rows(ids, ranks, diffs, ends, limit, nodes, state, at, found, out):
                 if not has_room(nodes, state):
                     return NEEDS_ROOM
                 insert(nodes, state, group, rank, ids[i], np.int64(1))
-                other, border = np.int64(-1), limit
+                other, first, last = np.int64(-1), start, stop
             elif diffs[i] < 0:
                 place -= 1
                 if not remove(nodes, state, path, group, rank):
                     return NOT_THERE
-                other, border = np.int64(1), limit - 1
+                other, first, last = np.int64(1), start - 1, stop - 1
             else:
                 continue
-            if place >= limit:
+            if place >= stop:
                 continue
-            out[count, 0], out[count, 1], out[count, 2] = c, ids[i], -other
-            count += 1
-            if state[TOTAL] > border:
-                out[count, 0], out[count, 1], out[count, 2] = c, id_at(nodes, state, border), other
+            if place >= start:
+                out[count, 0], out[count, 1], out[count, 2] = c, ids[i], -other
+                count += 1
+            elif state[TOTAL] > first:
+                out[count, 0], out[count, 1], out[count, 2] = c, id_at(nodes, state, first), -other
+                count += 1
+            if state[TOTAL] > last:
+                out[count, 0], out[count, 1], out[count, 2] = c, id_at(nodes, state, last), other
                 count += 1
         at[AT_CHANGE] = ends[c]
     found[0] = count

@@ -220,18 +220,21 @@ def test_extremes_survive_that_labels_are_given_anew(function: str, fifo: bool) 
 # -- the first rows --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3, 10, 1_000])
+@pytest.mark.parametrize(
+    ("limit", "offset"), [(0, 0), (1, 0), (3, 0), (10, 0), (1_000, 0), (1, 2), (3, 1), (10, 30), (None, 2)]
+)
 @pytest.mark.parametrize("ids", [6, 200])
-def test_the_first_rows_change_as_a_sorted_list_does(limit: int, ids: int) -> None:
-    rng = np.random.default_rng(limit + ids)
-    window = TopKWindow(limit)
+def test_the_first_rows_change_as_a_sorted_list_does(limit: int | None, offset: int, ids: int) -> None:
+    rng = np.random.default_rng((limit or 0) + ids)
+    window = TopKWindow(limit, offset)
+    chosen = slice(offset, None if limit is None else offset + limit)
     ranks = rng.permutation(ids) * 10
     live: list[tuple[int, int]] = []
     shown: Counter[int] = Counter()
     for batch in range(12):
         changes, ends, expected = [], [], []
         for instant in range(15):
-            before = Counter(row for _, row in sorted(live)[:limit])
+            before = Counter(row for _, row in sorted(live)[chosen])
             mine = []
             for _ in range(int(rng.integers(1, 6))):
                 if live and rng.random() < (0.3 if batch < 6 else 0.6):
@@ -243,14 +246,14 @@ def test_the_first_rows_change_as_a_sorted_list_does(limit: int, ids: int) -> No
                     mine.append((row, int(ranks[row]), 1))
             changes += [mine[i] for i in rng.permutation(len(mine))]
             ends.append(len(changes))
-            after = Counter(row for _, row in sorted(live)[:limit])
+            after = Counter(row for _, row in sorted(live)[chosen])
             net = {row: after[row] - before[row] for row in before | after}
             expected += sorted((instant, diff > 0, row, diff) for row, diff in net.items() if diff)
         found = window.apply(*(np.array(column) for column in zip(*changes, strict=True)), np.array(ends))
         assert list(zip(*(part.tolist() for part in found), strict=True)) == [(i, row, d) for i, _, row, d in expected]
         for _, row, diff in zip(*found, strict=True):
             shown[int(row)] += int(diff)
-        assert +shown == Counter(row for _, row in sorted(live)[:limit])
+        assert +shown == Counter(row for _, row in sorted(live)[chosen])
         if batch % 3 == 2:
             ranks = ranks * 3 + 1
             live = [(int(ranks[row]), row) for _, row in live]

@@ -1,0 +1,1 @@
+SELECT DISTINCT ON (k) k, x FROM a ORDER BY k, x
