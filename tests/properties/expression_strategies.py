@@ -156,7 +156,10 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "({bool} OR NOT {bool})", "({text} IS NULL)", "({int} > {small})", "({int} <= {int})", "({text} LIKE '%a_')",
     ),
     "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
-    "list": ("{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]", "[{int}, NULL, {small}]", "[{int}]"),
+    "list": (
+        "{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]", "[{int}, NULL, {small}]", "[{int}]",
+        "generate_series({small}, {small})", "generate_series({small}, 5, {small})",
+    ),
     "texts": ("split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')",
               "ARRAY[{text}, {text}]"),
 }  # fmt: skip

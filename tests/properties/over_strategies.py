@@ -216,6 +216,41 @@ def over_many_cases(draw: st.DrawFn, late: bool = False, *, ahead: bool = True) 
     return OverCase(f"SELECT k, j, id, {shown} FROM {rows}{keep}", "", sources)
 
 
+FILLS = {
+    "LOCF({x})": "p_{x}", "": "p_{x}", "KEEPNULL({x})": "NULL", "CONSTANT({x}, 7)": "7",
+    "INTERPOLATE({x})": "p_{x} + ((CAST({x} AS DOUBLE) - p_{x}) * epoch_us(moment - p_t)) / epoch_us(t - p_t)",
+}  # fmt: skip
+OF_ROWS = ("s0", "ts", "SELECT *, ts AS t, row_number() OVER () AS arrival FROM s0")
+OF_GROUPS = (
+    "(SELECT k, window_start, window_end, MAX(j) AS j, SUM(f) AS f FROM TUMBLE(s0, 1 SECOND) GROUP BY k, window_start)",
+    "window_start",
+    "SELECT k, time_bucket(INTERVAL 1 SECOND, ts) AS t, max(j) AS j, sum(f) AS f, 0 AS arrival FROM s0 GROUP BY 1, 2",
+)
+
+
+@st.composite
+def gap_cases(draw: st.DrawFn, late: bool = False) -> OverCase:
+    """Rows, or groups of windows, between which every step has a row."""
+    read, time, rows = draw(st.sampled_from((OF_ROWS, OF_GROUPS)))
+    step = draw(st.sampled_from((1, 2, 5))) if read == "s0" else 1
+    keys = draw(st.sampled_from((["k"], ["k"], ["k", "b"], []))) if read == "s0" else ["k"]
+    fills = {x: draw(st.sampled_from([how for how in FILLS if x == "f" or "INTER" not in how])) for x in ("j", "f")}
+    said = "".join(f", {how.format(x=x)}" for x, how in fills.items() if how)
+    by = f" PARTITION BY {', '.join(keys)}" if keys else ""
+    shown = "".join(f"{key}, " for key in keys)
+    interval = f"INTERVAL '{step}' SECOND"
+    ours = f"SELECT {shown}{time} AS t, j, f FROM GAP_FILL({read}, {time}, {interval}{said}{by}) AS g"
+    before = f"({by} ORDER BY t, arrival)"
+    lags = ", ".join(f"lag({x}) OVER {before} AS p_{x}" for x in ("t", "j", "f"))
+    steps = f"generate_series(p_t + {interval}, t - INTERVAL 1 MICROSECOND, {interval})"
+    made = ", ".join(f"{how.format(x=x)} AS {x}" for x, how in ((x, FILLS[how]) for x, how in fills.items()))
+    plain = (
+        f"WITH r AS ({rows}), g AS (SELECT *, {lags} FROM r) SELECT {shown}t, j, f FROM g UNION ALL "
+        f"SELECT {shown}moment AS t, {made} FROM (SELECT *, unnest({steps}) AS moment FROM g)"
+    )
+    return OverCase(ours, plain, (draw(streams("s0", 9, late)),))
+
+
 WINDOWED = ("TUMBLE(s0, 2 SECONDS)", "HOP(s0, 1 SECONDS, 2 SECONDS)", "SESSION(s0, 1 SECONDS PARTITION BY k)")
 GROUPED = (
     "(SELECT k, MAX(j) AS j, MAX(s) AS s, MIN(f) AS f, SUM(d) AS d, MAX(w) AS w, BOOL_OR(b) AS b, COUNT(*) AS id, "

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from tests.effort import random_cases
 from tests.oracles import duckdb_log
 from tests.properties.outer_strategies import OuterCase
-from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
+from tests.properties.over_strategies import (
+    OverCase,
+    changing_cases,
+    complete_cases,
+    gap_cases,
+    over_cases,
+    over_many_cases,
+)
 from tests.properties.strategies import streams
 from tests.properties.test_versions import at_instants, grouped_by_duckdb
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
@@ -21,7 +28,7 @@ many = random_cases(35)
 
 
 @many
-@given(over_cases(), st.sampled_from([1, 2, 3, None]))
+@given(st.one_of(over_cases(), over_cases(), gap_cases()), st.sampled_from([1, 2, 3, None]))
 def test_rows_by_event_time_are_what_plain_sql_gives(case: OverCase, rows_per_batch: int | None) -> None:
     expected = case.by_duckdb()
     assert by_local_engine(case.sql, case.sources, rows_per_batch) == expected
@@ -60,21 +67,21 @@ def test_rows_and_groups_of_windows_are_given_once(case: OverCase, rows_per_batc
 
 
 @few
-@given(over_cases())
+@given(st.one_of(over_cases(), gap_cases()))
 def test_the_checks_sql_gives_what_plain_sql_gives(case: OverCase) -> None:
     plan = bound_plan(case.sql, case.sources)
     assert bag(DuckDB(plan, tables_of(case.sources)).combinations()) == case.by_duckdb()
 
 
 @few
-@given(over_cases(late=True), st.sampled_from([1, 2, 3]))
+@given(st.one_of(over_cases(late=True), gap_cases(late=True)), st.sampled_from([1, 2, 3]))
 def test_late_rows_are_left_out_of_every_frame(case: OverCase, rows_per_batch: int) -> None:
     given = answered(local_query(case.sql, case.sources, rows_per_batch))
     assert given.bag == by_reference(case.sql, given.in_time(case.sources))
 
 
 @few
-@given(over_cases(), st.integers(1, 7))
+@given(st.one_of(over_cases(), gap_cases()), st.integers(1, 7))
 def test_states_are_handed_on(case: OverCase, batches: int) -> None:
     assume(any(len(source.table) for source in case.sources))
     goes_on_as_if_nothing_had_happened(Relay(bound_plan(case.sql, case.sources), case.sources), batches)

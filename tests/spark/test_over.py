@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from tests.effort import random_cases
 from tests.properties.deduplicate_strategies import deduplicated_cases
-from tests.properties.over_strategies import OverCase, changing_cases, complete_cases, over_cases, over_many_cases
+from tests.properties.over_strategies import (
+    OverCase,
+    changing_cases,
+    complete_cases,
+    gap_cases,
+    over_cases,
+    over_many_cases,
+)
 from tests.runners import bag, by_reference
 from tests.spark.harness import by_spark_batch, never_late
 from tests.spark.pieces import splits
@@ -40,7 +47,7 @@ def test_rows_are_given_once_whatever_crashes_and_whenever_it_ends(case: OverCas
 
 
 @few
-@given(over_many_cases(late=True, ahead=False), st.data())
+@given(st.one_of(over_many_cases(late=True, ahead=False), gap_cases(late=True)), st.data())
 def test_rows_of_joins_and_queries_are_given_once_whatever_crashes(case: OverCase, data) -> None:
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)
     assume(len({one.relation.name for one in run.job.streams}) == len(run.job.streams))

@@ -21,6 +21,7 @@ NESTED: dict[str, str] = {
     "carried by asof": f"SELECT a.id, b.{{v}} AS out FROM a ASOF LEFT JOIN b ON {BEFORE}",
     "carried by a table": "SELECT a.id, t.{v} AS out FROM a LEFT JOIN t ON a.id = t.id",
     "carried by a window": "SELECT id, {v} AS out FROM a [ROWS 2]",
+    "gap": "SELECT id, {v} AS out FROM GAP_FILL(a, ts, 400 MILLISECONDS, LOCF({v}))",
     "value of over": "SELECT id, LAG({v}) OVER (ORDER BY ts) AS out FROM a",
 }  # fmt: skip
 
@@ -37,6 +38,7 @@ PLAIN: dict[str, str] = {
     "key of a group": f"SELECT {{v}} AS out, COUNT(*) AS n FROM a {HOUR} GROUP BY {{v}}",
     "rollup": f"SELECT COUNT(*) AS n, MAX(id) AS i FROM a {HOUR} GROUP BY ROLLUP({{v}}, {{w}})",
     "tumble": "SELECT {v} AS out, COUNT(*) AS n FROM TUMBLE(a, 2 SECONDS) GROUP BY {v}, window_start, window_end",
+    "gaps of a key": "SELECT id, {v} AS out FROM GAP_FILL(a, ts, 400 MILLISECONDS PARTITION BY {v})",
     "session": "SELECT COUNT(*) AS n, MAX(id) AS i FROM SESSION(a, 2 SECONDS PARTITION BY {v}) "
                "GROUP BY {v}, window_start, window_end",
     "rstream": f"SELECT RSTREAM {{v}} AS out, COUNT(*) AS n FROM a {HOUR} GROUP BY {{v}} EVERY 2 SECONDS",

@@ -8,7 +8,7 @@ long each stream's rows must be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, permutations, product
 from typing import Literal, TypeVar
@@ -139,6 +139,7 @@ class Each:
     column: str
     names: tuple[str, ...]
     within: RowsWindow | SteppedRows | None = None
+    words: str = field(default="", compare=False)  # for what nobody wrote as a list
 
     @property
     def partition_by(self) -> tuple[str, ...]:

@@ -76,6 +76,12 @@ def _extreme(function: str, args: Types) -> pa.DataType:
     return element
 
 
+def _series(function: str, args: Types) -> pa.DataType:
+    for place, t in enumerate(args, 1):
+        check(function, place, t, WHOLE)
+    return pa.list_(pa.int64())
+
+
 def _field(function: str, args: Types) -> pa.DataType:
     raise TypeError("a field of a struct is written s.field or s['field']")
 
@@ -89,6 +95,7 @@ FUNCTIONS: dict[str, Signature] = {
     "list_sum": Signature(_total, 1, 1),
     "list_min": Signature(_extreme, 1, 1),
     "list_max": Signature(_extreme, 1, 1),
+    "generate_series": Signature(_series, 2, 3),
     "field": Signature(_field, 1, 2),
 }
 # Written x[1], x[1:2] and x.name; the name of a field is a constant beside it.

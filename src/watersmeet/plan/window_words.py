@@ -44,6 +44,8 @@ def window_text(window: Window | None) -> str:
         case Session(gap_us=gap, partition_by=keys):
             by = f" PARTITION BY {', '.join(keys)}" if keys else ""
             return f"SESSION {format_interval(gap)}{by}"
+        case Each(words=words) if words:
+            return words
         case Each(column=column, within=within):
             return f"each of {column}{'' if within is None else f', {window_text(within)}'}"
         case Landmark(since_us=since, every_us=every):

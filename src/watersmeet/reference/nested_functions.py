@@ -55,6 +55,11 @@ def _known(items: list[Value]) -> list[Value]:
     return [item for item in items if item is not None]
 
 
+def _series(values: list[Value], call: Call) -> list[Value]:
+    first, last, step = (*values, 1)[:3]
+    return [] if step == 0 else list(range(first, last + (1 if step > 0 else -1), step))
+
+
 STRICT: dict[str, Rule] = {
     "element": _element,
     "list_contains": lambda values, call: _position(values, call) is not None,
@@ -63,6 +68,7 @@ STRICT: dict[str, Rule] = {
     "list_sum": lambda values, call: sum(_known(values[0])) if _known(values[0]) else None,
     "list_min": lambda values, call: min(_known(values[0]), default=None),
     "list_max": lambda values, call: max(_known(values[0]), default=None),
+    "generate_series": _series,
     "field": lambda values, call: values[0][values[1]],
 }
 NULL_AWARE: dict[str, Rule] = {

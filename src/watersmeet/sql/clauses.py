@@ -22,6 +22,7 @@ from watersmeet.sql.syntax import (
     Constraint,
     FirstRows,
     FromSyntax,
+    GapFillSyntax,
     JoinSyntax,
     JoinWord,
     LimitSyntax,
@@ -411,10 +412,13 @@ class QueryParser(GroupWindowParser):
         if self._curr.text.upper() == "UNNEST" and self._next.token_type == TokenType.L_PAREN:
             return self._unnest()
         first: FirstRows | None = None
+        gaps: GapFillSyntax | None = None
         if (in_windows := self._window_function()) is not None:
             relation, function = in_windows
         elif (deduplicated := self._deduplication()) is not None:
             relation, first = deduplicated
+        elif (filled := self._gap_fill()) is not None:
+            relation, gaps = filled
         elif (changes := self._changes()) is not None:
             relation = changes
         elif self._match(TokenType.L_PAREN):
@@ -446,7 +450,9 @@ class QueryParser(GroupWindowParser):
         columns = self._names("a column") if named else ()
         window = window or self._window()
         as_of = as_of or self._as_of()
-        return SourceSyntax(relation, alias, window, self._from(start), function, as_of, first, columns=columns)
+        return SourceSyntax(
+            relation, alias, window, self._from(start), function, as_of, first, columns=columns, gaps=gaps
+        )
 
     def _unnest(self) -> SourceSyntax:
         start = self._curr

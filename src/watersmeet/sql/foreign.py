@@ -84,6 +84,12 @@ FUNCTIONS = {
         _PERIODS,
     ),
     **dict.fromkeys(
+        ("gap_fill", "time_bucket_gapfill", "date_bin_gapfill", "locf", "interpolate"),
+        "gaps are filled in FROM, over groups of windows: WITH c AS (SELECT k, window_start, COUNT(*) AS n "
+        "FROM TUMBLE(a, 1 MINUTE) GROUP BY k, window_start) SELECT … "
+        "FROM GAP_FILL(c, window_start, 1 MINUTE, LOCF(n) PARTITION BY k)",
+    ),
+    **dict.fromkeys(
         ("row_number", "rank", "dense_rank", "lag", "lead"),
         "it goes with OVER, for example ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts)",
     ),

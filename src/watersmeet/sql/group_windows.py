@@ -25,7 +25,7 @@ from watersmeet.sql.syntax import (
     locate,
     span_of,
 )
-from watersmeet.sql.window_functions import DeduplicationParser
+from watersmeet.sql.window_functions import GapFillParser
 
 _WORDS = ("TUMBLE", "HOP", "SESSION")
 _COLUMNS = {"": "", "_START": "window_start", "_END": "window_end"}
@@ -52,7 +52,7 @@ class GroupWindow(exp.Expression, exp.Condition):
         return replace(self.function, time=None, span=(0, 0)) == replace(other, time=None, span=(0, 0))
 
 
-class GroupWindowParser(DeduplicationParser):
+class GroupWindowParser(GapFillParser):
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
         if not any(self._at_call(word) for word in _CALLS):
             return super()._parse_type(parse_interval, fallback_to_identifier)

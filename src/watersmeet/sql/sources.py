@@ -40,6 +40,7 @@ from watersmeet.plan.nodes import (
     schema_of,
 )
 from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.gap_fill import bind_gap_fill
 from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index, visible_fields
@@ -67,6 +68,8 @@ def bind_sources(
         one = _input(source, context, bind_subquery, taken=[known.lower() for known in places])
         if source.unnest is not None:
             one = bind_unnest(one, source.unnest, context)
+        if source.gaps is not None:
+            one = bind_gap_fill(one, source.gaps, columns_of_windows(one), context)
         if source.function is not None:
             # By event time OVER needs no end of the window to be certain; rows of a session come at its end.
             by_time = ordered_by <= {(one.time or "").lower(), "event_time"}
@@ -143,8 +146,9 @@ def _renamed(
 ) -> Derived | View:
     """`AS t (a, b)`: the first columns under other names."""
     given = [name.text for name in source.columns]
-    if isinstance(relation, Table) or source.function is not None or source.as_of is not None:
-        what = "a table" if source.function is None else "rows in windows"
+    made = source.function or source.gaps
+    if isinstance(relation, Table) or made is not None or source.as_of is not None:
+        what = "a table" if made is None else "rows in windows" if source.gaps is None else "the rows that have gaps"
         raise context.text.error(
             f"the columns of {alias} are those of {what}, and cannot be given other names there",
             source.columns[0].span,

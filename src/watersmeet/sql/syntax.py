@@ -19,6 +19,7 @@ from watersmeet.model.windows import Hop, Session, Window
 StreamWord = Literal["istream", "dstream", "rstream"]
 SetKind = Literal["union", "except", "intersect"]
 JoinWord = Literal["inner", "left", "right", "full", "semi", "anti", "asof", "asof_left"]
+FillWord = Literal["locf", "interpolate", "keepnull", "constant"]
 ConstraintKind = Literal["all", "pair", "directed", "path"]
 
 
@@ -69,6 +70,26 @@ class FirstRows:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """How a column is filled between two rows: `LOCF(x)`, `INTERPOLATE(x)`, `KEEPNULL(x)` or `CONSTANT(x, 0)`."""
+
+    how: FillWord
+    column: Name
+    value: exp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class GapFillSyntax:
+    """`GAP_FILL(…)`; columns are still names. `time` is the column that goes on by the step."""
+
+    time: Name | None
+    step_us: int
+    fills: tuple[Fill, ...]
+    keys: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class UnnestSyntax:
     """`UNNEST(list) [WITH ORDINALITY] AS name (entry, number)`."""
 
@@ -101,6 +122,7 @@ class SourceSyntax:
     unnest: UnnestSyntax | None = None
     columns: tuple[Name, ...] = ()
     """`AS t (a, b)`."""
+    gaps: GapFillSyntax | None = None
 
     @property
     def named(self) -> Name | None:

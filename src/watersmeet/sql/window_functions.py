@@ -1,12 +1,21 @@
-"""TUMBLE, HOP and SESSION in FROM: a stream with the windows that its rows are in."""
+"""Functions in FROM: the windows that rows are in (TUMBLE, HOP, SESSION), each row once, gaps filled."""
 
 from __future__ import annotations
 
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 
 from watersmeet.model.windows import Hop, Session
 from watersmeet.sql.settings import SettingsParser
-from watersmeet.sql.syntax import ChangesSyntax, FirstRows, Name, QuerySyntax, WindowFunction
+from watersmeet.sql.syntax import (
+    ChangesSyntax,
+    Fill,
+    FillWord,
+    FirstRows,
+    GapFillSyntax,
+    Name,
+    QuerySyntax,
+    WindowFunction,
+)
 
 _FORMS = {
     "TUMBLE": "TUMBLE(a, 10 MINUTES)",
@@ -18,6 +27,9 @@ _FORMS = {
 class WindowFunctionParser(SettingsParser):
     def _nested_query(self) -> QuerySyntax:
         raise NotImplementedError  # queries stand above this
+
+    def _expression(self, what: str) -> exp.Expr:
+        raise NotImplementedError  # as they do
 
     def _changes(self) -> ChangesSyntax | None:
         """`CHANGES(view)`, or of a query in parentheses."""
@@ -170,3 +182,77 @@ class DeduplicationParser(WindowFunctionParser):
         self._close(")")
         assert isinstance(relation, Name)
         return relation, FirstRows(within, keys, time, self._from(start))
+
+
+_GAPS = "GAP_FILL(a, ts, 1 MINUTE, LOCF(x), INTERPOLATE(y) PARTITION BY k)"
+_FILLS: dict[str, FillWord] = {
+    "LOCF": "locf",
+    "FILL_LOCF": "locf",
+    "INTERPOLATE": "interpolate",
+    "FILL_INTERPOLATE": "interpolate",
+    "KEEPNULL": "keepnull",
+    "FILL_NULL": "keepnull",
+    "CONSTANT": "constant",
+    "FILL_CONSTANT": "constant",
+}
+
+
+class GapFillParser(DeduplicationParser):
+    def _gap_fill(self) -> tuple[Name | QuerySyntax | ChangesSyntax, GapFillSyntax] | None:
+        """`GAP_FILL(s, ts, 1 MINUTE, LOCF(x) PARTITION BY k)`, or with `TABLE s` and `DESCRIPTOR(ts)`."""
+        wrapped = self._at_call("TABLE") and self._tokens_ahead(2) == "GAP_FILL"
+        if not wrapped and not self._at_call("GAP_FILL"):
+            return None
+        if wrapped:
+            self._advance(2)
+        start = self._curr
+        self._advance(2)
+        relation, keys = self._windowed_relation()
+        time = self._descriptor() or self._time_of_gaps()
+        step = self._step()
+        fills: list[Fill] = []
+        while self._match(TokenType.COMMA):
+            fills.append(self._fill())
+        if self._match(TokenType.PARTITION_BY):
+            keys = self._partition_columns()
+        self._close(")")
+        if wrapped:
+            self._close(")")
+        return relation, GapFillSyntax(time, step, tuple(fills), keys, self._from(start))
+
+    def _time_of_gaps(self) -> Name | None:
+        after = self._tokens[self._index + 2] if self._index + 2 < len(self._tokens) else None
+        if self._next.token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL) or after is None:
+            return None
+        if not self._match(TokenType.COMMA):
+            self.fail(f"GAP_FILL needs a step, found {self._found()}", hint=f"write {_GAPS}")
+        return self._name("the time that goes on by the step")
+
+    def _step(self) -> int:
+        if not self._match(TokenType.COMMA):
+            self.fail(f"GAP_FILL needs a step, found {self._found()}", hint=f"write {_GAPS}")
+        at = self._curr
+        if at.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL):
+            self.fail(f"expected an interval, found {self._found()}", hint=f"write {_GAPS}")
+        step = self._interval()
+        if step <= 0:
+            self.fail("the step of GAP_FILL must be longer than zero", self._from(at), hint=f"write {_GAPS}")
+        return step
+
+    def _fill(self) -> Fill:
+        how = _FILLS.get(self._curr.text.upper())
+        if how is None or self._next.token_type != TokenType.L_PAREN:
+            known = "LOCF(x), INTERPOLATE(x), KEEPNULL(x) or CONSTANT(x, 0)"
+            self.fail(f"expected how a column is filled, found {self._found()}", hint=f"write {known}")
+        word = self._curr.text.upper()
+        self._advance(2)
+        column = self._name("the column to fill")
+        value = None
+        if how == "constant":
+            if not self._match(TokenType.COMMA):
+                self.fail(f"{word} needs a column and a value, found {self._found()}", hint=f"write {word}(x, 0)")
+            value = self._expression("a constant")
+        if self._curr.token_type != TokenType.R_PAREN:
+            self.fail(f"{word} fills one column, found {self._found()}", hint=f"write {word}(x), {word}(y)")
+        self._close(")")
+        return Fill(how, column, value)

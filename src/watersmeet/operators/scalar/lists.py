@@ -17,6 +17,7 @@ from watersmeet.operators.scalar.values import (
     as_given,
     convert,
     from_numpy,
+    numpy_of,
     rows_of,
 )
 from watersmeet.plan.expressions import Call, Literal
@@ -109,6 +110,28 @@ def _folded(kernel: str) -> Function:
     return apply
 
 
+MOST_ENTRIES = 100_000_000
+
+
+def series(args: Sequence[Value], call: Call) -> Value:
+    """Whole numbers from one to another, both included, by a step."""
+    rows = rows_of(args)
+    nulls = np.zeros(rows, np.bool_)
+    for arg in args:
+        nulls |= as_array(arg, rows).is_null().to_numpy(zero_copy_only=False)
+    first, last, *given = (numpy_of(as_array(convert(arg, pa.int64()), rows), 1) for arg in args)
+    step = given[0] if given else np.ones(rows, np.int64)
+    nowhere = nulls | (step == 0)
+    sizes = np.where(nowhere, 0, np.maximum((last - first) // np.where(nowhere, 1, step) + 1, 0))
+    if int(sizes.sum()) > MOST_ENTRIES:
+        raise pa.ArrowInvalid(f"the series are longer than {MOST_ENTRIES:,} entries together")
+    ends = np.cumsum(sizes)
+    within = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes)
+    offsets = pa.array(np.append(0, ends).astype(np.int32), mask=np.append(nulls, False))
+    entries = pa.array(np.repeat(first, sizes) + within * np.repeat(step, sizes))
+    return as_given(args, pa.ListArray.from_arrays(offsets, entries))
+
+
 def field(args: Sequence[Value], call: Call) -> Value:
     name = call.args[1]
     assert isinstance(name, Literal)
@@ -138,6 +161,7 @@ FUNCTIONS: dict[str, Function] = {
     "list_sum": _folded("sum"),
     "list_min": _folded("min"),
     "list_max": _folded("max"),
+    "generate_series": series,
     "field": field,
 }
 LENIENT: dict[str, Function] = {"pack": pack, "list_value": listed}

@@ -1,0 +1,1 @@
+SELECT * FROM GAP_FILL(a, x, 1 MINUTE)

@@ -1,0 +1,1 @@
+SELECT * FROM GAP_FILL(dim, ts, 1 MINUTE)

@@ -1,0 +1,1 @@
+SELECT k, ts, x FROM GAP_FILL(a, ts, 1 MINUTE, LOCF(x) PARTITION BY k)
