@@ -18,7 +18,7 @@ from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.model.versions import Versions
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.nodes import Plan, inputs_below, is_read
 from watersmeet.plan.user_functions import user_function
 from watersmeet.reference.join import answer
 
@@ -92,7 +92,8 @@ def by_reference(sql: str, sources: Sequence[Source]) -> Bag:
 
 def by_duckdb(sql: str, sources: Sequence[Source]) -> Bag:
     plan = bound_plan(sql, sources)
-    grown = duckdb_rows if plan.plain_join is None else duckdb_answer
+    plain = plan.plain_join is not None and all(is_read(one.relation) for one in inputs_below(plan.root))
+    grown = duckdb_answer if plain else duckdb_rows
     answered = grown if plan.kind == "rows" else duckdb_log
     return bag(answered(plan, tables_of(sources)))
 

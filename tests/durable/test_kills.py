@@ -28,7 +28,10 @@ QUERIES = {
     "join": "SELECT a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS",
     "left": "SELECT a.id AS x, b.id AS y FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + 1 SECONDS",
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 5 SECONDS] GROUP BY k",
-    "log": "SELECT * FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k)) AS c",
+    "log": (
+        "SELECT c.*, t.name FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k)) AS c "
+        "LEFT JOIN (VALUES (1, 'one'), (2, 'two')) AS t (k, name) ON t.k = c.k"
+    ),
 }
 
 

@@ -258,8 +258,11 @@ def sources(draw: st.DrawFn, depth: int, shape: Shape) -> Sources:
         conditions.append(draw(st.sampled_from(bounds)))
     texts = [one.sql for one in found]
     if partners and draw(one_in(8, True, False)):
-        texts.append("lookup")
-        conditions.append(f"{partners[0]} = lookup.k")
+        # A table that is read, or one that the query says itself.
+        said = ("(VALUES (1), (NULL), (2), (2))", "generate_series(-1, 2)", "(SELECT 1 UNION ALL SELECT 2)")
+        read = draw(st.sampled_from(["lookup", "lookup", *(f"{one} AS said (k)" for one in said)]))
+        texts.append(read)
+        conditions.append(f"{partners[0]} = {'lookup' if read == 'lookup' else 'said'}.k")
     if partners and draw(one_in(3, True, False)):
         conditions.append(f"{partners[0]} {draw(st.sampled_from(['> 0', 'IS NOT NULL', '<> 2', '> 99']))}")
     columns = tuple(

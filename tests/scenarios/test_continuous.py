@@ -189,6 +189,35 @@ def test_the_rows_that_enter_an_answer_are_a_stream_with_windows_of_its_own(run)
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("(VALUES (1), (2), (2), (NULL)) AS t (k)", ["1 1", "2 2"]),
+        ("(SELECT k + 1 AS k FROM (VALUES (0), (9)) AS w (k) WHERE k < 5) AS t", ["1 1"]),
+        ("generate_series(1, 2) AS k", ["1 1", "2 1"]),
+        ("generate_series(3, -1, -1) AS k", ["1 1", "2 1"]),
+        ("range(0, 2) AS k", ["1 1"]),
+        ("range(5, 1) AS k", []),
+        ("generate_series(1, NULL) AS k", []),
+        (
+            "generate_series(TIMESTAMP '1970-01-01', TIMESTAMP '1970-01-02', INTERVAL 1 SECOND) AS h (ts)",
+            ["1 1", "2 1"],
+        ),
+    ],
+)
+def test_rows_that_a_query_says_itself_are_there_at_every_instant(run, table, expected):
+    on = "h.ts = a.ts" if "AS h" in table else "k = a.v"
+    sql = f"SELECT a.v, COUNT(*) AS n FROM a [RANGE 9 SECONDS] JOIN {table} ON {on} GROUP BY a.v"
+    assert answer_at(run(sql, timeline("a: 1@0 2@1")), 5) == expected
+
+
+def test_a_view_of_constants_is_a_static_table(run):
+    sql = """WITH names (k, name) AS (VALUES (1, 'one')), all_of_them AS (SELECT * FROM names UNION ALL SELECT 2, 'two')
+             SELECT w.name, COUNT(*) AS n FROM (SELECT DISTINCT v FROM a [RANGE 1 SECOND]) AS d
+             LEFT JOIN all_of_them AS w ON w.k = d.v GROUP BY w.name"""
+    assert answer_at(run(sql, timeline("a: 1@0 1@0.5 3@1")), 1) == ["None 1", "one 1"]
+
+
 COUNTED = "CHANGES((SELECT v, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v))"
 
 

@@ -91,6 +91,14 @@ def test_a_static_table_joins_without_a_window(run):
     assert combinations(run(sql, sources)) == ["a1 one", "a2 two", "a2 zwei"]
 
 
+def test_rows_that_a_query_says_itself_join_as_a_static_table_does(run):
+    said = """(VALUES (1, 'one'), (2, NULL), (2, 'zwei'), (NULL, '?')) AS t (k, name), generate_series(1, 3, 2) AS n,
+              (SELECT CAST(1 AS BIGINT) AS k, -0.5 AS w UNION ALL SELECT 2 + 1, 2.0) AS u"""
+    sql = f"SELECT a.id, t.name, n, u.w FROM a, {said} WHERE a.v = t.k AND n >= a.v AND u.k = n"
+    rows = ["a1 None 3 2.0", "a1 zwei 3 2.0", "a2 one 1 -0.5", "a2 one 3 2.0"]
+    assert combinations(run(sql, timeline("a: 2@0 1@5 -@6 4@7"))) == rows
+
+
 def test_a_static_table_between_two_streams_leaves_their_window_alone(run):
     sources = [*timeline("a: 1@0 1@3\nb: 2@5 2@9"), static_table("pairs", x=[1], y=[2])]
     sql = "SELECT a.id AS a, b.id AS b FROM a, pairs, b WHERE a.v = pairs.x AND pairs.y = b.v WINDOW (a, b) = 4 SECONDS"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
-from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted
+from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted, typed
 from watersmeet.checking.duckdb_over import over_sql
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.versions import DELETES
@@ -34,6 +34,7 @@ from watersmeet.model.windows import (
     SteppedRows,
     moves_in_steps,
 )
+from watersmeet.plan.constants import Constants, Listed, Selected
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, OverCall, walk
 from watersmeet.plan.nodes import (
     OP,
@@ -457,7 +458,24 @@ class Script:
         return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} > {node.offset}{last}"
 
 
+def _said(part: Selected) -> str:
+    """What a query says itself."""
+    over = Translator()
+    if isinstance(part.of, Listed):
+        rows = ", ".join(f"({', '.join(['0', *map(over.output, row)])})" for row in part.of.rows)
+        of = f"(VALUES {rows}) AS {INSIDE} ({', '.join([COPY, *map(quoted, part.of.names)])})"
+    else:
+        ends = ", ".join(map(over.sql, (part.of.start, part.of.stop, part.of.step)))
+        made = typed(f"unnest({'generate_series' if part.of.inclusive else 'range'}({ends}))", part.of.type)
+        of = f"(SELECT {made} AS {quoted(*part.of.names)})"
+    selected = ", ".join(f"{over.output(e)} AS {quoted(name)}" for name, e in part.columns)
+    return f"SELECT {selected} FROM {of} WHERE {_all([over.sql(one) for one in part.where])}"
+
+
 def _timed(relation: Stream | Table) -> str:
+    if isinstance(relation, Constants):
+        # Numbered, as rows that are read are.
+        return f"SELECT *, row_number() OVER () AS {ROW} FROM ({' UNION ALL '.join(map(_said, relation.parts))})"
     raw = quoted(raw_name(relation))
     if isinstance(relation, Table):
         return f"SELECT * FROM {raw}"

@@ -25,6 +25,7 @@ from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
 from watersmeet.physical.over import top_rows
 from watersmeet.physical.pipeline import WORDS, PipelineChoice
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
+from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import Call, Column, Expression, replaced, to_text
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
@@ -54,7 +55,7 @@ from watersmeet.plan.window_words import window_text
 
 WIDTH = 80
 NO_BOUND = (-FOREVER_US, FOREVER_US)
-_KINDS = {Stream: "stream", Table: "table", Derived: "query", View: "view"}
+_KINDS = {Stream: "stream", Table: "table", Constants: "constants", Derived: "query", View: "view"}
 _CHANGES = {
     "complete": "given once, when the window is complete",
     "log": "all changes, with their sign as _op and their instant as _ts",

@@ -253,6 +253,9 @@ class Catalog:
         found = self._relations.get(name.lower())
         return found if isinstance(found, NamedQuery) else None
 
+    def views(self) -> list[str]:
+        return [one.name for one in self._relations.values() if isinstance(one, NamedQuery)]
+
     def names(self) -> list[str]:
         return [relation.name for relation in self._relations.values()]
 

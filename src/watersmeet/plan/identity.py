@@ -35,6 +35,7 @@ from watersmeet.model.windows import (
     Until,
     Window,
 )
+from watersmeet.plan.constants import Constants, Listed, Selected
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, conjuncts
 from watersmeet.plan.nodes import (
     Changes,
@@ -168,6 +169,9 @@ def _input(one: Input) -> Iterator[str]:
             keys = "" if first is None else ", ".join(sorted(map(_name, first.keys)))
             alone = "" if first is None else f", the first within {first.within_us} of {keys}"
             yield f"{head} stream {_any_case(name)} ({_columns(schema)}) by {how}{alone}"
+        case Constants(parts=parts):
+            yield f"{head} constants"
+            yield from _below(line for part in parts for line in _constants(part))
         case Table(name=name, schema=schema):
             yield f"{head} table {_any_case(name)} ({_columns(schema)})"
         case Derived(plan=plan, time=time):
@@ -178,6 +182,17 @@ def _input(one: Input) -> Iterator[str]:
             yield from _below(_node(plan))
         case _:
             assert_never(one.relation)
+
+
+def _constants(part: Selected) -> Iterator[str]:
+    yield "select"
+    yield from _below(f"{_name(name)} = {expression_text(e)}" for name, e in part.columns)
+    yield from _below(f"where {text}" for text in _conditions(part.where))
+    if isinstance(part.of, Listed):
+        yield from _below(f"values {', '.join(map(expression_text, row))}" for row in part.of.rows)
+    else:
+        ends = ", ".join(map(expression_text, (part.of.start, part.of.stop, part.of.step)))
+        yield f"  series {ends}{' inclusive' * part.of.inclusive}"
 
 
 def _window(window: Window | None) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from dataclasses import dataclass, replace
+from typing import Literal, TypeGuard, assert_never
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from watersmeet.model.windows import (
     moves_in_steps,
     range_bounds,
 )
+from watersmeet.plan.constants import Constants, Selected, constants, selected
 from watersmeet.plan.expressions import Aggregate, Expression, OverCall, columns_of, walk
 from watersmeet.plan.expressions import SortKey as SortKey
 from watersmeet.plan.method import Method
@@ -153,7 +154,7 @@ class Join:
     def __post_init__(self) -> None:
         self._check_names()
         self._check_kind()
-        if not self.streams and not self.views:
+        if not self.streams and not self.views and not self.is_constant:
             raise WindowError(
                 "the query reads only static tables; at least one input must be a stream",
                 hint="declare one of them with CREATE STREAM, or query the tables with a database",
@@ -244,6 +245,11 @@ class Join:
     def views(self) -> tuple[Input, ...]:
         """The inputs that are answers which change; with one of them, so is the answer of the join."""
         return tuple(i for i in self.inputs if i.is_view)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it reads nothing but rows that the query says itself. That is no query yet, but a static table."""
+        return all(isinstance(one.relation, Constants) for one in self.inputs)
 
     @property
     def moves_in_steps(self) -> bool:
@@ -535,13 +541,15 @@ _KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream"
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole query: its root node, its options and the text it came from."""
+    """A whole query: its root node, its options and the text it came from. `names_views`: whether that may name views,
+    without which it says less than the plan."""
 
     root: Node
     options: Options
     sql: str = ""
     order: tuple[SortKey, ...] = ()
     """The order in which the whole answer is given, wherever it is given whole: that of ORDER BY."""
+    names_views: bool = False
 
     @property
     def plain_join(self) -> SelectedJoin | None:
@@ -711,7 +719,29 @@ def schema_of(node: Node) -> pa.Schema:
 
 def relations_below(node: Node) -> Iterator[Stream | Table]:
     """The streams and static tables a query reads, also inside its subqueries; one that is read twice comes twice."""
-    return (one.relation for one in inputs_below(node) if isinstance(one.relation, Stream | Table))
+    return (one.relation for one in inputs_below(node) if is_read(one.relation))
+
+
+def is_read(relation: Stream | Table | Derived | View) -> TypeGuard[Stream | Table]:
+    """Whether its rows come from outside the query."""
+    return isinstance(relation, Stream | Table) and not isinstance(relation, Constants)
+
+
+def constant_table(node: Node, name: str) -> Constants | None:
+    """The static table that a query is which reads no other; None if it does, or does more than to select."""
+    match node:
+        case Project(child=Join(inputs=(Input(relation=Constants(parts=parts)),)) as join, columns=columns):
+            return constants(name, [selected(part, columns, join.predicates) for part in parts])
+        case SetOperation(kind="union", all=True):
+            sides = [constant_table(side, name) for side in (node.left, node.right)]
+            names = schema_of(node).names
+            both = [_renamed(part, names) for side in sides if side is not None for part in side.parts]
+            return None if None in sides else constants(name, both)
+    return None
+
+
+def _renamed(part: Selected, names: Sequence[str]) -> Selected:
+    return replace(part, columns=tuple((name, e) for name, (_, e) in zip(names, part.columns, strict=True)))
 
 
 def streams_below(node: Node) -> Iterator[Stream]:

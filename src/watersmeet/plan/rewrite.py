@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.plan.nodes import Derived, Input, Join, Node, SetOperation, View, children
+from watersmeet.plan.nodes import Derived, Input, Join, Node, SetOperation, View, children, is_read
 
 Change = Callable[[Stream | Table], Stream | Table]
 
@@ -44,7 +44,7 @@ def with_relations(node: Node, change: Change) -> Node:
     """The node with every stream and table below it changed, also inside subqueries."""
 
     def reading(one: Input) -> Input:
-        return replace(one, relation=change(one.relation)) if isinstance(one.relation, Stream | Table) else one
+        return replace(one, relation=change(one.relation)) if is_read(one.relation) else one
 
     def over_others(part: Node) -> Node:
         return replace(part, inputs=tuple(map(reading, part.inputs))) if isinstance(part, Join) else part

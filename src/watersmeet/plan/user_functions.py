@@ -196,7 +196,7 @@ def _found(thing: Any) -> Iterator[UserFunction]:
     elif isinstance(thing, list | tuple):
         for one in thing:
             yield from _found(one)
-    # Streams and tables call nothing, and hold what is large.
-    elif is_dataclass(thing) and not isinstance(thing, Stream | Table):
+    # Streams and tables that are read call nothing, and hold what is large.
+    elif is_dataclass(thing) and type(thing) not in (Stream, Table):
         for field in fields(thing):
             yield from _found(getattr(thing, field.name))

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Deduplication, Stream, Table
+from watersmeet.plan.constants import Constants, Listed, Selected, Series
 from watersmeet.plan.nodes import Node, relations_below
-from watersmeet.reference.evaluate import Combination, Row
+from watersmeet.reference.evaluate import Combination, Row, evaluate, holds
 from watersmeet.reference.order import same
 from watersmeet.reference.values import Value, plain_column, tick_ns
 from watersmeet.reference.written_times import written_times
@@ -65,7 +66,29 @@ def _first(rows: list[Member], rule: Deduplication) -> list[Member]:
 
 
 def rows_of_table(table: Table, arrivals: Arrivals) -> list[Member]:
+    if isinstance(table, Constants):
+        return [Member(row, None, i) for i, row in enumerate(r for part in table.parts for r in _selected(part))]
     return [Member(row, None, i) for i, row in enumerate(_row_dicts(table, _table(table.name, arrivals)))]
+
+
+def _selected(part: Selected) -> Iterator[Row]:
+    for values in _listed(part.of) if isinstance(part.of, Listed) else _series(part.of):
+        below = Combination({"": dict(zip(part.of.names, values, strict=True))})
+        if all(holds(condition, below) for condition in part.where):
+            yield {name: evaluate(e, below) for name, e in part.columns}
+
+
+def _listed(listed: Listed) -> Iterator[list[Value]]:
+    return ([evaluate(e, Combination({})) for e in row] for row in listed.rows)
+
+
+def _series(series: Series) -> Iterator[list[Value]]:
+    value, stop, step = (evaluate(e, Combination({})) for e in (series.start, series.stop, series.step))
+    while None not in (value, stop, step) and (value < stop if step > 0 else value > stop):
+        yield [value]
+        value += step
+    if series.inclusive and value is not None and value == stop and step is not None:
+        yield [value]
 
 
 def _checked(stream: Stream, table: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.constants import constant_rows
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
@@ -33,6 +34,7 @@ from watersmeet.physical.nodes import (
 )
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.asof_conditions import asof_conditions
+from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Input, Join, Plan
 from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER, load
@@ -231,7 +233,12 @@ def _read_of(node: AsofJoinNode, one: Input, op: str | None) -> pa.Schema:
 
 
 def _tables(join: Join, operator: Operator) -> list[tuple[Table, LoadTable]]:
-    return [(one.relation, LoadTable(operator, one.alias)) for one in join.inputs if isinstance(one.relation, Table)]
+    """What takes the tables that are read; those that the query says itself are taken here."""
+    tables = [(one.relation, LoadTable(operator, one.alias)) for one in join.inputs if isinstance(one.relation, Table)]
+    for table, take in tables:
+        if isinstance(table, Constants):
+            take(constant_rows(table))
+    return [(table, take) for table, take in tables if not isinstance(table, Constants)]
 
 
 def join_inside(operator: Operator) -> Operator:

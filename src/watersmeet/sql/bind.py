@@ -14,6 +14,7 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import (
     Changes,
+    Join,
     Node,
     Plan,
     SetOperation,
@@ -21,6 +22,7 @@ from watersmeet.plan.nodes import (
     check_options,
     has_windows_that_step,
     log_columns,
+    nodes_below,
     schema_of,
 )
 from watersmeet.plan.options import Options
@@ -73,6 +75,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
+    _refuse_constants(root, query, where)
     # After binding: which options make sense depends on what the query has become.
     with _pointing_at(query.settings, where):
         check_options(root, options)
@@ -83,7 +86,8 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
             hint="leave it out: an answer over [RANGE …] comes as its changes; final() is all of it at the end",
             kind=UnsupportedError,
         )
-    plan = Plan(root, replace(options, places=places), text[start:end], order)
+    names_views = any(name.lower() in text[start:end].lower() for name in catalog.views())
+    plan = Plan(root, replace(options, places=places), text[start:end], order, names_views)
     _check_output_names(plan, query, where)
     _warn_of_unused_window(plan)
     return plan
@@ -102,6 +106,17 @@ def bind_view(statement: CreateView, catalog: Catalog, text: str, timezone: str 
     # What it is told of its order is told once, here.
     unordered = replace(statement.query, order_by=()) if orders_alone(statement.query) else statement.query
     return NamedQuery(statement.name, schema_of(node), unordered, text, columns)
+
+
+def _refuse_constants(root: Node, query: QuerySyntax, text: Text) -> None:
+    """Rows that the query says itself are joined with streams as a static table is."""
+    if any(isinstance(one, Join) and one.is_constant for one in nodes_below(root)):
+        raise text.error(
+            "the query, or a query in it, reads nothing but constants, and no stream",
+            (query.span[0], query.span[0] + 6),
+            hint="join them with a stream, FROM a, (VALUES (1), (2)) AS t (k), or ask a database",
+            kind=UnsupportedError,
+        )
 
 
 def _check_output_names(plan: Plan, query: QuerySyntax, text: Text) -> None:

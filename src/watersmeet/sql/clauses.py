@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.declaration import Setting
 from watersmeet.sql import slips
-from watersmeet.sql.dialect import RESERVED
+from watersmeet.sql.dialect import BEGINS_QUERY, RESERVED
 from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.group_windows import GroupWindowParser
@@ -32,11 +32,13 @@ from watersmeet.sql.syntax import (
     QuerySyntax,
     SelectItem,
     SelectSyntax,
+    SeriesSyntax,
     SetKind,
     SourceSyntax,
     Star,
     StreamWord,
     UnnestSyntax,
+    ValuesSyntax,
     WindowFunction,
 )
 
@@ -169,7 +171,17 @@ class QueryParser(GroupWindowParser):
             # Parentheses around a plain query only group.
             plain = not inner.order_by and inner.limit is None and inner.every_us is None and not inner.named
             return inner.body if plain else inner
-        return self._select()
+        return self._values_alone() if self._curr.token_type == TokenType.VALUES else self._select()
+
+    def _values_alone(self) -> SelectSyntax:
+        """As if they were selected from."""
+        values = self._constants()
+        assert isinstance(values, ValuesSyntax)
+        items = tuple(
+            SelectItem(exp.column(f"column{n}"), None, values.span) for n, _ in enumerate(values.rows[0], start=1)
+        )
+        tree = SourceSyntax(values, None, None, values.span)
+        return SelectSyntax(None, False, items, tree, None, (), (), None, None, values.span)
 
     def _select(self) -> SelectSyntax:
         start = self._curr
@@ -183,7 +195,7 @@ class QueryParser(GroupWindowParser):
         # SELECT ISTREAM DISTINCT and SELECT DISTINCT ISTREAM are both written.
         word = word or self._stream_word()
         items = self._select_list()
-        tree = self._from_clause()
+        tree = self._nothing(items) or self._from_clause()
         constraints = self._constraints()
         where = self._expression("a condition after WHERE") if self._match(TokenType.WHERE) else None
         constraints += self._constraints()
@@ -287,9 +299,21 @@ class QueryParser(GroupWindowParser):
     def _alias(self, what: str) -> Name | None:
         if self._match(TokenType.ALIAS):
             return self._name(what)
-        return self._name(what) if self._at_name() else None
+        begins_clause = (self._curr.text.upper(), self._next.text.upper()) in _NO_ALIASES
+        return self._name(what) if self._at_name() and not begins_clause else None
 
     # -- FROM -----------------------------------------------------------------------------------------------
+
+    def _nothing(self, items: Sequence[SelectItem | Star]) -> SourceSyntax | None:
+        """What a SELECT reads that has no FROM: a row without columns."""
+        # A word that is meant as a name.
+        goes_on = slips.is_word(self._curr) and self._next.token_type in (TokenType.FROM, TokenType.COMMA)
+        over = not self._curr or self._curr.token_type in (*_AFTER_QUERY, TokenType.SEMICOLON)
+        over = over or self._curr.text.upper() in ("OPTIONS", "EVERY", "EMIT")
+        if goes_on or not over or any(isinstance(item, Star) for item in items):
+            return None
+        span = items[-1].span
+        return SourceSyntax(ValuesSyntax(((),), span), None, None, span)
 
     def _from_clause(self) -> FromSyntax:
         if not self._match(TokenType.FROM):
@@ -347,7 +371,7 @@ class QueryParser(GroupWindowParser):
             if after is not None and self._tokens[after].token_type not in _AFTER_QUERY:
                 return False
             inside += 1
-        return inside >= len(self._tokens) or self._tokens[inside].token_type in (TokenType.SELECT, TokenType.WITH)
+        return inside >= len(self._tokens) or self._tokens[inside].token_type in BEGINS_QUERY
 
     def _behind_parenthesis(self, position: int) -> int | None:
         """Where the text goes on behind the parenthesis that opens at a token."""
@@ -404,7 +428,7 @@ class QueryParser(GroupWindowParser):
 
     def _source(self) -> SourceSyntax:
         start = self._curr
-        relation: Name | QuerySyntax | ChangesSyntax
+        relation: Name | QuerySyntax | ChangesSyntax | ValuesSyntax | SeriesSyntax
         function: WindowFunction | None = None
         # A list that is taken apart sees what stands before it in any case.
         if self._curr.text.upper() == "LATERAL" and self._next.text.upper() == "UNNEST":
@@ -419,8 +443,8 @@ class QueryParser(GroupWindowParser):
             relation, first = deduplicated
         elif (filled := self._gap_fill()) is not None:
             relation, gaps = filled
-        elif (changes := self._changes()) is not None:
-            relation = changes
+        elif (made := self._changes() or self._constants()) is not None:
+            relation = made
         elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
@@ -450,9 +474,36 @@ class QueryParser(GroupWindowParser):
         columns = self._names("a column") if named else ()
         window = window or self._window()
         as_of = as_of or self._as_of()
+        if alias is not None and isinstance(relation, SeriesSyntax):
+            columns = columns or (alias,)  # the name is that of the column, too
         return SourceSyntax(
             relation, alias, window, self._from(start), function, as_of, first, columns=columns, gaps=gaps
         )
+
+    def _constants(self) -> ValuesSyntax | SeriesSyntax | None:
+        """`VALUES (…), (…)`, or a series."""
+        start = self._curr
+        if self._match(TokenType.VALUES):
+            rows = [self._row()]
+            while self._match(TokenType.COMMA):
+                rows.append(self._row())
+            return ValuesSyntax(tuple(rows), self._from(start))
+        if self._at_call("GENERATE_SERIES"):
+            return self._series("GENERATE_SERIES")
+        return self._series("RANGE") if self._at_call("RANGE") else None
+
+    def _row(self) -> tuple[exp.Expr, ...]:
+        self._open("(")
+        values = [self._expression("a value")]
+        while self._match(TokenType.COMMA):
+            values.append(self._expression("a value"))
+        self._close(")")
+        return tuple(values)
+
+    def _series(self, word: Literal["GENERATE_SERIES", "RANGE"]) -> SeriesSyntax:
+        start = self._curr
+        self._advance()
+        return SeriesSyntax(word, self._row(), self._from(start))
 
     def _unnest(self) -> SourceSyntax:
         start = self._curr
@@ -477,8 +528,6 @@ class QueryParser(GroupWindowParser):
     def _source_alias(self) -> Name | None:
         # ASOF is no reserved word and may be an alias, unless a JOIN follows.
         if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
-            return None
-        if (self._curr.text.upper(), self._next.text.upper()) in _NO_ALIASES:
             return None
         return self._alias("an alias")
 

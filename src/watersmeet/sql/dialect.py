@@ -29,6 +29,7 @@ from watersmeet.sql.syntax import (
     locate,
 )
 
+BEGINS_QUERY = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 # Never a name unless quoted, as an alias needs no AS: FROM a WHERE … would call it where.
 RESERVED = frozenset((
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "EVERY", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT",
@@ -209,7 +210,7 @@ class ExpressionParser(parser.Parser):
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         """Reached only from inside expressions, where a query may stand in parentheses."""
-        if self._curr.token_type not in (TokenType.SELECT, TokenType.WITH):
+        if self._curr.token_type not in BEGINS_QUERY:
             return None
         start = self._curr
         node = Subquery(query=self._nested_query())

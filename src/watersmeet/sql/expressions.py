@@ -99,7 +99,7 @@ class ExpressionBinder:
                 known: Expression = node.args["bound"]
                 return known
             case AsDate():
-                return self._converted(self.bind(node.this), pa.date32(), node)
+                return self.converted(self.bind(node.this), pa.date32(), node)
         return self._predicate(node)
 
     def condition(self, node: exp.Expr) -> Expression:
@@ -453,7 +453,7 @@ class ExpressionBinder:
         target = zoned_type(target, self.scope.zone)
         if isinstance(node, exp.TryCast):
             return self._tried(value, target, node)
-        return self._converted(value, target, node)
+        return self.converted(value, target, node)
 
     def _written(self, node: exp.Expr) -> Expression:
         """What is cast; a number in it is the one that is written."""
@@ -466,7 +466,7 @@ class ExpressionBinder:
                 return self._negated(self._written(node.this), node)
         return self.bind(node)
 
-    def _converted(self, value: Expression, target: pa.DataType, node: exp.Expr) -> Expression:
+    def converted(self, value: Expression, target: pa.DataType, node: exp.Expr) -> Expression:
         try:
             check_cast(value.type, target)
             if isinstance(value, Literal):
@@ -520,7 +520,7 @@ class ExpressionBinder:
         if written.lower() == "to_timestamp" and len(node.expressions) == 1:
             value = self.bind(node.expressions[0])
             if not is_number(value.type):
-                return self._converted(value, pa.timestamp("us"), node)
+                return self.converted(value, pa.timestamp("us"), node)
         scalar = scalar_name(written)
         if scalar is None:
             near = near_name(written, self.scope.text.functions)
@@ -572,7 +572,7 @@ class ExpressionBinder:
         if not pa.types.is_integer(by.type):
             return self.call("subtract" if backwards else "add", [value, by], node)
         if isinstance(value, Literal) and is_text(value.type):
-            value = self._converted(value, pa.date32(), node)
+            value = self.converted(value, pa.date32(), node)
         return self.call("date_plus_days", [value, self.call("negate", [by], node) if backwards else by], node)
 
     def _check_unit(self, function: str, node: exp.Anonymous) -> None:

@@ -83,7 +83,9 @@ class Scope:
                 return one
         if self.outer is not None:
             return self.outer.input(name)
-        known = [one.alias for one in self.inputs]
+        known = [one.alias for one in self.inputs if len(one.schema)]
+        if not known:
+            raise self._without_from(name)
         hint = FOREIGN.get(name.text.lower()) or _meant(name.text, known, "the sources here are")
         raise self.text.error(f"{name.text} is not in FROM", name.span, hint=hint)
 
@@ -140,6 +142,8 @@ class Scope:
 
     def _unknown(self, name: Name) -> SqlError:
         known = [f"{one.alias}.{field.name}" for one in self.inputs for field in visible_fields(one)]
+        if not known:
+            return self._without_from(name)
         near = get_close_matches(name.text.lower(), [entry.split(".", 1)[1].lower() for entry in known], n=1)
         meant = next((entry for entry in known if near and entry.split(".", 1)[1].lower() == near[0]), None)
         listing = f"the columns are {', '.join(known)}"
@@ -148,6 +152,13 @@ class Scope:
             return self.text.error(f"there is no column {name.text}", name.span, hint=f"{known_slip}; {listing}")
         return self.text.error(
             f"there is no column {name.text}", name.span, hint=f"did you mean {meant}? {listing}" if meant else listing
+        )
+
+    def _without_from(self, name: Name) -> SqlError:
+        return self.text.error(
+            f"{name.text} is a column of nothing, as there is no FROM",
+            name.span,
+            hint="write SELECT … FROM stream [RANGE 1 MINUTE]; a text stands in single quotes",
         )
 
     def _slip(self, name: Name) -> str | None:

@@ -23,6 +23,7 @@ from watersmeet.model.windows import (
     Window,
 )
 from watersmeet.model.zones import zoned_schema
+from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import Column, EventTime, Expression, Literal
 from watersmeet.plan.nodes import (
     AT,
@@ -36,15 +37,27 @@ from watersmeet.plan.nodes import (
     Project,
     View,
     children,
+    constant_table,
     growing_join,
     schema_of,
 )
+from watersmeet.sql.constants import bind_constants
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.gap_fill import bind_gap_fill
 from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index, visible_fields
-from watersmeet.sql.syntax import ChangesSyntax, FirstRows, Name, SourceSyntax, Span, WindowFunction, stream_word
+from watersmeet.sql.syntax import (
+    ChangesSyntax,
+    FirstRows,
+    Name,
+    SeriesSyntax,
+    SourceSyntax,
+    Span,
+    ValuesSyntax,
+    WindowFunction,
+    stream_word,
+)
 from watersmeet.sql.unnesting import bind_unnest
 
 Told = tuple[str, Hop | None]  # which column of the windows, and their form where the start tells the end
@@ -124,6 +137,8 @@ def _relation(
 ) -> Stream | Table | Derived | View:
     logged = isinstance(source.relation, ChangesSyntax)
     read = source.relation.of if isinstance(source.relation, ChangesSyntax) else source.relation
+    if isinstance(read, ValuesSyntax | SeriesSyntax):
+        return bind_constants(read, alias, context)
     inside = context
     if isinstance(read, Name) and (known := known_query(read, context)) is not None:
         read, inside = known
@@ -135,6 +150,8 @@ def _relation(
     # A window says that rows are meant as they appear; around CHANGES it is one of the log.
     says_so = stream_word(read) is not None or (source.window is not None and not logged)
     node = bind_subquery(read, replace(inside, as_view=not says_so))
+    if (table := constant_table(node, alias)) is not None:
+        return table
     changes = _is_view(node, says_so=says_so)
     if logged:
         return (_log if changes else _log_of_stream)(alias, source, node, context)
@@ -143,11 +160,12 @@ def _relation(
 
 def _renamed(
     relation: Stream | Table | Derived | View, source: SourceSyntax, alias: str, context: Context
-) -> Derived | View:
+) -> Derived | View | Constants:
     """`AS t (a, b)`: the first columns under other names."""
     given = [name.text for name in source.columns]
+    is_read_table = isinstance(relation, Table) and not isinstance(relation, Constants)
     made = source.function or source.gaps
-    if isinstance(relation, Table) or made is not None or source.as_of is not None:
+    if is_read_table or made is not None or source.as_of is not None:
         what = "a table" if made is None else "rows in windows" if source.gaps is None else "the rows that have gaps"
         raise context.text.error(
             f"the columns of {alias} are those of {what}, and cannot be given other names there",
@@ -172,6 +190,8 @@ def _renamed(
     if twice is not None:
         raise context.text.error(f"{alias} would have two columns {twice.text}", twice.span)
     project = Project(Join((bare,), boundary=context.boundary), columns)
+    if (table := constant_table(project, alias)) is not None:
+        return table
     if bare.time is None:
         return View(alias, project, project.schema)
     return Derived(alias, project, project.schema, named.get(bare.time, bare.time), bare.hides_time)

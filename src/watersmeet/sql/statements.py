@@ -13,6 +13,7 @@ from watersmeet.model.declaration import Setting
 from watersmeet.model.types import arrow_type
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
+from watersmeet.sql.dialect import BEGINS_QUERY
 from watersmeet.sql.foreign import CREATED, PHRASES
 from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, SetEngine, Statement
 
@@ -41,7 +42,7 @@ class StatementParser(QueryParser):
             return self._explain()
         if self._curr.token_type == TokenType.SET:
             return self._set()
-        if self._curr.token_type not in (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH):
+        if self._curr.token_type not in (TokenType.L_PAREN, *BEGINS_QUERY):
             self.fail(f"expected a statement, found {self._found()}", hint=_statement_hint(self._curr.text.upper()))
         return self._query()
 
@@ -50,7 +51,7 @@ class StatementParser(QueryParser):
         start = self._curr
         self._advance()
         analyze, format_ = bool(self._match_text_seq("ANALYZE")), "text"
-        in_query = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
+        in_query = (TokenType.L_PAREN, *BEGINS_QUERY)
         # `EXPLAIN (SELECT …)` is a query in parentheses, not a list of options.
         if self._curr.token_type == TokenType.L_PAREN and self._next.token_type not in in_query:
             self._advance()

@@ -100,6 +100,25 @@ class UnnestSyntax:
 
 
 @dataclass(frozen=True)
+class ValuesSyntax:
+    """`VALUES (1, 'a'), (2, 'b')`; one row without columns where a SELECT has no FROM."""
+
+    rows: tuple[tuple[exp.Expr, ...], ...]
+    span: Span
+
+    word: ClassVar[str] = "VALUES"
+
+
+@dataclass(frozen=True)
+class SeriesSyntax:
+    """`GENERATE_SERIES(1, 10)` with its last value, or `RANGE(1, 10)` without."""
+
+    word: Literal["GENERATE_SERIES", "RANGE"]
+    args: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class ChangesSyntax:
     """`CHANGES(view)`: the log of what enters and leaves an answer."""
 
@@ -112,7 +131,7 @@ class SourceSyntax:
     """One entry of FROM: a name or a subquery, with window and alias, what makes windows of its rows, and the time of
     FOR SYSTEM_TIME AS OF."""
 
-    relation: Name | QuerySyntax | ChangesSyntax
+    relation: Name | QuerySyntax | ChangesSyntax | ValuesSyntax | SeriesSyntax
     alias: Name | None
     window: WindowClause | None
     span: Span

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import TokenType, exp
 
 from watersmeet.model.windows import Hop, Session
+from watersmeet.sql.dialect import BEGINS_QUERY
 from watersmeet.sql.settings import SettingsParser
 from watersmeet.sql.syntax import (
     ChangesSyntax,
@@ -41,7 +42,7 @@ class WindowFunctionParser(SettingsParser):
         if self._match(TokenType.L_PAREN):
             of = self._nested_query()
             self._close(")")
-        elif self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+        elif self._curr.token_type in BEGINS_QUERY:
             self.fail("CHANGES goes around a name, or a query in parentheses", hint="write CHANGES((SELECT …))")
         else:
             of = self._name("a view")

@@ -89,6 +89,19 @@ def test_the_engine_is_checked_for_real(sql: str) -> None:
     assert wm.check(query(sql, timeline(STREAMS))).equal
 
 
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT v, n FROM counts", "SELECT * FROM CHANGES(counts)", "SELECT a.v, name FROM a JOIN names ON names.k = a.v"],
+)
+def test_a_query_that_names_views_is_checked(sql: str) -> None:
+    asked = query(
+        "CREATE VIEW names (k, name) AS VALUES (1, 'one'); "
+        "CREATE VIEW counts AS SELECT v, COUNT(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY v; " + sql,
+        timeline(STREAMS),
+    )
+    assert wm.check(asked).equal
+
+
 def test_nothing_at_all_is_equal_to_nothing() -> None:
     empty = [Source(source.name, source.table.slice(0, 0)) for source in timeline(STREAMS)]
     for sql in QUERIES:

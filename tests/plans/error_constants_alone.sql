@@ -1,0 +1,1 @@
+SELECT column1, COUNT(*) FROM (VALUES (1), (2)) AS t GROUP BY column1

@@ -1,0 +1,1 @@
+SELECT a.x FROM a, (VALUES (1), (2)) AS t (k, x) WHERE a.k = t.k
