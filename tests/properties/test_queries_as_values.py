@@ -36,6 +36,17 @@ COMPARED = ("a.id >= {0}", "a.id >= {0}", "a.id > 0.5 * {0}", "CAST({0} AS DOUBL
             "a.id <= COALESCE({0}, 2)")  # fmt: skip
 
 
+OTHERWISE = ("b.k < a.k", "b.j <> a.j", "a.j > 0", "b.k + a.k = 1", "(b.j = a.j OR a.k IS NULL)")
+NESTED = (
+    "EXISTS (SELECT 1 FROM s1{window} AS c WHERE {there} AND c.k = b.k AND c.j >= a.j)",
+    "NOT EXISTS (SELECT 1 FROM s0{window} AS c WHERE {there} AND c.j = b.j AND c.k = a.k)",
+    "b.j IN (SELECT c.j FROM s0{window} AS c WHERE {there})",
+    "b.j NOT IN (SELECT c.j FROM s0{window} AS c WHERE {there} AND c.k < a.k)",
+    "b.j <= (SELECT MAX(c.j) FROM s1{window} AS c WHERE {there} AND c.k = a.k AND c.id <> b.id)",
+    "(b.j > 1 OR 0 = (SELECT COUNT(*) FROM s1{window} AS c WHERE {there} AND c.j > a.j))",
+)
+
+
 @st.composite
 def inner_queries(draw: st.DrawFn, selected: str) -> tuple[str, str]:
     """A query over s1 that looks at row a, in our words and in DuckDB's."""
@@ -43,23 +54,34 @@ def inner_queries(draw: st.DrawFn, selected: str) -> tuple[str, str]:
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=2, unique=True))
     tests = [draw(st.sampled_from([f"b.{key} = a.{key}", f"a.{key} = b.{key}"])) for key in keys]
     tests += draw(one_in(3, ["b.j > 0"], []))
+    # Such are not told by keys: the rows around are put into the query.
+    tests[:1] = draw(one_in(3, [draw(st.sampled_from(OTHERWISE))], tests[:1]))
+    nested = draw(one_in(4, [draw(st.sampled_from(NESTED))], []))
     there = f"b.ts <= moment AND moment <= b.ts + INTERVAL {size} SECONDS"
-    ours = f"SELECT {selected} FROM s1 [RANGE {size} SECONDS] AS b WHERE {' AND '.join(tests)}"
-    return ours, f"SELECT {selected} FROM s1 AS b WHERE {' AND '.join([*tests, there])}"
+    both = [
+        [*tests, *(text.format(window=f" [RANGE {size} SECONDS]", there="TRUE") for text in nested)],
+        [*tests, *(text.format(window="", there=there.replace("b.", "c.")) for text in nested), there],
+    ]
+    ours, theirs = (" AND ".join(one) for one in both)
+    return (
+        f"SELECT {selected} FROM s1 [RANGE {size} SECONDS] AS b WHERE {ours}",
+        f"SELECT {selected} FROM s1 AS b WHERE {theirs}",
+    )
 
 
 @st.composite
 def value_cases(draw: st.DrawFn) -> OuterCase:
     size = draw(st.integers(0, 4))
-    kind = draw(st.sampled_from(["value", "compared", "exists", "not exists", "in"]))
+    kind = draw(st.sampled_from(["value", "compared", "exists", "not exists", "in", "each", "none"]))
     aggregate = draw(st.sampled_from(AGGREGATES))
-    inner = draw(inner_queries("1" if "exists" in kind else "b.j" if kind == "in" else aggregate))
+    inner = draw(inner_queries(aggregate if kind in ("value", "compared") else "1" if "exists" in kind else "b.j"))
     if kind in ("value", "compared"):
         having = draw(st.sampled_from(["", "", " HAVING COUNT(*) < 2", " HAVING MIN(b.j) > 0"]))
         inner = (inner[0] + having, inner[1] + having)
     # Some are never true where there is no value, and then no row without one is looked for; others may be.
     compared = draw(st.sampled_from(COMPARED))
     made = []
+    changing = "0 <= (SELECT COUNT(*) FROM s1 [UNBOUNDED] AS z)"  # a plain semi join would only grow
     for query in inner:
         condition = {
             "value": "TRUE",
@@ -67,11 +89,14 @@ def value_cases(draw: st.DrawFn) -> OuterCase:
             "exists": f"(a.j > 1 OR EXISTS ({query}))",
             "not exists": f"(a.j > 1 OR NOT EXISTS ({query}))",
             "in": f"(a.id > 3 OR a.j IN ({query}))",
+            "each": f"a.j IN ({query}) AND {changing}",
+            "none": f"a.j NOT IN ({query}) AND {changing}",
         }[kind]
         made.append(("a.id AS id" + (f", ({query}) AS v" if kind == "value" else ""), condition))
     ours = f"SELECT {made[0][0]} FROM s0 [RANGE {size} SECONDS] AS a WHERE {made[0][1]}"
     held = f"a.ts <= moment AND moment <= a.ts + INTERVAL {size} SECONDS"
     theirs = f"SELECT moment, {made[1][0]} FROM instants, s0 AS a WHERE {held} AND {made[1][1]}"
+    theirs = theirs.replace(" [UNBOUNDED]", "")
     return OuterCase(ours, theirs, (draw(streams("s0", 6, False)), draw(streams("s1", 6, False))))
 
 

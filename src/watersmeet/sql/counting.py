@@ -31,7 +31,7 @@ def counted(query: QuerySyntax, own: Own, test: Test | None = None) -> QuerySynt
     select = only_select(query)
     if select is None or select.is_grouped or select.having is not None or select.stream_word is not None:
         return None
-    if has_aggregates(select, own):
+    if has_aggregates(select, own) or select.qualify is not None:
         return None
     where = select.where
     if test is not None:
@@ -55,10 +55,10 @@ def only_select(query: QuerySyntax) -> SelectSyntax | None:
 def has_aggregates(select: SelectSyntax, own: Own) -> bool:
     """Whether it selects an aggregate: of the language, under another name that it has, or of one's own."""
     items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-    return any(_is_aggregate(call, own) for item in items for call in item.find_all(exp.Anonymous))
+    return any(is_aggregate(call, own) for item in items for call in item.find_all(exp.Anonymous))
 
 
-def _is_aggregate(call: exp.Anonymous, own: Own) -> bool:
+def is_aggregate(call: exp.Anonymous, own: Own) -> bool:
     if (brought := own.get(str(call.name).lower())) is not None:
         return brought.kind == "aggregate"
     if aggregate_name(str(call.name)) is not None:

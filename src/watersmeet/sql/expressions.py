@@ -122,6 +122,8 @@ class ExpressionBinder:
                 warn_of_midnights(*args)
             if function in COMPARISONS:
                 warn_of_quotients(args, self.scope.text)
+            if (constant := literals.computed(function, args)) is not None:
+                return constant
             fitted = self._fit(function, list(args))
             if function in ("in", "nullif") and mixes_dates(fitted):
                 return self._by_pairs(function, fitted, node)
@@ -199,7 +201,10 @@ class ExpressionBinder:
             return (self.scope.column(names[0], names[1]), names[2:]) if len(names) > 2 else None
         if len(names) < 2 or not any(field_index(one.schema, names[0].text) is not None for one in self.scope.inputs):
             return None
-        return self.scope.column(None, names[0]), names[1:]
+        column = self.scope.column(None, names[0])
+        if self.scope.stands_around(names[0].text) and not pa.types.is_struct(column.type):
+            return None
+        return column, names[1:]
 
     def _negation(self, node: exp.Neg) -> Expression:
         return self._negated(self.bind(node.this), node)
@@ -697,13 +702,6 @@ class ExpressionBinder:
                 raise TypeError("PERCENTILE needs a constant between 0 and 1, for example PERCENTILE(x, 0.95)")
 
     def _misplaced_query(self, node: exp.Expr) -> Exception:
-        if self.scope.outer is not None:
-            return self.error(
-                "EXISTS and IN with a query cannot stand inside of another such query",
-                node,
-                hint="join what both of them read: EXISTS (SELECT 1 FROM b JOIN c ON … WHERE b.k = a.k)",
-                kind=UnsupportedError,
-            )
         return self.error(
             "EXISTS and IN with a query are conditions of WHERE, joined to the others by AND",
             node,

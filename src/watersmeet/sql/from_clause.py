@@ -19,6 +19,7 @@ from watersmeet.plan.expressions import (
 )
 from watersmeet.plan.nodes import GroupBy, Input, Project, View
 from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.correlation import Correlation
 from watersmeet.sql.enriching import enriched, looked_up
 from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, outer_joins, together
@@ -46,6 +47,7 @@ class FromClause:
 
     def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
         self.context = context
+        written = select
         apart = taken_apart(select, context.text)
         select = replace(select, tree=apart.tree)
         inputs, self.places = bind_sources(
@@ -58,7 +60,7 @@ class FromClause:
         self._values: dict[tuple[Span, str], Value] = {}
         if select.joins_inside_only:
             self.scope = replace(plain, value_of=self._value)
-            self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
+            self._joiner = SubqueryJoiner(Correlation(context, bind_subquery, self.scope, written), self.places)
             self.found = bind_conditions((*select.on, *where), select.constraints, self.scope, context.boundary)
             self._tree: Group | None = None
         else:
@@ -66,7 +68,7 @@ class FromClause:
             self._tree = binder.bind(select.tree)
             binder.add_windows(select.constraints, self._tree)
             self.scope = replace(plain, inputs=self._tree.visible, value_of=self._value, merged=binder.merged)
-            self._joiner = SubqueryJoiner(context, bind_subquery, self.scope, self.places)
+            self._joiner = SubqueryJoiner(Correlation(context, bind_subquery, self.scope, written), self.places)
             self.found = bind_conditions(where, (), self.scope, context.boundary)
             if self._tree.is_flat:  # a static table has one version only
                 self.found, self._tree = together(self._tree.found, self.found), None
@@ -124,10 +126,9 @@ class FromClause:
         """The columns that stand for queries in the place of values: the same in all rows of an instant."""
         return frozenset(column for one in self._values.values() for column in one.columns)
 
-    @property
-    def depends(self) -> list[tuple[Expression, Span]]:
-        """What the values of queries depend on, and where they stand."""
-        return [(one, value.span) for value in self._values.values() for one in value.depends_on]
+    def depends(self, expressions: Iterable[Expression]) -> list[tuple[Expression, Span]]:
+        """What the values of queries depend on that stand beside aggregates, and where they stand."""
+        return [(one, value.span) for value in self._beside(expressions) for one in value.depends_on]
 
     def join(self, asked: Sequence[Expression], *, changing: bool) -> Made:
         """The join, for expressions that are asked of it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from operator import add, mul, sub
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from watersmeet.model.zones import instant_of, moved
 from watersmeet.plan.expressions import Expression, Literal
 
 NULL = Literal(None, pa.null())
+_EXACT: dict[str, Callable[[Decimal, Decimal], Decimal]] = {"add": add, "subtract": sub, "multiply": mul}
 
 
 def number(text: str) -> Literal:
@@ -43,6 +46,14 @@ def interval(us: int) -> Literal:
 
 def negated(literal: Literal) -> Literal:
     return Literal(-literal.value, literal.type)
+
+
+def computed(function: str, args: Sequence[Expression]) -> Literal | None:
+    """What two numbers with a point make, exactly: 0.06 + 0.01 is 0.07, which no sum of the nearest doubles is."""
+    numbers = [arg.value for arg in args if isinstance(arg, Literal) and isinstance(arg.value, int | float)]
+    if function not in _EXACT or len(numbers) != 2 or not any(isinstance(one, float) for one in numbers):
+        return None
+    return Literal(float(_EXACT[function](*(Decimal(repr(one)) for one in numbers))), pa.float64())
 
 
 def meet(args: list[Expression]) -> list[Expression]:

@@ -89,6 +89,13 @@ class Scope:
         hint = FOREIGN.get(name.text.lower()) or _meant(name.text, known, "the sources here are")
         raise self.text.error(f"{name.text} is not in FROM", name.span, hint=hint)
 
+    def stands_around(self, name: str) -> bool:
+        """Whether a source is called so that stands around the query, not in it."""
+        outer = self.outer
+        return outer is not None and (
+            any(one.alias.lower() == name.lower() for one in outer.inputs) or outer.stands_around(name)
+        )
+
     def column(self, source: Name | None, name: Name, span: Span | None = None) -> Column:
         if source is not None:
             return self._qualified(self.input(source), name)

@@ -164,7 +164,7 @@ class _SelectBinder:
         return any(is_grouping(part) for expression in self._asked() for part in walk(expression))
 
     def _check_dependence(self) -> None:
-        for expression, span in self.source.depends if self.grouped else ():
+        for expression, span in self.source.depends(self._asked()) if self.grouped else ():
             if expression not in self.keys:
                 raise self.context.text.error(
                     f"the query depends on {to_text(expression)}, which is not the same in all rows of a group",

@@ -6,17 +6,18 @@ there is at most one of: a left join; where there is none it is what aggregates 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.errors import UnsupportedError, WindowError
+from watersmeet.errors import UnsupportedError
+from watersmeet.model.types import is_text
 from watersmeet.model.windows import Bound, Choice
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, conjuncts, replaced, streams_of
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
-from watersmeet.sql.context import Context, SubqueryBinder
+from watersmeet.sql.correlation import Correlation, Untied
 from watersmeet.sql.counting import has_aggregates, only_select
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
@@ -24,7 +25,7 @@ from watersmeet.sql.named_queries import with_named
 from watersmeet.sql.ordering import warn_of_unused_order
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
-from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, WindowCondition, span_of
+from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, span_of
 from watersmeet.sql.time_bounds import time_bounds
 from watersmeet.sql.windows import Conditions, conjuncts_of
 
@@ -64,9 +65,6 @@ class Value:
     depends_on: tuple[Expression, ...] = ()
 
 
-Pair = tuple[exp.Expr, Expression]  # of a query in the place of a value, and of the streams around it
-
-
 def asked_in(where: exp.Expr | None) -> tuple[list[Asked], list[exp.Expr]]:
     """The conditions of WHERE that are about queries, and the others."""
     if where is None:
@@ -99,23 +97,23 @@ def _asked(node: exp.Expr, *, negated: bool = False) -> Asked | None:
 class SubqueryJoiner:
     """Joins queries in conditions to the FROM they are asked of."""
 
-    def __init__(self, context: Context, bind_subquery: SubqueryBinder, scope: Scope, names: dict[str, Span]) -> None:
+    def __init__(self, correlation: Correlation, names: dict[str, Span]) -> None:
         """names: those in use, with their places; the inputs of the queries are added."""
-        self.context = context
-        self.bind_subquery = bind_subquery
-        self.scope = scope
+        self.correlation = correlation
+        self.context = correlation.context
+        self.bind_subquery = correlation.bind_subquery
+        self.scope = correlation.scope
         self.names = names
 
     def partners(self, asked: Asked) -> Partners:
         """What is to be looked for in a query, or to be missing in it."""
         warn_of_unused_order(asked.query, self.context.text)
-        select = self._plain_select(asked.query)
+        select = only_select(asked.query)
         column: Expression
-        found = Conditions()
-        if select is None:
-            right, column = self._as_source(asked.query)
-        else:
+        if select is not None and self._is_plain(asked.query, select):
             right, column, found = self._as_partners(select, asked)
+        else:
+            right, column, found = self._as_source(asked, select)
         if asked.value is not None:
             found.predicates.append(self._equal(asked, asked.value, column))
         return Partners("anti" if asked.negated else "semi", right, found, asked.span)
@@ -123,7 +121,7 @@ class SubqueryJoiner:
     def value(self, query: QuerySyntax, span: Span) -> Value:
         """A query that has a row or none, for each row of FROM."""
         select = only_select(query)
-        if select is None or select.is_grouped or not self._is_one_row(select):
+        if select is None or select.is_grouped or _has_over(select) or not self._is_one_row(select):
             raise self.context.text.error(
                 "a query in the place of a value must have one row, and this may have more",
                 span,
@@ -139,103 +137,115 @@ class SubqueryJoiner:
             else exp.Case(ifs=[exp.If(this=select.having, true=item.expression)])
         )
         select = replace(select, items=(replace(item, expression=asked),), having=None)
-        inside, pairs, others = self._compared(query, select)
-        return self._joined(query, select, pairs, others, inside, span)
+        return self._joined(query, select, span)
 
     # ---- values that depend on the row ------------------------------------------------------------------------------
 
-    def _compared(self, query: QuerySyntax, select: SelectSyntax) -> tuple[Scope, list[Pair], list[exp.Expr]]:
-        """What the query sees; what of WHERE compares it with the streams around it, and the rest."""
-        pairs: list[Pair] = []
-        others: list[exp.Expr] = []
-        inputs, places = bind_sources(select.sources, with_named(query, self.context), self.bind_subquery)
-        inside = Scope(self.context.text, inputs, self.context.zone, outer=self.scope)
-        own = {one.alias for one in inputs}
-        binder = ExpressionBinder(inside, "WHERE", event_time=False)
-        for part in [] if select.where is None else conjuncts_of(select.where):
-            if isinstance(part, WindowCondition) or part.find(Subquery) or streams_of(binder.bind(part)) <= own:
-                others.append(part)
-                continue
-            pairs.append(self._pair(part, binder, own))
-        bare = [one.alias for one in inputs if one.time is not None and one.window is None]
-        if pairs and bare:
-            raise self.context.text.error(
-                f"a query in the place of a value, or inside of a condition, needs a window on {bare[0]}: without one "
-                f"it is not said which rows count",
-                places[bare[0]],
-                hint=f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]",
-                kind=WindowError,
-            )
-        return inside, pairs, others
-
-    def _pair(self, part: exp.Expr, binder: ExpressionBinder, own: set[str]) -> Pair:
-        part = part.unnest()
-        if isinstance(part, exp.EQ):
-            for mine, theirs in ((part.this, part.expression), (part.expression, part.this)):
-                outer = binder.bind(theirs)
-                if streams_of(binder.bind(mine)) <= own and not streams_of(outer) & own:
-                    return mine, outer
-        raise self.context.text.error(
-            "a query in the place of a value is compared with the streams around it by equality only",
-            span_of(part),
-            hint="write b.k = a.k; or join: LEFT JOIN (SELECT k, MAX(x) AS most FROM b [RANGE 1 HOUR] GROUP BY k) AS g "
-            "ON …",
-            kind=UnsupportedError,
-        )
-
-    def _joined(
-        self,
-        query: QuerySyntax,
-        select: SelectSyntax,
-        pairs: list[Pair],
-        others: list[exp.Expr],
-        inside: Scope,
-        span: Span,
-    ) -> Value:
+    def _joined(self, query: QuerySyntax, select: SelectSyntax, span: Span) -> Value:
         """As many values as there are of what is compared: the groups, of which a row has one or none."""
-        (item,) = select.items
+        untied = self.correlation.untied(query, select)
+        (item,), (written,) = untied.select.items, select.items
         assert isinstance(item, SelectItem)
-        nothing = _over_nothing(item.expression, inside)
+        assert isinstance(written, SelectItem)
+        nothing = self._over_nothing(query, select, written.expression)
         # A count is never NULL, so that it tells itself whether it is there.
         tells = nothing is None or isinstance(nothing, Literal)
         there = [] if tells else [SelectItem(exp.true(), Name("there", span), span)]
-        keys = [SelectItem(mine.copy(), Name(f"key_{n}", span), span) for n, (mine, _) in enumerate(pairs)]
-        item = replace(item, alias=Name("value", span)) if pairs else item
-        where = reduce(lambda a, b: exp.And(this=a, expression=b), others) if others else None
-        by = tuple(mine.copy() for mine, _ in pairs)
-        grouped = replace(select, items=(item, *keys, *there), where=where, group_by=by)
-        node = self.bind_subquery(replace(query, body=grouped), replace(self.context, as_view=True))
-        name, schema = self.unlike("subquery"), schema_of(node)
-        self.names[name] = query.span
-        value, *columns = (Column(name, field.name, field.type) for field in schema)
+        keys = _keys_of(untied, span)
+        item = replace(item, alias=Name("value", span)) if keys else item
+        by = tuple(key.expression.copy() for key in keys)
+        grouped = replace(untied.select, items=(item, *keys, *there), group_by=by)
+        right, (value, *columns) = self._view(replace(query, body=grouped, order_by=()))
         binder = ExpressionBinder(self.scope, "WHERE")
-        equal = [binder.call("eq", [outer, key], mine) for (mine, outer), key in zip(pairs, columns, strict=False)]
-        right = Group((Leaf(Input(name, View(name, node, schema))),))
         expression: Expression = value
         if isinstance(nothing, Literal):
             expression = Call("coalesce", (value, nothing), value.type)
         elif nothing is not None:
             missing = binder.call("is_null", [columns[-1]], item.expression)
             expression = binder.call("case", [missing, nothing, value], item.expression)
-        found = Conditions(equal)
-        return Value(right, (value, *columns[len(keys) :]), expression, found, span, tuple(outer for _, outer in pairs))
+        found = Conditions(self._tied(untied, columns))
+        depends_on = tuple(pair.theirs for pair in untied.pairs)
+        return Value(right, (value, *columns[len(keys) :]), expression, found, span, depends_on)
+
+    def _over_nothing(self, query: QuerySyntax, select: SelectSyntax, written: exp.Expr) -> Expression | None:
+        """What a query with this aggregate gives where it finds no rows: counts are 0 and the rest is NULL. None if
+        that is NULL itself."""
+
+        def emptied(part: Expression) -> Expression | None:
+            if not isinstance(part, Aggregate):
+                return None
+            return Literal(0 if part.function == "count" else None, part.type)
+
+        inputs, _ = bind_sources(select.sources, with_named(query, self.context), self.bind_subquery)
+        inside = Scope(self.context.text, inputs, self.context.zone, outer=self.scope, value_of=self.scope.value_of)
+        made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)
+        return None if isinstance(made, Literal) and made.value is None else made
+
+    def _tied(self, untied: Untied, columns: Sequence[Column]) -> list[Expression]:
+        """That columns of a query, in the order of its pairs, are equal to what is around it."""
+        binder = ExpressionBinder(self.scope, "WHERE")
+        found: list[Expression] = []
+        for pair, column in zip(untied.pairs, columns, strict=False):
+            sides: list[Expression] = [pair.theirs, column]
+            if untied.of_rows:
+                nulls = [binder.call("is_null", [side], pair.mine) for side in sides]
+                found.append(binder.call("eq", nulls, pair.mine))
+                sides = [Call("coalesce", (side, _zero(side.type)), side.type) for side in sides]
+            found.append(binder.call("eq", sides, pair.mine))
+        return found
+
+    def _view(self, query: QuerySyntax) -> tuple[Group, list[Column]]:
+        """A query that sees nothing around it, as it is at every instant."""
+        node = self.bind_subquery(query, replace(self.context, as_view=True))
+        name, schema = self.unlike("subquery"), schema_of(node)
+        self.names[name] = query.span
+        columns = [Column(name, field.name, field.type) for field in schema]
+        return Group((Leaf(Input(name, View(name, node, schema))),)), columns
 
     # ---- queries that are sources of their own ----------------------------------------------------------------------
 
-    def _as_source(self, query: QuerySyntax) -> tuple[Group, Column]:
-        """A query that does not see the streams around it."""
-        node = self.bind_subquery(query, replace(self.context, as_view=True))
-        schema = schema_of(node)
-        if len(schema) != 1:
+    def _as_source(self, asked: Asked, select: SelectSyntax | None) -> tuple[Group, Expression, Conditions]:
+        """A query that is more than FROM and WHERE, or has queries inside."""
+        query, untied = asked.query, None if select is None else self.correlation.untied(asked.query, select)
+        if select is None or untied is None or not untied.pairs:
+            right, columns = self._view(query)
+            self._check_one_column(asked, len(columns))
+            return right, columns[0], Conditions()
+        self._check_tied(asked, select)
+        keys = _keys_of(untied, asked.span)
+        # Which columns EXISTS selects says nothing, unless groups go by their numbers.
+        items = () if asked.value is None and not select.is_grouped else untied.select.items
+        by = (*untied.select.group_by, *(key.expression.copy() for key in keys)) if select.is_grouped else ()
+        body = replace(untied.select, items=(*items, *keys), group_by=by, distinct=False)
+        right, columns = self._view(replace(query, body=body, order_by=()))
+        self._check_one_column(asked, len(columns) - len(keys))
+        return right, columns[0], Conditions(self._tied(untied, columns[-len(keys) :]))
+
+    def _check_one_column(self, asked: Asked, number: int) -> None:
+        if number != 1 and asked.value is not None:
             raise self.context.text.error(
-                f"the query in the parentheses has {len(schema)} columns, and one is compared",
-                query.span,
+                f"the query in the parentheses has {number} columns, and one is compared",
+                asked.query.span,
                 hint="select the one that is meant",
             )
-        name = self.unlike("subquery")
-        self.names[name] = query.span
-        one = Input(name, View(name, node, schema))
-        return Group((Leaf(one),)), Column(name, schema.names[0], schema.types[0])
+
+    def _check_tied(self, asked: Asked, select: SelectSyntax) -> None:
+        """Where a query is asked for many rows at once, what it makes of all its rows must be made for each of them."""
+        if not select.is_grouped and (select.having is not None or has_aggregates(select, self.context.text.functions)):
+            raise self.context.text.error(
+                "the query in the parentheses has one row, which depends on the streams around it",
+                asked.query.span,
+                hint="compare with it by =: x = (SELECT MAX(b.x) FROM b [RANGE 1 HOUR] WHERE b.k = a.k)",
+                kind=UnsupportedError,
+            )
+        if select.grouping_sets is not None or _has_over(select):
+            what = "OVER" if _has_over(select) else "GROUPING SETS, ROLLUP and CUBE"
+            raise self.context.text.error(
+                f"{what} cannot stand in a query of a condition that depends on the streams around it",
+                asked.query.span,
+                hint="join it in FROM: JOIN (SELECT k, … FROM b [RANGE 1 HOUR]) AS q ON q.k = a.k",
+                kind=UnsupportedError,
+            )
 
     # ---- queries whose rows are partners ----------------------------------------------------------------------------
 
@@ -301,12 +311,17 @@ class SubqueryJoiner:
     def _is_one_row(self, select: SelectSyntax) -> bool:
         return len(select.items) == 1 and has_aggregates(select, self.context.text.functions)
 
-    def _plain_select(self, query: QuerySyntax) -> SelectSyntax | None:
-        """A query whose rows are those of its FROM: equal ones are as good as one, so DISTINCT says nothing."""
-        select = only_select(query)
-        if select is None or select.is_grouped or select.having is not None or select.stream_word is not None:
-            return None
-        return None if has_aggregates(select, self.context.text.functions) else select
+    def _is_plain(self, query: QuerySyntax, select: SelectSyntax) -> bool:
+        """Whether the rows of a query are those of its FROM: equal ones are as good as one, so DISTINCT says nothing.
+        Without queries inside they are partners as they are."""
+        if select.is_grouped or select.having is not None or select.stream_word is not None or _has_over(select):
+            return False
+        if has_aggregates(select, self.context.text.functions):
+            return False
+        items = [item.expression for item in select.items if isinstance(item, SelectItem)]
+        written = [*items, *select.on, *([] if select.where is None else [select.where])]
+        nested = any(one.find(Subquery) for one in written)
+        return not nested and not self.correlation.names_around_in_joins(query, select)
 
     def unlike(self, alias: str) -> str:
         """A name that is not in use."""
@@ -318,19 +333,21 @@ class SubqueryJoiner:
         return name
 
 
-def _over_nothing(written: exp.Expr, inside: Scope) -> Expression | None:
-    """What a query with this aggregate gives where it finds no rows: counts are 0 and the rest is NULL. None if that is
-    NULL itself, or another query is asked for it."""
+def _keys_of(untied: Untied, span: Span) -> list[SelectItem]:
+    return [SelectItem(pair.mine.copy(), Name(f"key_{n}", span), span) for n, pair in enumerate(untied.pairs)]
 
-    def emptied(part: Expression) -> Expression | None:
-        if not isinstance(part, Aggregate):
-            return None
-        return Literal(0 if part.function == "count" else None, part.type)
 
-    if written.find(Subquery):
-        return None
-    made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)
-    return None if isinstance(made, Literal) and made.value is None else made
+def _has_over(select: SelectSyntax) -> bool:
+    items = [item.expression for item in select.items if isinstance(item, SelectItem)]
+    return select.qualify is not None or any(item.find(exp.Window) for item in items)
+
+
+def _zero(kind: pa.DataType) -> Literal:
+    """Any value of a type, to stand for NULL beside what tells that it is one."""
+    if is_text(kind):
+        return Literal("", kind)
+    (value,) = pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(16))]).to_pylist()
+    return Literal(value, kind)
 
 
 def _over(expression: Expression, others: dict[str, str]) -> Expression:

@@ -250,6 +250,13 @@ def test_a_constant_takes_the_type_of_the_column_it_meets() -> None:
     assert made.predicates[0].args[1].type == pa.decimal128(3, 2)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("written", "value"), [(".06 + 0.01", 0.07), ("1 - 0.9", 0.1), ("0.1 * 3", 0.3)])
+def test_numbers_with_a_point_make_exact_ones(written: str, value: float) -> None:
+    """As where they are decimals, and not as the doubles next to them: 0.06 + 0.01 would be less than 0.07."""
+    (predicate,) = join(f"SELECT d FROM b WHERE d <= {written}").predicates
+    assert to_text(predicate) == f"b.d <= {value}"
+
+
 # -- shapes ---------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+SELECT a.k, (SELECT SUM(a.x) FROM b [RANGE 1 HOUR] WHERE b.k = a.k) AS total FROM a [RANGE 1 HOUR]

@@ -1,1 +1,0 @@
-SELECT a.k, (SELECT MAX(x) FROM b [RANGE 1 HOUR] WHERE b.k > a.k) AS most FROM a [RANGE 1 HOUR]

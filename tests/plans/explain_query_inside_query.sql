@@ -1,0 +1,3 @@
+SELECT a.k, a.x FROM a [RANGE 1 HOUR]
+WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 1 HOUR] WHERE b.k = a.k
+                  AND NOT EXISTS (SELECT 1 FROM c [RANGE 1 HOUR] WHERE c.k = b.k AND c.x < a.x))
