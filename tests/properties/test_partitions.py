@@ -98,6 +98,7 @@ UNDIVIDED = {
     "bounded, counted": NO_KEY,
     "left join of a left join": NO_KEY,
     "full join of windows": NO_KEY,
+    "versions by another column": NO_KEY,
     "versions of a table": "the rows of b that are looked up do not tell the key",
     "groups of a join": NO_KEY,
     "groups in steps": NO_KEY,

@@ -50,7 +50,10 @@ class Joined:
 
 
 @st.composite
-def with_versions(draw: st.DrawFn, so_far: Joined, alias: str, table: Source, *, shifted: bool = True) -> Joined:
+def with_versions(
+    draw: st.DrawFn, so_far: Joined, alias: str, table: Source, *, shifted: bool = True, by_key: bool = False
+) -> Joined:
+    """by_key: by all columns of the key, so that there is one version at most."""
     assert table.versions is not None
     left = draw(one_in(2, True, False))
     timed = draw(st.sampled_from(so_far.sure))
@@ -59,6 +62,8 @@ def with_versions(draw: st.DrawFn, so_far: Joined, alias: str, table: Source, *,
     # Most often the very stream whose time counts; it may be any that stands before.
     of = timed if draw(one_in(3, False, True)) else draw(st.sampled_from(so_far.seen))
     tests = [f"{of}.{key} = {alias}.{key}" for key in table.versions.key]
+    if not by_key and draw(one_in(4, True, False)):  # by other columns than the key, or by none
+        tests = [f"{of}.{key} = {alias}.{key}" for key in draw(st.lists(st.sampled_from(KEYS), max_size=1))] or ["TRUE"]
     if draw(one_in(3, True, False)):
         tests.append(draw(st.sampled_from([f"{alias}.j > 0", f"{timed}.j < {alias}.j", f"{timed}.k IS NOT NULL"])))
     if draw(one_in(4, True, False)):
@@ -104,7 +109,7 @@ def version_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
 
 
 @st.composite
-def grouped_version_cases(draw: st.DrawFn) -> OuterCase:
+def grouped_version_cases(draw: st.DrawFn, by_key: bool = False) -> OuterCase:
     """Groups of such rows in the window of the stream, and what they are at every instant of a table of these."""
     size = draw(st.integers(0, 4))
     joined = Joined("s0 AS a", "s0 AS a", ("a",), ("a",))
@@ -122,7 +127,7 @@ def grouped_version_cases(draw: st.DrawFn) -> OuterCase:
         joined = replace(joined, ours=f"s0 [RANGE {size} SECONDS] AS a")
     for alias, name in zip("bc", draw(st.sampled_from([("r0",), ("r0", "r1")])), strict=False):
         read.append(draw(tables(name, 7, False)))
-        joined = draw(with_versions(replace(joined, seen=("a",)), alias, read[-1], shifted=False))
+        joined = draw(with_versions(replace(joined, seen=("a",)), alias, read[-1], shifted=False, by_key=by_key))
     listed = "a.k AS k, COUNT(*) AS n, COUNT(b.id) AS m, SUM(b.id) AS total"
     ours = f"SELECT {listed} FROM {joined.ours} GROUP BY a.k"
     # Columns of the select list have the names of columns there.

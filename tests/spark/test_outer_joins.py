@@ -80,6 +80,7 @@ QUERIES = {
     "a left join of a left join": "SELECT a.id, b.id AS y, c.id AS z FROM a LEFT JOIN b ON a.x = b.x AND "
     "ABS(b.ts - a.ts) <= 2 SECONDS LEFT JOIN c ON c.x = a.x AND ABS(c.ts - a.ts) <= 1 SECONDS",
     "the version of a time": "SELECT a.id, b.id AS y FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.x = b.x",
+    "the versions of a time": "SELECT a.id, b.id AS y FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.x + 2 < b.x",
     "the latest partner": "SELECT a.id, b.id AS y FROM a ASOF LEFT JOIN b ON a.x = b.x AND b.ts <= a.ts",
     "the first partner from a time on": "SELECT a.id, b.id AS y FROM a ASOF JOIN b ON a.x = b.x AND b.ts > a.ts",
     "no partner in a window": "SELECT a.x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM b "

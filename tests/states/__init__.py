@@ -51,6 +51,7 @@ KINDS = {
     "ON a.k = b.k GROUP BY a.k",
     "anti join of a view": "SELECT DISTINCT a.k FROM a [RANGE 9 SECONDS] ANTI JOIN (SELECT k, COUNT(*) AS n FROM b "
     "[RANGE 9 SECONDS] GROUP BY k) v ON a.k = v.k AND v.n > 1 OPTIONS (pipeline = 'nta')",
+    "versions by another column": f"{SELECT} FROM a JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.s = b.s AND b.x > 3",
     "versions of a table": f"{SELECT} FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k AND b.x > 3",
     "groups of the latest": "SELECT a.k, SUM(b.x) AS total FROM a [RANGE 9 SECONDS] ASOF JOIN b ON a.k = b.k AND "
     "b.ts <= a.ts GROUP BY a.k OPTIONS (pipeline = 'nta')",

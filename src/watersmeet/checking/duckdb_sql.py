@@ -276,12 +276,21 @@ class Script:
                 *([] if back is None else [f"{theirs} >= {instant} - {back}"]),
             ]
         )
+        then = "AND" if join.asof.key else "QUALIFY"
+        if join.asof.key:
+            # Each version holds until the next of its key.
+            key = ", ".join(Translator().sql(column) for column in join.asof.key)
+            until = f"lead({TIME}) OVER (PARTITION BY {key} ORDER BY {TIME}, {ROW}) AS {GONE}"
+            rows[right.alias] = f"(SELECT *, {until} FROM {rows[right.alias]}) AS {named(right.alias)}"
+            still = f"({named(right.alias)}.{GONE} IS NULL OR {instant} < {named(right.alias)}.{GONE})"
+            chosen = _all([still, *_holding(right, join.asof, over)])
+            kept = _all([chosen, *(over.sql(condition) for condition in join.where)])
         place = f", {named(left.alias)}.{ROW} AS {PLACE}" if arrived else ""
         selected = f"SELECT {_selected(project, over)}, {at} AS {TIME}{place}"
-        yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {kept}"
+        yield f"{selected} FROM {', '.join(rows.values())} WHERE {matches} {then} {kept}"
         if join.kind == "asof_left":
             alone = f"{rows[left.alias]} LEFT JOIN {rows[right.alias]} ON false"
-            found = f"SELECT {named(left.alias)}.{ROW} FROM {', '.join(rows.values())} WHERE {matches} QUALIFY {chosen}"
+            found = f"SELECT {named(left.alias)}.{ROW} FROM {', '.join(rows.values())} WHERE {matches} {then} {chosen}"
             none = [f"{named(left.alias)}.{ROW} NOT IN ({found})", *(over.sql(condition) for condition in join.where)]
             yield f"{selected} FROM {alone} WHERE {_all(none)}"
 

@@ -296,7 +296,8 @@ def asof_lines(join: Join, asof: AsOf) -> Lines:
         "" if asof.within_us is None or asof.back_us == 0 else f", not older than {format_interval(asof.within_us)}"
     )
     none = ", or none" if join.kind == "asof_left" else ""
-    of = f"the version of {right} that held at its time" if join.inputs[1].has_versions else _nearest(asof, right)
+    which = "versions" if asof.key else "version"
+    of = f"the {which} of {right} that held at its time" if join.inputs[1].has_versions else _nearest(asof, right)
     yield Line(f"as-of join: each row of {left} with {of}{oldest}{none}")
     yield from _below(_entry("where", [to_text(predicate)]) for predicate in join.predicates)
     yield from _below(_entry("which holds if", [to_text(condition)]) for condition in asof.holding)

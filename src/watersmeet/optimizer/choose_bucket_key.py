@@ -158,6 +158,8 @@ def _input_keys(one: Input, places: Iterator[int]) -> dict[str, Places]:
         case Stream() as stream:
             place = next(places)
             plain = [field.name for field in stream.schema if not pa.types.is_nested(field.type)]
+            if stream.versions is not None:  # versions of one key end each other
+                plain = [name for name in plain if name in stream.versions.key]
             if stream.first is not None:  # duplicates must meet each other
                 plain = [name for name in plain if name in stream.first.keys]
             keys: dict[str, Places] = {name: ((place, name),) for name in plain if name != stream.time}

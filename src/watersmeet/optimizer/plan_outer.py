@@ -190,7 +190,7 @@ def looked_up_leaf(name: str, one: Input, join: Join, columns: frozenset[str], k
     if join.asof.within_us is not None:
         return LeafNode(name, one.relation, columns, kept_us)
     found, versions = asof_conditions(join.predicates, one.alias), one.relation.versions
-    keys = tuple(key for _, key in found.equal)
+    keys = join.asof.key or tuple(key for _, key in found.equal)
     last = LastOfEach(keys, found.right_only, None if versions is None else versions.op, versions is not None)
     # Rows that have come may ask for what was before their time.
     reach_us = min(FOREVER_US, kept_us + join.asof.behind_us - min(0, join.asof.up_to_us))
@@ -207,7 +207,7 @@ def asked_of_partners(join: Join) -> tuple[Expression, ...]:
     # The greatest of equal times is told by all columns, a version by the one that may delete it.
     names = one.schema.names if versions is None else [versions.op or one.relation.time]
     columns = (Column(one.alias, name, one.schema.field(name).type) for name in names)
-    return (join.asof.instant, *join.asof.holding, *columns)
+    return (join.asof.instant, *join.asof.holding, *join.asof.key, *columns)
 
 
 def _leaves(project: Project, columns: Columns, kept_us: int) -> list[LeafNode]:

@@ -131,6 +131,7 @@ def _join(join: Join) -> Iterator[str]:
             ahead = "any time" if join.asof.ahead_us is None else join.asof.ahead_us
             yield from _below([f"nearest, at most {ahead} later"])
         yield from _below(_versions(join.inputs[1]))
+        yield from _below(f"by key {expression_text(key)}" for key in join.asof.key)
         yield from _below(f"holding {text}" for text in _conditions(join.asof.holding))
     yield from _below(f"afterwards {text}" for text in _conditions(join.where))
     closed = join.windows

@@ -107,7 +107,8 @@ class AsOf:
     to it, None if any partner to come will do. Where none may be older than the instant, it is the earliest from it on.
     `behind_us` is by how much a row of the first input may be later than the time of the stream. Where the second input
     has versions the last to arrive is the latest of equal times, and it is a partner only if it is no deletion and
-    `holding` is true of it.
+    `holding` is true of it. Where what is compared does not tell the key of the versions, `key` is that: then each
+    version that holds at the instant may be a partner, and a row may have several.
     """
 
     instant: Expression
@@ -116,6 +117,7 @@ class AsOf:
     behind_us: int = 0
     holding: tuple[Expression, ...] = ()
     ahead_us: int | None = 0
+    key: tuple[Expression, ...] = ()
 
     @property
     def back_us(self) -> int | None:
@@ -495,6 +497,8 @@ def keeps_arrival(join: Join) -> bool:
     if join.asof is None:
         alone = len(join.inputs) == 1 and not join.moves_in_steps
         return alone and isinstance(first, Derived) and _is_ordered(first.plan)
+    if join.asof.key:  # several may come of one row
+        return False
     if isinstance(first, Derived) and isinstance(first.plan, Project) and isinstance(first.plan.child, Join):
         return first.plan.child.asof is not None and keeps_arrival(first.plan.child)
     return isinstance(first, Stream)

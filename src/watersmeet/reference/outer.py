@@ -8,6 +8,7 @@ from math import inf
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.versions import DELETES, PUTS
+from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import Join
 from watersmeet.reference.evaluate import Combination, evaluate, holds
 from watersmeet.reference.inputs import NS_PER_US, Member, Members, combination
@@ -62,6 +63,12 @@ def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combin
 
     for row in rows[left]:
         at_ns = evaluate(asof.instant, combination(_alone(join, left, row))) * NS_PER_US
+        if asof.key:
+            there = _versions_at(join, rows[right], at_ns)
+            held = [each for each in found if each[left] is row and id(each[right]) in there and holding(each)]
+            alone = [_alone(join, left, row)] if join.kind == "asof_left" and not held else []
+            yield from (Combination(combination(each).rows, max(row.at_ns, at_ns)) for each in [*held, *alone])
+            continue
         partners = [each for each in found if each[left] is row and -back <= each[right].at_ns - at_ns <= ahead]
         chosen = max(partners, key=lambda each: rank(each, at_ns), default=None)
         sure_ns = at_ns + _certain_ns(None if chosen is None else chosen[right].at_ns - at_ns, ahead)
@@ -69,6 +76,16 @@ def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combin
             yield Combination(combination(chosen).rows, max(row.at_ns, int(sure_ns)))
         elif join.kind == "asof_left":
             yield Combination(combination(_alone(join, left, row)).rows, max(row.at_ns, int(sure_ns)))
+
+
+def _versions_at(join: Join, changes: Sequence[Member], at_ns: int) -> set[int]:
+    """The last version of each key at an instant."""
+    assert join.asof is not None
+    last: dict[tuple[object, ...], Member] = {}
+    for one in sorted(changes, key=lambda one: (one.at_ns or 0, one.arrival)):
+        if (one.at_ns or 0) <= at_ns:
+            last[tuple(one.values[column.name] for key in join.asof.key for column in columns_of(key))] = one
+    return {id(one) for one in last.values()}
 
 
 def _certain_ns(distance: int | None, ahead: float) -> float:

@@ -165,10 +165,17 @@ class Builder:
         if isinstance(right.relation, Stream) and right.relation.versions is not None:
             changes = ChangesOfTable(right.relation.name, right.relation.versions.op)
             schema = _read_of(node, right, changes.op)
-        latest = Latest(schema, [key for _, key in found.equal], found.right_only, changes)
         keys = [key for key, _ in found.equal]
         sides = self._sides(node)
         kept = (node.remembered_us, node.looked_up)
+        assert node.join.asof is not None
+        if node.join.asof.key:
+            from watersmeet.operators.outer.lookup_join import LookupJoin, Versions
+
+            assert changes is not None
+            versions = Versions(schema, node.join.asof.key, [key for _, key in found.equal], changes)
+            return LookupJoin(node.join, node.columns, versions, keys, found.left_only, sides, *kept)
+        latest = Latest(schema, [key for _, key in found.equal], found.right_only, changes)
         return AsofJoin(node.join, node.columns, latest, keys, found.left_only, sides, *kept)
 
     def _sides(self, node: OuterJoinNode | AsofJoinNode) -> dict[str, Side]:
@@ -227,7 +234,8 @@ def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
 def _read_of(node: AsofJoinNode, one: Input, op: str | None) -> pa.Schema:
     """The columns that are read of the side which is looked up, once its rows are known by their keys."""
     assert node.join.asof is not None
-    shown = (*(e for _, e in node.columns), *node.join.where, *node.join.asof.holding)
+    compared = node.join.predicates if node.join.asof.key else ()
+    shown = (*(e for _, e in node.columns), *node.join.where, *node.join.asof.holding, *compared)
     read = {c.name for e in shown for c in columns_of(e) if c.stream == one.alias} | {op, one.time}
     return pa.schema([field for field in one.schema if field.name in read])
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.plan.expressions import streams_of
+from watersmeet.model.catalog import Stream
+from watersmeet.plan.expressions import Call, Column, Expression, streams_of
 from watersmeet.sql.join_tree import Group, Leaf, Outer, together
 
 
@@ -22,6 +23,29 @@ def enriched(part: Leaf | Outer | None) -> Leaf | None:
     while isinstance(part, Outer) and is_asof(part):
         part = part.left.only
     return part if isinstance(part, Leaf) and part.input.time is not None else None
+
+
+def compared_column(predicate: Expression, alias: str) -> str | None:
+    """The column of an input that a condition says to be equal to something else."""
+    if not isinstance(predicate, Call) or predicate.function != "eq":
+        return None
+    for mine, other in (predicate.args, predicate.args[::-1]):
+        if isinstance(mine, Column) and mine.stream == alias and alias not in streams_of(other):
+            return mine.name
+    return None
+
+
+def may_have_several(part: Leaf | Outer | None) -> bool:
+    """Whether a row of a chain of as-of joins may be given several times: with versions that are not looked up by all
+    of their key."""
+    while isinstance(part, Outer) and is_asof(part):
+        for one in part.right.visible:
+            versions = one.relation.versions if isinstance(one.relation, Stream) else None
+            compared = {compared_column(predicate, one.alias) for predicate in part.found.predicates}
+            if versions is not None and not compared >= set(versions.key):
+                return True
+        part = part.left.only
+    return False
 
 
 def looked_up(group: Group) -> frozenset[str]:

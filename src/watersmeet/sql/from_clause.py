@@ -20,7 +20,7 @@ from watersmeet.plan.expressions import (
 from watersmeet.plan.nodes import GroupBy, Input, Project, View
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.correlation import Correlation
-from watersmeet.sql.enriching import enriched, looked_up
+from watersmeet.sql.enriching import enriched, looked_up, may_have_several
 from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, outer_joins, together
 from watersmeet.sql.scope import Scope
@@ -104,7 +104,9 @@ class FromClause:
         """Whether rows come as those of one stream do: it is joined with nothing but partners as of its time."""
         if not self.has_trees:
             return len(self._inputs) == 1
-        return self._tree is not None and enriched(self._tree.only) is not None and not (self._partners or self._values)
+        if self._tree is None or self._partners or self._values:
+            return False
+        return enriched(self._tree.only) is not None and not may_have_several(self._tree.only)
 
     @property
     def conditions(self) -> list[Expression]:

@@ -44,14 +44,21 @@ from watersmeet.plan.expressions import (
     Literal,
     columns_of,
     replaced,
-    streams_of,
     walk,
 )
 from watersmeet.plan.functions import result_type
 from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
-from watersmeet.sql.enriching import enriched, enriched_first, is_asof, looked_up, with_bare
+from watersmeet.sql.enriching import (
+    compared_column,
+    enriched,
+    enriched_first,
+    is_asof,
+    looked_up,
+    may_have_several,
+    with_bare,
+)
 from watersmeet.sql.join_tree import Group, Leaf, Outer
-from watersmeet.sql.scope import HIDDEN_TIME, Scope, event_time_type, field_index
+from watersmeet.sql.scope import HIDDEN_TIME, Scope, event_time_type
 from watersmeet.sql.spans import Shape, certain_after, crossing_bounds, ranges_between, reach, shapes_of
 from watersmeet.sql.syntax import Span
 from watersmeet.sql.windows import Conditions, make_join
@@ -189,9 +196,9 @@ class JoinBuilder:
         crossing = crossing_bounds(outer, self.boundary) if versions is None else outer.found.bounds
         reach = self._reach(outer, first, right.input, crossing)
         up_to, within, until = reach.up_to_us, reach.within_us, reach.until_us
-        predicates, holding = list(outer.found.predicates), list[Expression]()
+        predicates, holding, key = list(outer.found.predicates), list[Expression](), tuple[Expression, ...]()
         if versions is not None:
-            predicates, holding = self._of_key(outer, right.input, versions)
+            predicates, holding, key = self._of_key(outer, right.input, versions)
         elif asof_conditions(predicates, name).others:
             raise self._refused_asof(outer, "compares the sides for equality; other conditions go into WHERE")
         side = self._side(outer.left, [*asked, *predicates, *holding])
@@ -213,7 +220,7 @@ class JoinBuilder:
         asking = self._bare(side.input, nested=True)
         inputs = (asking if until is not None else replace(asking, window=Unbounded()), looked_up)
         ahead = None if until is None else until - up_to
-        asof = AsOf(instant, up_to, within, behind, tuple(map(over, holding)), ahead)
+        asof = AsOf(instant, up_to, within, behind, tuple(map(over, holding)), ahead, key)
         return Made(self._made(inputs, conditions, outer.kind, asof=asof), over)
 
     def _reach(self, outer: Outer, one: Input, other: Input, crossing: Iterable[Bound]) -> Reach:
@@ -263,6 +270,13 @@ class JoinBuilder:
                 f"looks for partners before rows are counted, and those of {leaf.input.alias} are counted before their "
                 "lists are taken apart",
                 "take them apart afterwards: FROM (SELECT … ASOF JOIN …) [ROWS 10] AS j, UNNEST(j.items) AS t (item)",
+            )
+        if isinstance(window, RowsWindow | SteppedRows) and may_have_several(outer):
+            raise self._refused_asof(
+                outer,
+                f"by other columns than its key may give several rows for one, and the window of {leaf.input.alias} "
+                "counts rows",
+                f"write {leaf.input.alias} [RANGE 1 HOUR]; or ON with every column of the key",
             )
         windows = WINDOW_COLUMNS if isinstance(window, Hop | Session) else ()
         of_window = {_column(leaf.input, name): name for name in windows}
@@ -337,26 +351,25 @@ class JoinBuilder:
             )
         return first
 
-    def _of_key(self, outer: Outer, one: Input, versions: Versions) -> tuple[list[Expression], list[Expression]]:
-        """The conditions by which a version is chosen, and those that are asked of it then."""
+    def _of_key(
+        self, outer: Outer, one: Input, versions: Versions
+    ) -> tuple[list[Expression], list[Expression], tuple[Expression, ...]]:
+        """The conditions by which a version is chosen, those that are asked of it then, and its key, if not every
+        column of that is compared."""
         key: dict[str, Expression] = {}
-        holding: list[Expression] = []
+        holding: list[Expression] = self._as_predicates(outer.within, outer.everything)
         for predicate in outer.found.predicates:
-            column = _compared(predicate, one.alias)
+            column = compared_column(predicate, one.alias)
             if column is not None and column in versions.key and column not in key:
                 key[column] = predicate
-            else:
-                holding.append(predicate)
-        missing = [column for column in versions.key if column not in key]
-        if missing:
-            raise self.scope.text.error(
-                f"versions of {one.alias} go by its key, {', '.join(versions.key)}, and ON lacks {missing[0]}",
-                outer.span,
-                hint="write ON "
-                + " AND ".join(f"{_column_like(c, outer.left.visible)} = {one.alias}.{c}" for c in versions.key),
-                kind=WindowError,
-            )
-        return list(key.values()), [*holding, *self._as_predicates(outer.within, outer.everything)]
+        if set(key) >= set(versions.key):
+            chosen = list(key.values())
+            return chosen, [*(p for p in outer.found.predicates if p not in chosen), *holding], ()
+        # What is asked of a version alone it need not fulfil to take the place of the one before it.
+        found = [(p, asof_conditions([p], one.alias)) for p in outer.found.predicates]
+        compared = [predicate for predicate, about in found if about.equal or about.left_only]
+        others = [predicate for predicate, about in found if not (about.equal or about.left_only)]
+        return compared, [*others, *holding], tuple(_column(one, name) for name in versions.key)
 
     def _check_each_row_counts(self, outer: Outer) -> None:
         """Rows are given once, with their partner, whatever else comes: which are the last n is not asked then."""
@@ -603,22 +616,6 @@ class JoinBuilder:
 
 def _least_bound(bounds: Iterable[Bound], earlier: str, later: str) -> int | None:
     return min((b.at_most_us for b in bounds if (b.earlier, b.later) == (earlier, later)), default=None)
-
-
-def _column_like(name: str, inputs: Sequence[Input]) -> str:
-    """The column of that name, or where it would stand: another may hold the same under its own name."""
-    found = next((f"{one.alias}.{name}" for one in inputs if field_index(one.schema, name) is not None), None)
-    return found or f"{inputs[0].alias}.…"
-
-
-def _compared(predicate: Expression, alias: str) -> str | None:
-    """The column of an input that a condition says to be equal to something else."""
-    if not isinstance(predicate, Call) or predicate.function != "eq":
-        return None
-    for mine, other in (predicate.args, predicate.args[::-1]):
-        if isinstance(mine, Column) and mine.stream == alias and alias not in streams_of(other):
-            return mine.name
-    return None
 
 
 def _all_left(outer: Outer) -> Outer:

@@ -348,17 +348,6 @@ def test_options_reach_the_plan() -> None:
     assert made.options.changed() == {"join": "hash", "refresh": "5 seconds"}
 
 
-def test_a_hint_about_versions_names_no_column_that_the_stream_lacks() -> None:
-    session = wm.Session()
-    session.stream("orders", schema={"id": "BIGINT", "money": "STRING", "ts": "TIMESTAMP"}, time="ts")
-    session.table(
-        "rates", schema={"currency": "STRING", "rate": "DOUBLE", "ts": "TIMESTAMP"}, time="ts", key="currency"
-    )
-    with pytest.raises(wm.WindowError, match="ON lacks currency") as refused:
-        session.sql("SELECT o.id FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.id = r.rate")
-    assert refused.value.hint == "write ON o.… = r.currency"
-
-
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

@@ -126,7 +126,7 @@ class Latest:
 
     def _order(self) -> Positions:
         if self.changes is not None:
-            arrived: Positions = np.argsort(_int64s(self._recent, AT), kind="stable")
+            arrived: Positions = np.argsort(int64s(self._recent, AT), kind="stable")
             return arrived
         columns = [self._recent.column(AT), *sortable(self._columns())]
         return value_order([(column, False, False) for column in columns])
@@ -138,10 +138,7 @@ class Latest:
         """The numbers of the rows' keys, and whether they have one: a NULL is equal to nothing."""
         asked = self.keys if keys is None else keys
         columns = [evaluate(key, lambda column: data.column(column.name), data.num_rows) for key in asked]
-        known = np.ones(data.num_rows, np.bool_)
-        for column in columns:
-            if column.null_count:
-                known &= column.is_valid().to_numpy(zero_copy_only=False)
+        known = self._is_known(columns, data.num_rows)
         ids = self._ids.of(columns, data.num_rows)
         self._touch(ids)
         if self._ids.room > self._base_at.size:
@@ -149,6 +146,13 @@ class Latest:
             grown[: self._base_at.size] = self._base_at
             self._base_at = grown
         return ids, known
+
+    def _is_known(self, columns: Sequence[pa.Array], length: int) -> Mask:
+        known = np.ones(length, np.bool_)
+        for column in columns:
+            if column.null_count:
+                known &= column.is_valid().to_numpy(zero_copy_only=False)
+        return known
 
     def _touch(self, ids: Int64s) -> None:
         if 8 * ids.size < self._ids.room:
@@ -183,7 +187,7 @@ class Latest:
 
     def _times(self, position: Positions, otherwise: Int64s | int) -> Int64s:
         """The times of recent rows, something else where there is none."""
-        at = _int64s(self._recent, AT)
+        at = int64s(self._recent, AT)
         if at.size == 0:
             return np.broadcast_to(np.asarray(otherwise, np.int64), position.shape)
         times: Int64s = np.where(position >= 0, at[np.maximum(position, 0)], otherwise)
@@ -200,7 +204,7 @@ class Latest:
     def _among_recent(self, ids: Int64s, instants: Int64s, *, after: bool = False) -> Positions:
         """The position of the last recent row of each key up to an instant, or of the first after it; -1 where there is
         none."""
-        at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
+        at, key = int64s(self._recent, AT), int64s(self._recent, KEY)
         held = at.size
         keys = np.concatenate([key, ids])
         # In one number the key, then the place in time: who asks stands behind all rows up to its instant.
@@ -232,13 +236,13 @@ class Latest:
         base = pa.RecordBatch.from_arrays(self._base.get(kept), schema=self.schema)
         recent = pa.RecordBatch.from_arrays(self._columns(), schema=self.schema)
         data = joined([base, recent], self.schema)
-        times = np.concatenate([self._base_at[kept], _int64s(self._recent, AT)])
+        times = np.concatenate([self._base_at[kept], int64s(self._recent, AT)])
         return KeyedRows.of(keys_of(data), data, times=times)
 
     def settle(self, until_us: int, oldest_us: int | None) -> None:
         """Nobody asks for what lies before an instant any more, but for the last row of each key, if that is not too
         old."""
-        at, key = _int64s(self._recent, AT), _int64s(self._recent, KEY)
+        at, key = int64s(self._recent, AT), int64s(self._recent, KEY)
         past = int(np.searchsorted(at, until_us))
         if past:
             # From the end, as the last of a key is the greatest of its time; what was kept for it is older.
@@ -268,7 +272,7 @@ class Latest:
     def _forget_keys(self) -> None:
         """Numbers of keys of which nothing is held are given to others."""
         idle = self._touched[self._base_at[self._touched] == BEGINNING_US]
-        recent = _int64s(self._recent, KEY)
+        recent = int64s(self._recent, KEY)
         if 8 * recent.size < self._ids.room:
             idle = np.setdiff1d(idle, recent)
         else:
@@ -430,17 +434,21 @@ class AsofJoin(Sided):
 
     def _answered(self, asked: Asked) -> pa.RecordBatch:
         rows, found = asked.rows, asked.found
-        with_one = np.flatnonzero(found.has)
-        there, partners = self.latest.partners(found.position[with_one], asked.ids[with_one])
-        having, partners = self._holding(rows, with_one[there], partners)
+        having, partners = self._found(asked)
         made, kept = self._selected(rows.take(having), found.sure[having], partners)
         if self.written.kind == "asof":
             return made
-        alone = np.setdiff1d(np.arange(len(rows)), having, assume_unique=True)
+        alone = np.setdiff1d(np.arange(len(rows)), having)
         others, left_alone = self._selected(rows.take(alone), found.sure[alone], None)
         # In the order in which the rows came.
         order = np.argsort(np.concatenate([having[kept], alone[left_alone]]), kind="stable")
         return joined([made, others], self.schema).take(pa.array(order))
+
+    def _found(self, asked: Asked) -> tuple[Positions, pa.RecordBatch]:
+        """The rows that have a partner, and these."""
+        with_one = np.flatnonzero(asked.found.has)
+        there, partners = self.latest.partners(asked.found.position[with_one], asked.ids[with_one])
+        return self._holding(asked.rows, with_one[there], partners)
 
     def _holding(self, rows: Rows, having: Positions, partners: pa.RecordBatch) -> tuple[Positions, pa.RecordBatch]:
         """Those rows whose partner is what is asked of it."""
@@ -524,6 +532,6 @@ class AsofJoin(Sided):
         self.counters = Counters()
 
 
-def _int64s(batch: pa.RecordBatch, name: str) -> Int64s:
+def int64s(batch: pa.RecordBatch, name: str) -> Int64s:
     values: Int64s = batch.column(name).to_numpy(zero_copy_only=False)
     return values
