@@ -29,6 +29,7 @@ from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.context import Context
 from watersmeet.sql.grouping import GroupedOutput
+from watersmeet.sql.having import groups_before_having
 from watersmeet.sql.named_queries import with_columns, with_named
 from watersmeet.sql.ordering import (
     check_limit,
@@ -166,6 +167,7 @@ def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False)
     """A query with its WITH, its ORDER BY … LIMIT and its ISTREAM, DSTREAM or RSTREAM; and the order in which it is
     given where it is given whole."""
     context = with_named(query, context)
+    query = groups_before_having(query, context)
     head = _check_stream_words(query, context)
     every = _every(query, context)
     check_limit(query, context.text)
