@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from watersmeet.sql.context import Context
 from watersmeet.sql.counting import only_select
-from watersmeet.sql.scope import field_index
+from watersmeet.sql.scope import Text, field_index
 from watersmeet.sql.syntax import (
     Name,
     OrderKey,
@@ -34,7 +34,7 @@ def groups_before_having(query: QuerySyntax, context: Context) -> QuerySyntax:
     if not isinstance(select, SelectSyntax) or select.having is None or not _is_plain(select):
         return query
     queries = [found.args["query"] for found in select.having.find_all(Subquery)]
-    names = [_name_of(item) for item in select.items if isinstance(item, SelectItem)]
+    names = [_name_of(item, context.text) for item in select.items if isinstance(item, SelectItem)]
     known = [name for name in names if name is not None]
     if not queries or len(set(map(str.lower, known))) != len(select.items) or not _are_named(query.order_by, known):
         return query
@@ -50,10 +50,14 @@ def _is_plain(select: SelectSyntax) -> bool:
     return bool(select.group_by) and simple and not select.distinct_on and not by_windows and not over
 
 
-def _name_of(item: SelectItem) -> str | None:
+def _name_of(item: SelectItem, text: Text) -> str | None:
+    """What its column is called, if that is plain to see."""
     if item.alias is not None:
         return item.alias.text
-    return item.expression.name if isinstance(item.expression, exp.Column) else None
+    if isinstance(item.expression, exp.Column):
+        return item.expression.name
+    computed = isinstance(item.expression, exp.Anonymous | exp.Binary) and not isinstance(item.expression, exp.Dot)
+    return text.piece(span_of(item.expression) or item.span) if computed else None
 
 
 def _are_named(keys: tuple[OrderKey, ...], names: list[str]) -> bool:

@@ -219,9 +219,24 @@ def test_what_is_made_of_all_rows_of_a_query_is_refused_where_it_would_be_made_f
         three_streams().sql(f"SELECT DISTINCT a.k FROM a [ROWS 1] WHERE {condition}")
 
 
-def test_groups_are_not_looked_for_in_a_query() -> None:
+def test_groups_are_looked_for_in_a_query() -> None:
     groups = "SELECT a.k, COUNT(*) AS n FROM a [ROWS 2] GROUP BY a.k"
-    with pytest.raises(wm.UnsupportedError, match="values of groups"):
-        session().sql(f"{groups} HAVING COUNT(*) IN (SELECT b.k FROM b [ROWS 1])")
+    having = session().sql(f"{groups} HAVING COUNT(*) IN (SELECT b.k FROM b [ROWS 3])")
+    assert having.final().to_pylist() == [{"k": 2, "n": 1}, {"k": 3, "n": 1}]
     around = session().sql(f"SELECT g.k FROM ({groups}) AS g WHERE g.n IN (SELECT b.k FROM b [ROWS 3])")
     assert around.final()["k"].to_pylist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.k, SUM(a.x) AS s FROM a [ROWS 3] GROUP BY a.k HAVING SUM(a.x) >= (SELECT AVG(x) FROM b [ROWS 2])",
+        "SELECT k, COUNT(*) FROM a [ROWS 4] GROUP BY k HAVING k + COUNT(*) > (SELECT MIN(k) FROM b [ROWS 2]) OR k = 1",
+        "SELECT DISTINCT COUNT(*) AS n FROM a [ROWS 4] GROUP BY k HAVING EXISTS (SELECT 1 FROM b [ROWS 2] WHERE k > 2)",
+        "SELECT k, MAX(x) AS m FROM a [ROWS 4] GROUP BY k HAVING MAX(x) > (SELECT COUNT(*) FROM b [ROWS 2]) "
+        "ORDER BY m, k LIMIT 2",
+    ],
+)
+def test_groups_are_compared_with_queries_at_every_instant(query: str) -> None:
+    report = wm.check(session().sql(query))
+    assert report.equal, str(report)
