@@ -14,6 +14,7 @@ from tests.docs.reader import OF_OTHERS, Reader
 from tests.docs.test_map import pages
 from tests.docs.test_pages import ON_SPARK, PAGES
 from tests.docs.test_shown import COMING_FROM, LAB, LANGUAGE, README, ROOT, WITH_PYTHON, blocks
+from watersmeet.model.catalog import FUNCTIONS_OF_ALL
 from watersmeet.testing import queries_of
 
 DOCS = ROOT / "docs"
@@ -42,7 +43,7 @@ RUN = {
     **{(page, "python"): "tests/docs/test_shown.py" for page in WITH_PYTHON},
     **{(page, "sql"): "tests/docs/test_shown.py" for page in (LANGUAGE, COMING_FROM, LAB)},
     **{(page, "sql"): "tests/docs/test_every_example.py" for page in WITH_SQL},
-    (DOCS / "command_line.md", "sh"): "tests/docs/test_every_example.py",
+    **{(DOCS / "command_line.md", language): "tests/docs/test_every_example.py" for language in ("sh", "python")},
     (README, "py"): "tests/first_hour.py",
     (ROOT / "CONTRIBUTING.md", "python"): "tests/connectors/test_contributing.py",
     (DOCS / "spark.md", "python"): "tests/spark/test_docs.py",
@@ -83,7 +84,7 @@ def _complete(text: str) -> str:
 
 
 def test_a_script_from_stdin_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    piped, completion = [text for language, text in blocks(DOCS / "command_line.md") if language == "sh"]
+    _, piped, completion = [text for language, text in blocks(DOCS / "command_line.md") if language == "sh"]
     assert completion == "watersmeet --install-completion\n"  # tests/first_hour.py, as it changes the home
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"k": [1, 1], "ts": [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 2)]}), "a.parquet")
@@ -91,4 +92,25 @@ def test_a_script_from_stdin_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     try:
         assert reader._do("sh", piped).splitlines()[0] == "_op\t_ts\tk\tn"
     finally:
+        reader.close()
+
+
+def test_functions_of_a_file_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WATERSMEET_ENGINE", "local")
+    shown = blocks(DOCS / "command_line.md")
+    (tmp_path / "mail.py").write_text(next(text for language, text in shown if language == "python"))
+    (tmp_path / "mail.csv").write_text(
+        "sender,size,ts\nme@here.org,3,2026-01-01 00:00:00\nyou@here.org,8,2026-01-01 00:00:01\n"
+    )
+    (tmp_path / "mail.sql").write_text(
+        "CREATE STREAM mail WITH (path='mail.csv', time='ts');"
+        "SELECT domain(sender) AS at, spread(size) AS x FROM mail [UNBOUNDED] GROUP BY domain(sender)"
+    )
+    reader = Reader(tmp_path)
+    try:
+        printed = reader._do("sh", next(text for language, text in shown if language == "sh"))
+        assert printed.splitlines()[-1].endswith("here.org\t5")
+    finally:
+        FUNCTIONS_OF_ALL.clear()  # the command ran in this process
         reader.close()
