@@ -126,10 +126,8 @@ def _check_types(shown: Shown, gives: str, typed: object) -> None:
             for t in (*PLAIN, *NESTED):
                 # Where all are of one kind they go together.
                 together = ("T",) in shown.kinds or shown.name.startswith("list_")
-                args = [
-                    t if at == place or (together and shown.kinds[at] == ("T",)) else one
-                    for at, one in enumerate(usual)
-                ]
+                alike = {("T",)} if together and shown.kinds[place] == ("T",) else set()
+                args = [t if at == place or shown.kinds[at] in alike else one for at, one in enumerate(usual)]
                 given = _try(typed, args)
                 if shown.kinds[place] in (("any",), ("list",)) and shown.kinds[0] == ("list",):
                     assert place or (given is None) or t in LISTS, (shown, t)
@@ -161,6 +159,10 @@ def _is_said(given: pa.DataType, gives: str, args: Sequence[pa.DataType]) -> boo
         return bool(comparable(given.value_type, first))
     if gives.startswith("the type of its entries"):
         return bool(given == first.value_type)
+    if gives.startswith("a list of it"):
+        return bool(given == pa.list_(first))
+    if gives.startswith("a map of both"):
+        return bool(given == pa.map_(*args))
     return bool(comparable(given, first))  # T, or as it takes
 
 

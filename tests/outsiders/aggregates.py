@@ -78,6 +78,11 @@ BY_TIME = (
         "MAX_BY({p}k, {p}d)",
         "FIRST({p}k ORDER BY {p}d DESC, {order}) FILTER (WHERE {p}k IS NOT NULL AND {p}d IS NOT NULL)",
     ),
+    ("STRING_AGG({p}s, '-' ORDER BY {p}x DESC)", "STRING_AGG({p}s, '-' ORDER BY {p}x DESC NULLS LAST, {order})"),
+    ("FIRST({p}s ORDER BY {p}f)", "FIRST({p}s ORDER BY {p}f NULLS LAST, {order}) FILTER (WHERE {p}s IS NOT NULL)"),
+    ("LENGTH(ARRAY_AGG({p}x))", "LEN(LIST({p}x))"),
+    ("LIST({p}s ORDER BY {p}x)[1]", "LIST({p}s ORDER BY {p}x NULLS LAST, {order})[1]"),
+    ("ARRAY_TO_STRING(ARRAY_AGG(DISTINCT {p}s), '')", "STRING_AGG(DISTINCT {p}s, '' ORDER BY {p}s)"),
     ("spread({p}x)", "MAX({p}x) - MIN({p}x)"),
     ("in_order({p}x)", "STRING_AGG(CAST({p}x AS VARCHAR) || ';', '' ORDER BY {order})"),
 )

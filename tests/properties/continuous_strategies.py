@@ -35,11 +35,14 @@ SIMPLE = ("COUNT(*)", "COUNT({x})", "COUNT(DISTINCT {x})")
 EXACT: dict[Kind, tuple[str, ...]] = {
     "int": (
         "SUM({x})", "SUM(DISTINCT {x})", "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})", "MODE({x})",
-        "ARG_MAX({x}, {n})", "SUM({x}) FILTER (WHERE {n} > 0)",
+        "ARG_MAX({x}, {n})", "SUM({x}) FILTER (WHERE {n} > 0)", "LIST_SUM(ARRAY_AGG({x}))", "MODE({x} ORDER BY {n})",
+        "ARG_MIN({x}, {n} ORDER BY {x} DESC)", "FIRST({x} ORDER BY {n} DESC NULLS FIRST)", "SUM({x} ORDER BY {n})",
     ),
     "text": (
         "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})", "STRING_AGG({x}, '-')", "STRING_AGG(DISTINCT {x})",
         "MODE({x})", "ARG_MIN({x}, {n})", "STRING_AGG({x}) FILTER (WHERE {n} > 0)",
+        "STRING_AGG({x}, '' ORDER BY {n} DESC) FILTER (WHERE {n} > 0)", "STRING_AGG(DISTINCT {x} ORDER BY {x} DESC)",
+        "LAST({x} ORDER BY {n})", "JSON_AGG({x} ORDER BY {n})", "JSON_OBJECT_AGG({x}, {n})",
     ),
     "float": ("MIN({x})", "MAX({x})", "LAST({x})"),
     "decimal": ("MIN({x})", "MAX({x})", "FIRST({x})"),
@@ -47,7 +50,12 @@ EXACT: dict[Kind, tuple[str, ...]] = {
     "bool": ("MIN({x})", "MAX({x})", "FIRST({x})", "BOOL_AND({x})", "BOOL_OR({x})"),
 }  # fmt: skip
 # What goes by the order of rows in time.
-BY_TIME = ("FIRST", "LAST", "MODE", "ARG_", "STRING_AGG")
+BY_TIME = ("FIRST", "LAST", "MODE", "ARG_", "STRING_AGG", "JSON_", "ARRAY_AGG", "LIST_SUM")
+# What is nested, as it stands, as nothing but a changing answer can have it.
+NESTED = (
+    "ARRAY_AGG({x})", "ARRAY_AGG({x} ORDER BY {n} DESC NULLS FIRST)", "ARRAY_AGG(DISTINCT {x} ORDER BY {x} DESC)",
+    "ARRAY_AGG({x}) FILTER (WHERE {n} > 0)",
+)  # fmt: skip
 EXACT_DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})")  # of integers
 DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25)", "STDDEV({x})", "VARIANCE({x})",
            "VAR_POP({x})", "STDDEV_POP({x})")  # fmt: skip
@@ -429,6 +437,7 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
         numbers = [values[kind] for kind in ("int", "float", "decimal")]
         texts += [text.format(x=value) for text in DOUBLES for value in numbers]
         texts.append(f"SUM({values['float']})")
+    texts += [text.format(x=values[kind], n=number) for text in NESTED for kind in ("int", "text", "bool")]
     if read.has_view or not shape.counts:
         texts = [text for text in texts if not text.startswith(BY_TIME)]
     listed = [f"{text} AS x{n}" for n, text in enumerate(dict.fromkeys(texts))]

@@ -41,6 +41,7 @@ def brought(session: wm.Session) -> wm.Session:
     session.stream("s", ROWS, time="ts")
     session.function("scaled", lambda x: pc.multiply(x, factor), ["BIGINT"], "BIGINT")
     session.function("broken", lambda x: pa.array(["a"] * len(x)), ["BIGINT"], "BIGINT")
+    session.aggregate("every_k", lambda x: {"all": x.to_pylist()}, ["BIGINT"], "STRUCT(all BIGINT[])")
     session.aggregate("path", lambda x: "-".join(map(str, x.to_pylist())), ["BIGINT"], "STRING")
     return session
 
@@ -57,6 +58,9 @@ def test_functions_travel_to_the_workers(spark: SparkSession) -> None:
     assert rows(there, nested) == rows(here, nested) != []
     changing = "SELECT path(k) AS p, STRING_AGG(CAST(k AS STRING)) AS s FROM s [RANGE 1 SECOND]"
     assert rows(there, changing) == rows(here, changing) != []
+    lists = """SELECT k % 2 AS g, ARRAY_AGG(k ORDER BY k DESC) AS l, MAP_AGG(k, st) AS m, JSON_AGG(k) AS j,
+               every_k(k) AS e FROM s [RANGE 2 SECONDS] GROUP BY k % 2"""
+    assert rows(there, lists) == rows(here, lists) != []
     with pytest.raises(wm.DataError) as caught:
         there.sql("SELECT broken(k) AS v FROM s").to_arrow()
     assert "the function broken returned STRING, but it is declared to return BIGINT" in str(caught.value)

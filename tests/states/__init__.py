@@ -63,6 +63,8 @@ KINDS = {
     "MODE(a.s) AS usual, "
     "ARG_MAX(a.s, a.x) AS largest, ARG_MIN(a.id, a.x) AS least, VAR_POP(a.x) AS spread, BOOL_AND(a.x > 0) AS positive "
     "FROM a [RANGE 9 SECONDS] GROUP BY a.k",
+    "lists of groups": "SELECT a.k, ARRAY_AGG(a.s ORDER BY a.x) AS l, MAP_AGG(a.s, a.id) AS m, JSON_AGG(a.id) AS j "
+    "FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups in steps": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS SLIDE 2 SECONDS], b [ROWS 6 SLIDE 3] "
     "WHERE a.k = b.k GROUP BY a.k",
     "groups of hops": "SELECT k, window_end, COUNT(*) AS n FROM HOP(a, 2 SECONDS, 9 SECONDS) "

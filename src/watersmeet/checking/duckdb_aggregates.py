@@ -5,15 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator
-from watersmeet.plan.expressions import Aggregate, SortKey
+from watersmeet.model.types import is_text, sql_type
+from watersmeet.plan.expressions import Aggregate, SortKey, Way
 
 
 def sort_key_sql(key: SortKey) -> str:
-    direction, nulls = "DESC" if key.descending else "ASC", "FIRST" if key.nulls_first else "LAST"
-    return f"{Translator().sql(key.expression)} {direction} NULLS {nulls}"
+    return f"{Translator().sql(key.expression)} {way_sql(key)}"
+
+
+def way_sql(way: Way | SortKey) -> str:
+    return f"{'DESC' if way.descending else 'ASC'} NULLS {'FIRST' if way.nulls_first else 'LAST'}"
 
 
 def aggregate_sql(call: Aggregate, value: str, order: str) -> str:
+    if call.is_marked:
+        return _marked_sql(call, value, order)
     each = f"DISTINCT {value}" if call.distinct else value
     number = f"{'DISTINCT ' if call.distinct else ''}CAST({value} AS DOUBLE)"
     match call.function:
@@ -48,6 +54,42 @@ def aggregate_sql(call: Aggregate, value: str, order: str) -> str:
     if call.user is not None:
         raise InexpressibleError(f"{call.user.name}, an aggregate that was brought")
     raise InexpressibleError(f"the aggregate {call.function.upper()}")
+
+
+def _marked_sql(call: Aggregate, packed: str, order: str) -> str:
+    """Of rows that count, which is the first field of what is packed, by keys, which are the last ones."""
+    if call.user is not None:
+        raise InexpressibleError(f"{call.user.name}, an aggregate that was brought")
+    width = call.args[0].type.num_fields - len(call.order_by)
+    # Distinct values are ordered by themselves, and DuckDB has to see that.
+    places = [1 if call.distinct else width + n for n, _ in enumerate(call.order_by)]
+    keys = [f"{packed}.f{place} {way_sql(way)}" for place, way in zip(places, call.order_by, strict=True)]
+    distinct = "DISTINCT " * call.distinct
+    by = ", ".join(keys if call.distinct else [*keys, order])
+    counts = f"{packed}.f0" if call.takes_nulls else f"{packed}.f0 AND {packed}.f1 IS NOT NULL"
+    only = f"FILTER (WHERE {counts})"
+    value = f"{packed}.f1"
+    match call.function:
+        case "array_agg":
+            return f"list({distinct}{value} ORDER BY {by}) {only}"
+        case "string_agg":
+            return f"string_agg({distinct}{value}, {_separator(call)} ORDER BY {by}) {only}"
+        case "first" | "last" | "mode":
+            return f"{call.function}({value} ORDER BY {by}) {only}"
+        case "json_agg":
+            return f"('[' || string_agg({_json(call, packed, 1)}, ',' ORDER BY {by}) {only} || ']')"
+        case "json_object_agg":
+            pair = f"{_json(call, packed, 1)} || ':' || {_json(call, packed, 2)}"
+            return f"('{{' || string_agg({pair}, ',' ORDER BY {by}) {only} || '}}')"
+    raise InexpressibleError(f"the aggregate {call.function.upper()}")
+
+
+def _json(call: Aggregate, packed: str, place: int) -> str:
+    """A field of what is packed as JSON, if DuckDB writes it alike."""
+    kind = call.args[0].type.field(place).type
+    if call.distinct or not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise InexpressibleError(f"{call.function.upper()} of {sql_type(kind)}")
+    return f"coalesce(CAST(to_json({packed}.f{place}) AS VARCHAR), 'null')"
 
 
 def _separator(call: Aggregate) -> str:

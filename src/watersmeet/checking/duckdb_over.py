@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
 from watersmeet.checking.duckdb_expressions import Translator, quoted, typed
-from watersmeet.plan.expressions import Aggregate, OverCall
+from watersmeet.plan.expressions import OverCall
 from watersmeet.plan.nodes import Over, schema_of
 
 
@@ -67,7 +68,7 @@ def _value(call: OverCall, place: str, apart: str | None) -> str:
 
 def _aggregate(call: OverCall, function: str, value: str, place: str, over: str) -> str:
     kind = call.args[0].type if function == "sum" and call.function == "avg" else call.type
-    aggregate = Aggregate(function, call.args, kind, call.distinct, call.user)
+    aggregate = replace(call.aggregate, function=function, type=kind)
     return f"{aggregate_sql(aggregate, value, place)} OVER {over}"
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, replaced, walk
-from watersmeet.plan.functions import BY_TIME
+from watersmeet.plan.expressions import Call, Column, Expression, Literal, replaced, walk
+from watersmeet.plan.functions import goes_by_time
 from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Plan, Project, View, children
 from watersmeet.plan.rewrite import with_children
 
@@ -35,7 +35,7 @@ def _node(node: Node) -> Node:
             return Project(joined, _over(columns, stands))
         case Project(child=GroupBy(child=join) as grouping, columns=columns) if (found := _inner(join)) is not None:
             # Rows of an answer and combinations have an order each.
-            if any(_goes_by_order(part) for _, e in columns for part in walk(e)):
+            if any(goes_by_time(part) for _, e in columns for part in walk(e)):
                 return node
             joined, stands = found
             having = None if grouping.having is None else replaced(grouping.having, stands.get)
@@ -55,10 +55,6 @@ def _inner(join: Join) -> tuple[Join, Stands] | None:
             if any(_fails_without(left.inputs[1].alias, predicate) for predicate in asked):
                 return replace(left, kind="inner", predicates=(*left.predicates, *asked)), stands
     return None
-
-
-def _goes_by_order(part: Expression) -> bool:
-    return isinstance(part, Aggregate) and (part.function in BY_TIME or part.user is not None)
 
 
 def _over(columns: Sequence[tuple[str, Expression]], stands: Stands) -> Named:

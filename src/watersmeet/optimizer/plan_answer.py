@@ -24,7 +24,7 @@ from watersmeet.physical.nodes import (
 from watersmeet.physical.over import calls_alike, copy_number, top_rows
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
-from watersmeet.plan.functions import BY_TIME
+from watersmeet.plan.functions import goes_by_time
 from watersmeet.plan.nodes import (
     Changes,
     Distinct,
@@ -166,8 +166,8 @@ class AnswerPlanner:
         outputs = [(f"key_{i}", key) for i, key in enumerate(keys)]
         # What else an aggregate takes is constant, such as the share of PERCENTILE.
         outputs += [(f"arg_{i}", a.args[0]) for i, a in enumerate(aggregates) if a.args]
-        ordered = any(a.function in BY_TIME or a.user is not None for a in aggregates)
-        child = self.froms.rows(grouped.child, tuple(outputs), around, ordered=ordered)
+        ordered, numbered = any(map(goes_by_time, aggregates)), any(a.timeless for a in aggregates)
+        child = self.froms.rows(grouped.child, tuple(outputs), around, ordered=ordered, numbered=numbered)
         places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
         places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
         return GroupByNode(

@@ -57,14 +57,42 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Way:
+    """Which way values go in an order. NULLs are last, upwards and downwards, unless they are first."""
+
+    descending: bool = False
+    nulls_first: bool = False
+
+
+# Aggregates to which NULL is a value like any other.
+WITH_NULLS = frozenset(("array_agg", "json_agg", "json_object_agg", "jsonb_object_agg", "map_agg"))
+
+
+@dataclass(frozen=True)
 class Aggregate:
-    """An aggregate call in a continuous query, e.g. COUNT(DISTINCT x)."""
+    """An aggregate call in a continuous query, e.g. COUNT(DISTINCT x).
+
+    If `is_marked`, its first argument is `pack(whether the row counts, value, …, key, …)`, with a key of ORDER BY for
+    each of `order_by`; rows that these do not tell apart go by time. `timeless`: there are none, or they are equal.
+    """
 
     function: str
     args: tuple[Expression, ...]
     type: pa.DataType
     distinct: bool = False
     user: UserFunction | None = None
+    order_by: tuple[Way, ...] = ()
+    timeless: bool = False
+
+    @property
+    def is_marked(self) -> bool:
+        return bool(self.order_by) or self.takes_nulls
+
+    @property
+    def takes_nulls(self) -> bool:
+        """Whether rows count in which it is of NULL."""
+        several = self.user is not None and len(self.user.arguments) > 1
+        return several or self.function in WITH_NULLS
 
 
 @dataclass(frozen=True)
@@ -101,6 +129,12 @@ class OverCall:
     offset: int = 0
     distinct: bool = False
     user: UserFunction | None = None
+    inside_by: tuple[Way, ...] = ()  # what ORDER BY inside the call says, see Aggregate
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """What is made of the rows of a frame."""
+        return Aggregate(self.function, self.args, self.type, self.distinct, self.user, self.inside_by)
 
     @property
     def parts(self) -> tuple[Expression, ...]:
@@ -177,9 +211,8 @@ def to_text(expression: Expression) -> str:
             return _literal_text(value, kind)
         case EventTime():
             return "event_time()"
-        case Aggregate(args=args, distinct=distinct):
-            inside = ", ".join(map(to_text, args)) or "*"
-            return f"{_called(expression)}({'DISTINCT ' if distinct else ''}{inside})"
+        case Aggregate():
+            return _aggregate_text(expression)
         case OverCall():
             return _over_text(expression)
         case Call():
@@ -187,12 +220,37 @@ def to_text(expression: Expression) -> str:
 
 
 def sort_key_text(key: SortKey) -> str:
-    return to_text(key.expression) + " DESC" * key.descending + " NULLS FIRST" * key.nulls_first
+    return to_text(key.expression) + _way_text(key)
+
+
+def _way_text(way: Way | SortKey) -> str:
+    return " DESC" * way.descending + " NULLS FIRST" * way.nulls_first
+
+
+def _aggregate_text(call: Aggregate) -> str:
+    inside, only = _inside_text(call)
+    return f"{_called(call)}({'DISTINCT ' * call.distinct}{inside or '*'}){only}"
+
+
+def _inside_text(call: Aggregate) -> tuple[str, str]:
+    """What stands between the parentheses of an aggregate, and its FILTER behind them."""
+    match call.args:
+        case (Call(function="pack", args=(counts, *packed)), *others) if call.is_marked:
+            values = packed[: len(packed) - len(call.order_by)]
+            keys = zip(packed[len(values) :], call.order_by, strict=True)
+            order = ", ".join(to_text(key) + _way_text(way) for key, way in keys)
+            inside = ", ".join(map(to_text, [*values, *others])) + (f" ORDER BY {order}" if order else "")
+            return inside, "" if counts == Literal(True, pa.bool_()) else f" FILTER (WHERE {to_text(counts)})"
+        case (Call(function="pack", args=values), *others):
+            return ", ".join(map(to_text, [*values, *others])), ""
+    return ", ".join(map(to_text, call.args)), ""
 
 
 def _over_text(call: OverCall) -> str:
-    given = [*map(to_text, call.args)]
+    inside, only = _inside_text(call.aggregate)
+    given = [inside] if inside else []
     if call.function in ("lag", "lead"):
+        given = [*map(to_text, call.args)]
         given.insert(1, str(call.offset))
     elif not given and call.function == "count":
         given = ["*"]
@@ -202,7 +260,7 @@ def _over_text(call: OverCall) -> str:
     if call.order_by:
         about.append(f"ORDER BY {', '.join(map(sort_key_text, call.order_by))}")
     about += [text] if (text := frame_text(call)) else []
-    return f"{_called(call)}({'DISTINCT ' * call.distinct}{', '.join(given)}) OVER ({' '.join(about)})"
+    return f"{_called(call)}({'DISTINCT ' * call.distinct}{', '.join(given)}){only} OVER ({' '.join(about)})"
 
 
 def frame_text(call: OverCall) -> str:

@@ -24,12 +24,13 @@ from watersmeet.model.types import (
 )
 from watersmeet.plan import nested_functions, number_functions, text_functions, time_functions
 from watersmeet.plan.arithmetic import arithmetic_type
+from watersmeet.plan.expressions import WITH_NULLS, Aggregate, Expression
 from watersmeet.plan.signatures import TEXT, Signature, Types, check, number_in, rounding, to_double
 from watersmeet.plan.time_functions import TRUNCATION_UNITS
 
 __all__ = [
-    "AGGREGATES", "BY_TIME", "FUNCTIONS", "TRUNCATION_UNITS", "Signature", "aggregate_name", "aggregate_type",
-    "check_cast", "is_known", "near_name", "result_type", "scalar_name",
+    "AGGREGATES", "BY_TIME", "FUNCTIONS", "IN_ORDER", "TRUNCATION_UNITS", "Signature", "aggregate_name",
+    "aggregate_type", "check_cast", "goes_by_time", "is_known", "near_name", "result_type", "scalar_name",
 ]  # fmt: skip
 _FAMILIES = (text_functions, number_functions, time_functions, nested_functions)
 
@@ -168,6 +169,18 @@ def _string_agg(function: str, args: Types) -> pa.DataType:
     return pa.string()
 
 
+def _array_agg(function: str, args: Types) -> pa.DataType:
+    return pa.list_(args[0])
+
+
+def _text_of_all(function: str, args: Types) -> pa.DataType:
+    return pa.string()
+
+
+def _map_agg(function: str, args: Types) -> pa.DataType:
+    return pa.map_(_ordered(function, args), args[1])
+
+
 def _arg_extreme(function: str, args: Types) -> pa.DataType:
     by = args[1]
     short = pa.types.is_decimal(by) and by.precision <= 18
@@ -197,17 +210,33 @@ AGGREGATES: dict[str, Signature] = {
     "mode": Signature(_ordered, 1, 1),
     "arg_min": Signature(_arg_extreme, 2, 2),
     "arg_max": Signature(_arg_extreme, 2, 2),
+    "array_agg": Signature(_array_agg, 1, 1),
+    "json_agg": Signature(_text_of_all, 1, 1),
+    "json_object_agg": Signature(_text_of_all, 2, 2),
+    "jsonb_object_agg": Signature(_text_of_all, 2, 2),
+    "map_agg": Signature(_map_agg, 2, 2),
 }
+# All values of a group in an order: that of time, unless another is said.
+IN_ORDER = frozenset(("string_agg", *WITH_NULLS))
 # Their value depends on the order of rows in time.
-BY_TIME = frozenset(("first", "last", "string_agg", "mode", "arg_min", "arg_max"))
+BY_TIME = frozenset(("first", "last", "mode", "arg_min", "arg_max", *IN_ORDER))
 _AGGREGATE_ALIASES = {
     "mean": "avg", "stddev_samp": "stddev", "var_samp": "variance", "quantile": "percentile",
     "quantile_cont": "percentile", "percentile_cont": "percentile", "stdev": "stddev", "var": "variance",
     "first_value": "first", "last_value": "last", "any_value": "first", "arbitrary": "first", "every": "bool_and",
     "logical_and": "bool_and", "logical_or": "bool_or", "bool_any": "bool_or", "group_concat": "string_agg",
     "listagg": "string_agg", "max_by": "arg_max", "argmax": "arg_max", "min_by": "arg_min", "argmin": "arg_min",
+    "list": "array_agg", "jsonb_agg": "json_agg", "json_group_array": "json_agg",
+    "json_arrayagg": "json_agg", "json_group_object": "json_object_agg", "json_objectagg": "json_object_agg",
     "approx_quantile": "percentile", "approx_percentile": "percentile", "percentile_approx": "percentile",
 }  # fmt: skip
+
+
+def goes_by_time(expression: Expression) -> bool:
+    """Whether it is an aggregate whose value depends on the order of rows in time."""
+    if not isinstance(expression, Aggregate) or expression.timeless:
+        return False
+    return expression.function in BY_TIME or expression.user is not None
 
 
 def scalar_name(sql_name: str) -> str | None:

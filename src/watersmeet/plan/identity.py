@@ -36,7 +36,17 @@ from watersmeet.model.windows import (
     Window,
 )
 from watersmeet.plan.constants import Constants, Listed, Selected
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, conjuncts
+from watersmeet.plan.expressions import (
+    Aggregate,
+    Call,
+    Column,
+    EventTime,
+    Expression,
+    Literal,
+    OverCall,
+    Way,
+    conjuncts,
+)
 from watersmeet.plan.nodes import (
     Changes,
     Derived,
@@ -254,8 +264,8 @@ def expression_text(expression: Expression) -> str:
             return f"{word}({', '.join(_conditions([expression], word))})"
         case Call(function=function, args=args, type=kind, user=user):
             return _call(_versioned(function, user), [expression_text(arg) for arg in args], kind)
-        case Aggregate(function=function, args=args, type=kind, distinct=distinct, user=user):
-            inside = ", ".join(map(expression_text, args))
+        case Aggregate(function=function, args=args, type=kind, distinct=distinct, user=user, order_by=order_by):
+            inside = ", ".join(map(expression_text, args)) + _ways(order_by)
             return f"{_versioned(function, user)}({'distinct ' if distinct else ''}{inside})::{kind}"
         case OverCall():
             return _over_call(expression)
@@ -263,8 +273,14 @@ def expression_text(expression: Expression) -> str:
             assert_never(expression)
 
 
+def _ways(order_by: tuple[Way, ...]) -> str:
+    """By how many of the last values of what is packed an aggregate orders, and which way."""
+    ways = [f"{'down' if way.descending else 'up'}{' nulls first' * way.nulls_first}" for way in order_by]
+    return f"; ordered {', '.join(ways)}" if ways else ""
+
+
 def _over_call(call: OverCall) -> str:
-    inside = ", ".join(map(expression_text, call.args))
+    inside = ", ".join(map(expression_text, call.args)) + _ways(call.inside_by)
     frame = call.frame
     since = (
         "all" if frame.whole else f"{frame.unit} since {'the first' if frame.preceding is None else frame.preceding}"

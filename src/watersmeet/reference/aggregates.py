@@ -6,6 +6,7 @@ NaN and infinities are as in IEEE 754: any NaN gives NaN, and so do two differen
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
@@ -16,9 +17,10 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate
+from watersmeet.reference.casts import cast
 from watersmeet.reference.evaluate import Combination, by_user, evaluate
-from watersmeet.reference.order import rank, same
-from watersmeet.reference.values import Value
+from watersmeet.reference.order import in_order, rank, same
+from watersmeet.reference.values import Value, present
 
 _EXACT = Context(prec=100)
 
@@ -27,6 +29,8 @@ def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
     """The value of an aggregate over a group, whose members stand in order: oldest first."""
     if not call.args:
         return len(group)
+    if call.is_marked:
+        return _in_order(call, group)
     if call.user is not None:
         return _by_user(call, group)
     values = [value for member in group if (value := evaluate(call.args[0], member)) is not None]
@@ -49,8 +53,54 @@ def _by_user(call: Aggregate, group: Sequence[Combination]) -> Value:
     values = [value for member in group if (value := evaluate(call.args[0], member)) is not None]
     if call.distinct:
         values = sorted(_distinct(values, first=True), key=rank)
-    rows = [value[1:] for value in values if value[0]] if len(call.user.arguments) > 1 else [(v,) for v in values]
-    return by_user(call.user, [list(column) for column in zip(*rows, strict=True)]) if rows else None
+    return by_user(call.user, [values]) if values else None
+
+
+def _in_order(call: Aggregate, group: Sequence[Combination]) -> Value:
+    """Of the rows that count their values, in the order of the keys behind them, then by time."""
+    rows = [row[1:] for member in group if (row := evaluate(call.args[0], member))[0] is True]
+    if not call.takes_nulls:
+        rows = [row for row in rows if row[0] is not None]
+    width = len(rows[0]) - len(call.order_by) if rows else 0
+    for place, way in reversed([*enumerate(call.order_by, width)]):
+        rows = in_order(rows, [row[place] for row in rows], descending=way.descending, nulls_first=way.nulls_first)
+    values = [row[:width] for row in rows]
+    if call.distinct:
+        values = [*{same(row): row for row in reversed(values)}.values()][::-1]
+    if not values:
+        return None
+    first = [row[0] for row in values]
+    match call.function:
+        case "array_agg":
+            return [present(value, call.type.value_type) for value in first]
+        case "json_agg":
+            return _json(first, call.args[0].type.field(1).type)
+        case "json_object_agg" | "jsonb_object_agg":
+            kind = call.args[0].type.field(2).type
+            pairs = values if call.function == "json_object_agg" else dict(values).items()
+            return "{" + ",".join(f"{_json(key, pa.string())}:{_json(value, kind)}" for key, value in pairs) + "}"
+        case "map_agg":
+            kinds = call.type.key_type, call.type.item_type
+            return [tuple(map(present, pair, kinds)) for pair in dict(values).items()]
+        case "string_agg":
+            return (evaluate(call.args[1], group[0]) if len(call.args) > 1 else ",").join(first)
+    if call.user is not None:
+        return by_user(call.user, [list(column) for column in zip(*values, strict=True)])
+    return _AGGREGATES[call.function](first, call.type)
+
+
+def _json(value: Value, kind: pa.DataType) -> str:
+    """As JSON, without spaces; a list of values is one of JSON."""
+    if isinstance(value, list) and not pa.types.is_nested(kind):
+        return "[" + ",".join(_json(one, kind) for one in value) + "]"
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "null"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    text = str(cast(value, kind, pa.string()))
+    return text if pa.types.is_decimal(kind) else json.dumps(text)
 
 
 def _mode(values: Sequence[Value], kind: pa.DataType) -> Value:

@@ -68,7 +68,7 @@ from watersmeet.reference.inputs import (
     rows_of_table,
     streams_below,
 )
-from watersmeet.reference.order import Row, rank, rank_of_row, same
+from watersmeet.reference.order import Row, in_order, rank_of_row, same
 from watersmeet.reference.outer import changing, growing
 from watersmeet.reference.over import over
 from watersmeet.reference.steps import InSteps, entering, held, leaving_us
@@ -406,12 +406,8 @@ def _first(node: TopK, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
     # From the last key to the first, as each sort keeps the order of equals.
     for key in reversed(node.keys):
         members = [Combination({"": dict(zip(names, row, strict=True))}) for row in ordered]
-        keyed = [(evaluate(key.expression, one), row) for one, row in zip(members, ordered, strict=True)]
-        known = [each for each in keyed if each[0] is not None]
-        # Also with reverse=True equals keep their order, so NULLs must not be sorted with them.
-        known.sort(key=lambda each: rank(each[0]), reverse=key.descending)
-        given, unknown = [row for _, row in known], [row for value, row in keyed if value is None]
-        ordered = unknown + given if key.nulls_first else given + unknown
+        keys = [evaluate(key.expression, one) for one in members]
+        ordered = in_order(ordered, keys, descending=key.descending, nulls_first=key.nulls_first)
     return ordered[node.offset :][: node.limit]
 
 

@@ -17,8 +17,16 @@ Row = tuple[Value, ...]
 
 def same(values: Sequence[Value]) -> Row:
     """A key that two rows share when their values are the same."""
-    # NaN is not equal to itself in Python, so a word stands for it.
-    return tuple("NaN" if is_nan(value) else value for value in values)
+    return tuple(map(_hashable, values))
+
+
+def _hashable(value: Value) -> Value:
+    """NaN is not equal to itself in Python, so a word stands for it; nested values are known by what is in them."""
+    if isinstance(value, dict):
+        return tuple((name, _hashable(one)) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    return "NaN" if is_nan(value) else value
 
 
 def is_nan(value: Value) -> bool:
@@ -32,6 +40,16 @@ def rank(value: Value) -> tuple[Any, ...]:
     if isinstance(value, list | dict):
         return (0, repr(value))  # nested values have no order of their own; any will do
     return (1,) if is_nan(value) else (0, value)
+
+
+def in_order(rows: list[Any], keys: Sequence[Value], *, descending: bool, nulls_first: bool) -> list[Any]:
+    """Rows by their keys; equal ones as they stood."""
+    keyed = list(zip(keys, rows, strict=True))
+    known = [each for each in keyed if each[0] is not None]
+    # Also with reverse=True equals keep their order, so NULLs must not be sorted with them.
+    known.sort(key=lambda each: rank(each[0]), reverse=descending)
+    given, unknown = [row for _, row in known], [row for key, row in keyed if key is None]
+    return unknown + given if nulls_first else given + unknown
 
 
 def rank_of_row(row: Sequence[Value]) -> tuple[Any, ...]:

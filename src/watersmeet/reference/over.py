@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.plan.expressions import Aggregate, OverCall
+from watersmeet.plan.expressions import OverCall
 from watersmeet.plan.nodes import Over
 from watersmeet.plan.over_functions import OVER_FUNCTIONS
 from watersmeet.reference.aggregates import aggregate
 from watersmeet.reference.evaluate import Combination, evaluate
-from watersmeet.reference.order import Row, rank, same
+from watersmeet.reference.order import Row, in_order, same
 from watersmeet.reference.values import Value
 
 NS_PER_US = 1_000
@@ -48,11 +48,8 @@ def _ordered(call: OverCall, places: list[int], members: Sequence[Combination]) 
     ordered = list(places)
     # From the last key to the first, as each sort keeps the order of equals.
     for key in reversed(call.order_by):
-        keyed = [(evaluate(key.expression, members[place]), place) for place in ordered]
-        known = [each for each in keyed if each[0] is not None]
-        known.sort(key=lambda each: rank(each[0]), reverse=key.descending)
-        given, unknown = [place for _, place in known], [place for value, place in keyed if value is None]
-        ordered = unknown + given if key.nulls_first else given + unknown
+        keys = [evaluate(key.expression, members[place]) for place in ordered]
+        ordered = in_order(ordered, keys, descending=key.descending, nulls_first=key.nulls_first)
     return ordered
 
 
@@ -80,7 +77,7 @@ def _value(call: OverCall, rows: list[Combination], at: int) -> Value:
     if call.function == "last_value":
         return evaluate(call.args[0], frame[-1])
     assert call.function not in OVER_FUNCTIONS
-    return aggregate(Aggregate(call.function, call.args, call.type, call.distinct, call.user), frame)
+    return aggregate(call.aggregate, frame)
 
 
 def _is_in_frame(call: OverCall, rows: list[Combination], i: int, at: int) -> bool:

@@ -11,7 +11,7 @@ from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import RowsWindow
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, columns_of
 from watersmeet.plan.nodes import (
     Changes,
     Join,
@@ -28,7 +28,7 @@ from watersmeet.plan.nodes import (
 from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.context import Context
-from watersmeet.sql.grouping import GroupedOutput
+from watersmeet.sql.grouping import GroupedOutput, refuse_nested
 from watersmeet.sql.having import groups_before_having
 from watersmeet.sql.named_queries import with_columns, with_named
 from watersmeet.sql.ordering import (
@@ -176,6 +176,7 @@ def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False)
         changing = changing or head.stream_word.upper()
     answer = _bind_body(chosen_on(query, context.text), context, changing)
     keys = order_of(query, answer.outputs, answer.scope, inside=inside)
+    _refuse_nested_order(query, answer, keys)
     node = limited(answer.node, keys, query.limit)
     monotone = answer.monotone and (node is answer.node or answer.complete)
     if answer.complete:
@@ -185,6 +186,13 @@ def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False)
     if head.stream_word is None or (head.stream_word == "istream" and monotone):
         return node, keys
     return Changes(head.stream_word, node, every), keys
+
+
+def _refuse_nested_order(query: QuerySyntax, answer: Answer, keys: tuple[SortKey, ...]) -> None:
+    """Of rows that LIMIT chooses from, those with equal keys are ordered by all they have."""
+    names = {one.name for key in keys for one in columns_of(key.expression)}
+    ordered = [one for one in answer.outputs if query.limit is not None or one.name in names]
+    refuse_nested("rows in an order", ordered, answer.scope)
 
 
 def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
@@ -206,6 +214,7 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
             inside = chosen_on(body, context.text)
             answer = _bind_body(inside, context, changing if limit is None else "ORDER BY … LIMIT")
             keys = order_of(body, answer.outputs, answer.scope, inside=True)
+            _refuse_nested_order(body, answer, keys)
             if limit is None:
                 return answer
             return replace(answer, node=limited(answer.node, keys, limit), monotone=answer.complete)
@@ -235,6 +244,8 @@ def _bind_compound(body: Compound, context: Context) -> Answer:
             hint="group by window_start and window_end of TUMBLE or HOP on both sides; or emit = 'changes'",
             kind=UnsupportedError,
         )
+    if not (body.kind == "union" and body.all):
+        refuse_nested(f"rows of {word}", left.outputs, left.scope)
     node = SetOperation(body.kind, body.all, left.node, right.node)
     # Past a set operation only the output columns have names.
     outputs = [GroupedOutput(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]

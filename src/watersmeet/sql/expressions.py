@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import BindError, UnsupportedError, underline
 from watersmeet.model.types import arrow_type, is_instant, is_number, is_text, sql_type
+from watersmeet.model.windows import moves_in_steps
 from watersmeet.model.zones import zoned_type
-from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, to_text, walk
+from watersmeet.plan.expressions import (
+    WITH_NULLS,
+    Aggregate,
+    Call,
+    Column,
+    EventTime,
+    Expression,
+    Literal,
+    SortKey,
+    Way,
+    to_text,
+    walk,
+)
 from watersmeet.plan.functions import (
     BY_TIME,
+    IN_ORDER,
     TRUNCATION_UNITS,
     aggregate_name,
     aggregate_type,
@@ -51,6 +66,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.BitwiseLeftShift: "shift_left", exp.BitwiseRightShift: "shift_right", exp.RegexpLike: "regexp_matches",
     exp.SimilarTo: "regexp_full_match",
 }  # fmt: skip
+_WITH_KEYS = ("json_object_agg", "jsonb_object_agg", "map_agg")  # rows whose first argument is NULL do not count
 _ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least", "list_value")
 _MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least", "list_value")
 
@@ -433,21 +449,20 @@ class ExpressionBinder:
         meant.meta.update(node.meta)
         return self.aggregate(meant, inside=inside)
 
-    def _in_order_of_time(self, nodes: list[exp.Expr], node: exp.Expr) -> list[exp.Expr]:
-        """The arguments without ORDER BY, which may only say what is so anyway: by event time."""
-        if not nodes or not isinstance(nodes[-1], exp.Order):
-            return nodes
-        order = nodes[-1]
-        keys = [replace(self, aggregates=False).bind(key.this) for key in order.expressions]
-        times = all(isinstance(key, Column) and self.scope.is_time(key) for key in keys)
-        if len(keys) != 1 or not times or order.expressions[0].args.get("desc") or len(self.scope.inputs) > 1:
-            raise self.error(
-                "values of an aggregate come in the order of event time, and no other",
-                order,
-                kind=UnsupportedError,
-                hint="an aggregate of your own may sort them: session.aggregate(…)",
-            )
-        return [*nodes[:-1], order.this]
+    def sort_keys(self, written: Sequence[exp.Expr], *, by_time: bool) -> tuple[SortKey, ...]:
+        """ORDER BY inside an aggregate. by_time: in the order of event time values come anyway, if rows enter so."""
+        keys = []
+        for one in written:
+            bound = self.bind(one.this)
+            if pa.types.is_nested(bound.type):
+                raise self.error(f"values cannot be ordered by {sql_type(bound.type)}, which is nested", one)
+            keys.append(SortKey(bound, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
+        match keys, self.scope.inputs:
+            case [SortKey(Column() as time, False)], [read] if by_time and self.scope.is_time(time):
+                if not moves_in_steps(read.window):
+                    return ()
+        # Constants tell no rows apart.
+        return tuple(key for key in dict.fromkeys(keys) if not isinstance(key.expression, Literal))
 
     def _cast(self, node: exp.Cast) -> Expression:
         value = self._written(node.this)
@@ -625,40 +640,116 @@ class ExpressionBinder:
                 node,
                 hint="conditions on aggregates go into HAVING; one inside another needs a subquery",
             )
-        if not over and (function in BY_TIME or brought) and any(one.is_view for one in self.scope.inputs):
+        ordered = any(isinstance(part, exp.Order) for part in node.expressions)
+        picks = function in BY_TIME and function not in (*IN_ORDER, "mode")
+        if not over and (picks or brought) and not ordered and any(one.is_view for one in self.scope.inputs):
             raise self.error(
                 f"{node.name.upper()} goes by event time, and rows of an answer that changes have none",
                 node,
-                hint="write MIN or MAX, or take the rows as they appear: (SELECT ISTREAM …) [RANGE 1 HOUR]",
+                hint=f"say in which order: {node.name.upper()}(x ORDER BY y); or write MIN or MAX, or take the rows as "
+                f"they appear: (SELECT ISTREAM …) [RANGE 1 HOUR]",
             )
         # Aggregates do not nest.
         inside = inside or ExpressionBinder(self.scope, "an aggregate", aggregates=False)
-        nodes, distinct = list(node.expressions), False
-        if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
-            nodes, distinct = list(nodes[0].expressions), True
-        nodes = self._in_order_of_time(nodes, node)
+        nodes, written, distinct = _written_inside(node)
         if function == "count" and len(nodes) == 1 and isinstance(nodes[0], exp.Star) and not distinct:
             nodes = []
         elif function == "count" and not nodes and not distinct:
             raise self.error("COUNT needs a column or *", node, hint="write COUNT(*)")
         args = [inside.bind(arg) for arg in nodes]
-        if brought is not None:
-            return inside.brought_aggregate(brought, args, node, only, distinct)
-        if only is not None:
-            args = inside.where(only, args)
+        keys = inside.sort_keys(written, by_time=not over)
+        if distinct and any(key.expression not in args for key in keys):
+            raise self.error(
+                "with DISTINCT an aggregate is ordered by what it is of: rows with equal values are one",
+                node,
+                hint=f"write {node.name.upper()}(DISTINCT x ORDER BY x)",
+            )
+        changing = not over and any(one.is_view for one in self.scope.inputs)
         try:
-            if distinct and function in ("mode", "arg_min", "arg_max"):
-                raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
-            self._check_percentile(function, args)
-            self._check_separator(function, args)
-            kind = aggregate_type(function, [arg.type for arg in args])
-            if args and (distinct or function != "count") and pa.types.is_nested(args[0].type):
-                raise TypeError(_incomparable(node, args[0]))
-            if function in ("arg_min", "arg_max") and len(args) == 2:
-                return Aggregate(function, (inside.call("pack", args, node),), kind)
-            return Aggregate(function, tuple(args), kind, distinct)
+            if brought is not None:
+                return inside.brought_aggregate(brought, args, node, only, keys, distinct=distinct, changing=changing)
+            return inside.known_aggregate(function, args, node, only, keys, distinct=distinct, changing=changing)
         except TypeError as error:
             raise self.error(str(error), node) from None
+
+    def known_aggregate(
+        self,
+        function: str,
+        args: list[Expression],
+        node: exp.Expr,
+        only: exp.Expr | None,
+        keys: tuple[SortKey, ...],
+        *,
+        distinct: bool,
+        changing: bool,
+    ) -> Expression:
+        """An aggregate of the language. changing: rows have no time. Raises TypeError."""
+        if distinct and function in ("mode", "arg_min", "arg_max"):
+            raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
+        self._check_percentile(function, args)
+        self._check_separator(function, args)
+        args = self._as_collected(function, args, node)
+        kind = aggregate_type(function, [arg.type for arg in args])
+        compared = distinct or function not in ("count", *WITH_NULLS)
+        if args and compared and pa.types.is_nested(args[0].type):
+            raise TypeError(_incomparable(node, args[0]))
+        if distinct and len(args) > 1 and function in WITH_NULLS:
+            raise TypeError(f"DISTINCT goes with an aggregate of one argument, and {function.upper()} has two")
+        if function in ("arg_min", "arg_max") and keys:
+            # The first by what it is compared by, and then by the others.
+            missing = [self.call("not", [self.call("is_null", [arg], node)], node) for arg in args]
+            keys = (SortKey(args[1], function == "arg_max"), *keys)
+            return self._marked(Aggregate("first", (args[0],), kind), missing, node, only, keys, changing=changing)
+        if function not in BY_TIME:
+            keys = ()  # what has an order of its own, or none
+        distinct = distinct and function not in ("first", "last")
+        made = Aggregate(function, tuple(args), kind, distinct, timeless=distinct and function in IN_ORDER)
+        if keys or function in WITH_NULLS or (changing and function in (*IN_ORDER, "mode") and not distinct):
+            there = [self.call("not", [self.call("is_null", [args[0]], node)], node)] if function in _WITH_KEYS else []
+            return self._marked(made, there, node, only, keys, changing=changing)
+        if only is not None:
+            args = self.where(only, args)
+        if function in ("arg_min", "arg_max"):
+            args = [self.call("pack", args, node)]
+        return replace(made, args=tuple(args))
+
+    def _as_collected(self, function: str, args: list[Expression], node: exp.Expr) -> list[Expression]:
+        """Keys of objects are text, and NULL has a type."""
+        if function not in WITH_NULLS:
+            return args
+        typed = [Literal(None, pa.string()) if arg == literals.NULL else arg for arg in args]
+        if function in ("json_object_agg", "jsonb_object_agg") and not is_text(typed[0].type):
+            typed[0] = self.converted(typed[0], pa.string(), node)
+        return typed
+
+    def _marked(
+        self,
+        made: Aggregate,
+        conditions: list[Expression],
+        node: exp.Expr,
+        only: exp.Expr | None,
+        keys: tuple[SortKey, ...],
+        *,
+        changing: bool,
+    ) -> Aggregate:
+        """An aggregate of rows that count, in an order. Where rows have no time they go by their values in the end."""
+        constants = made.args[1:] if made.function == "string_agg" else ()
+        values = made.args[: len(made.args) - len(constants)]
+        # Values that are equal, and compared by themselves, are one in any order.
+        if changing or made.distinct:
+            keys = (*keys, *(SortKey(value) for value in values if value not in [key.expression for key in keys]))
+        whole = {key.expression for key in keys} >= set(values)
+        if any(pa.types.is_nested(key.expression.type) for key in keys):
+            raise TypeError(_incomparable(node, values[0]))
+        if only is not None:
+            conditions = [*conditions, replace(self, clause="FILTER").condition(only)]
+        counts = Literal(True, pa.bool_()) if not conditions else reduce(self._both(node), conditions)
+        packed = self.call("pack", [counts, *values, *(key.expression for key in keys)], node)
+        ways = tuple(Way(key.descending, key.nulls_first) for key in keys)
+        return replace(made, args=(packed, *constants), order_by=ways, timeless=whole)
+
+    def _both(self, node: exp.Expr) -> Callable[[Expression, Expression], Expression]:
+        return lambda left, right: self.call("and", [left, right], node)
 
     def where(self, condition: exp.Expr, args: list[Expression]) -> list[Expression]:
         """The arguments of an aggregate, NULL where a condition does not hold: NULLs are passed over."""
@@ -667,23 +758,29 @@ class ExpressionBinder:
         return [self.call("case", [holds, value, Literal(None, value.type)], condition), *others]
 
     def brought_aggregate(
-        self, brought: UserFunction, args: list[Expression], node: exp.Expr, only: exp.Expr | None, distinct: bool
+        self,
+        brought: UserFunction,
+        args: list[Expression],
+        node: exp.Expr,
+        only: exp.Expr | None,
+        keys: tuple[SortKey, ...],
+        *,
+        distinct: bool,
+        changing: bool,
     ) -> Expression:
         located = self._located(brought, node)
         args = self._as_declared(located, args, node)
         if distinct and len(args) > 1:
-            raise self.error("DISTINCT goes with an aggregate of one argument", node)
+            raise TypeError("DISTINCT goes with an aggregate of one argument")
         if distinct and pa.types.is_nested(args[0].type):
-            raise self.error(_incomparable(node, args[0]), node)
+            raise TypeError(_incomparable(node, args[0]))
         # One argument as declared, so that nothing has to be converted for every group.
         typed = [arg if arg.type == want else Call("cast", (arg,), want)
                  for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
-        if len(typed) == 1:
-            typed = typed if only is None else self.where(only, typed)
-        else:
-            counts = Literal(True, pa.bool_()) if only is None else replace(self, clause="FILTER").condition(only)
-            typed = [self.call("pack", [counts, *typed], node)]
-        return Aggregate(located.call_name, tuple(typed), located.result, distinct, located)
+        made = Aggregate(located.call_name, tuple(typed), located.result, distinct, located)
+        if keys or len(typed) > 1 or changing:
+            return self._marked(made, [], node, only, keys, changing=changing)
+        return replace(made, args=tuple(typed if only is None else self.where(only, typed)))
 
     @staticmethod
     def _check_separator(function: str, args: list[Expression]) -> None:
@@ -727,6 +824,16 @@ class ExpressionBinder:
             return self.error("* cannot stand inside an expression", node, hint="COUNT(*) counts rows")
         words = self.scope.text.piece(span_of(node))
         return self.error(f"{words} is not supported in an expression", node, kind=UnsupportedError)
+
+
+def _written_inside(node: exp.Anonymous) -> tuple[list[exp.Expr], list[exp.Expr], bool]:
+    """The arguments of an aggregate, its ORDER BY, and whether they are DISTINCT."""
+    nodes, order = list(node.expressions), []
+    if nodes and isinstance(nodes[-1], exp.Order):
+        nodes, order = [*nodes[:-1], nodes[-1].this], list(nodes[-1].expressions)
+    if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
+        return list(nodes[0].expressions), order, True
+    return nodes, order, False
 
 
 def _as_interval(arg: Expression) -> Expression:

@@ -72,11 +72,8 @@ FUNCTIONS = {
         ("levenshtein", "editdist3", "soundex", "jaro_winkler_similarity"),
         "make it a function of your own: session.function('levenshtein', f)",
     ),
-    **dict.fromkeys(
-        ("array_agg", "list", "collect_list", "collect_set"),
-        "no aggregate gives a list: write STRING_AGG(CAST(x AS STRING), ',') for a text of all values, or ask for what "
-        "the list is for, as COUNT, MIN or PERCENTILE",
-    ),
+    "collect_list": "write ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL)",
+    "collect_set": "write ARRAY_AGG(DISTINCT x) FILTER (WHERE x IS NOT NULL)",
     **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
         ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "date_bin",

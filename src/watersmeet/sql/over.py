@@ -149,8 +149,9 @@ class _Calls:
             raise self._error(f"{words} does not go with OVER", node, hint=f"{functions} do; {hint}")
         assert isinstance(bound, Aggregate)
         return replace(
-            made, function=bound.function, args=bound.args, type=bound.type, distinct=bound.distinct, user=bound.user
-        )
+            made, function=bound.function, args=bound.args, type=bound.type, distinct=bound.distinct, user=bound.user,
+            inside_by=bound.order_by,
+        )  # fmt: skip
 
     # -- the rows around ------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
-from watersmeet.model.types import sql_type
 from watersmeet.model.windows import Each, Hop, Landmark, Session, moves_in_steps
 from watersmeet.plan.expressions import (
     Aggregate,
@@ -23,12 +22,12 @@ from watersmeet.plan.expressions import (
     to_text,
     walk,
 )
-from watersmeet.plan.functions import BY_TIME
+from watersmeet.plan.functions import goes_by_time
 from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
-from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
+from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated, refuse_nested
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.over import OverBinder
 from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
@@ -225,20 +224,12 @@ class _SelectBinder:
             _require_windows(f"a join with {word}", self.inputs, self.scope, self.source)
         if self.why is not None:
             _require_windows(self.why, self.inputs, self.scope, self.source)
-            self._require_comparable(self.outputs)
+            if self.select.distinct:
+                self._refuse_nested(self.outputs)
 
-    def _require_comparable(self, outputs: list[GroupedOutput]) -> None:
-        """Rows leave an answer, and groups, by being equal to those that entered, and nested values cannot be
-        compared."""
+    def _refuse_nested(self, outputs: list[GroupedOutput]) -> None:
         once = bool(self.windows) and not self.context.emits_changes
-        what = "groups of windows" if once else "rows of an answer that changes"
-        for output in outputs:
-            if pa.types.is_nested(output.expression.type):
-                raise self.context.text.error(
-                    f"{what} are compared, and {output.name} is nested: {sql_type(output.expression.type)}",
-                    output.span,
-                    hint="select the parts of it that matter before the rows enter, or leave it out",
-                )
+        refuse_nested("groups of windows" if once else "rows of an answer that changes", outputs, self.scope)
 
     def _beside(self) -> Callable[[], Node] | None:
         """Where everything is one group, values of queries beside it are there without rows, too."""
@@ -249,7 +240,8 @@ class _SelectBinder:
 
     def _grouped_by(self, join: Join, over: Callable[[Expression], Expression]) -> GroupBy:
         select, scope, keys = self.select, self.scope, self.keys
-        self._require_comparable([GroupedOutput(to_text(key), key, select.span) for key in keys])
+        shown = [output for output in self.outputs if output.expression in keys]
+        self._refuse_nested([*shown, *(GroupedOutput(to_text(key), key, select.span) for key in keys)])
         for output in self.outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if self.having is not None:
@@ -268,6 +260,19 @@ class _SelectBinder:
             join, tuple(map(over, self.keys)), sets or (tuple(range(len(self.keys))),), having, columns
         )
 
+    def _refuse_packed(self) -> None:
+        """Rows that leave again are found by their values, which are plain."""
+        for call in self.calls:
+            if call.args and pa.types.is_struct(call.args[0].type):
+                raise self.context.text.error(
+                    f"{call.function.upper()} with an order or two arguments does not go with OVER where rows leave "
+                    f"again",
+                    self.select.span,
+                    hint="group the rows instead: FROM a [RANGE 1 HOUR] GROUP BY k; OVER by event time, without a "
+                    "window, takes it",
+                    kind=UnsupportedError,
+                )
+
     def _answer_over(self, below: Join | GroupBy, over: Callable[[Expression], Expression]) -> Answer:
         select, context, inputs = self.select, self.context, self.source.inputs
         if (ahead := ahead_inside(inputs, self.source.places, self.scope)) is not None:
@@ -282,8 +287,9 @@ class _SelectBinder:
         columns = [(output.name, output.expression) for output in self.outputs]
         made = over_rows(below, over, columns, self.keep, self.keys, inputs, self.scope, final=self.final)
         if not self.final:
+            self._refuse_packed()
             read = [Column("", field.name, field.type) for field in schema_of(made.child)]
-            self._require_comparable([GroupedOutput(one.name, one, select.span) for one in read])
+            self._refuse_nested([GroupedOutput(one.name, one, select.span) for one in read])
         complete = bool(self.windows)
         if not self.grouped and _are_complete(inputs):
             if context.emits_changes:
@@ -332,12 +338,13 @@ def _is_final(calls: Sequence[OverCall], why: str | None, inputs: tuple[Input, .
 def _refuse_order_of_rows(outputs: list[GroupedOutput], scope: Scope) -> None:
     for output in outputs:
         for part in walk(output.expression):
-            if isinstance(part, Aggregate) and (part.function in BY_TIME or part.user is not None):
+            if isinstance(part, Aggregate) and goes_by_time(part):
                 raise scope.text.error(
                     f"{part.function.upper()} goes by the order in which combinations came, and rows without a partner "
                     f"come and go",
                     output.span,
-                    hint="write MIN or MAX, or join the last rows of a key: FROM a [PARTITION BY k ROWS 1]",
+                    hint=f"order it by its values: {part.function.upper()}(x ORDER BY x); or write MIN or MAX, or join "
+                    f"the last rows of a key: FROM a [PARTITION BY k ROWS 1]",
                     kind=UnsupportedError,
                 )
 

@@ -443,7 +443,6 @@ def _view(alias: str, source: SourceSyntax, node: Node, context: Context) -> Vie
             hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
             kind=WindowError,
         )
-    _refuse_nested(node, source, context)
     return View(alias, node, schema_of(node))
 
 

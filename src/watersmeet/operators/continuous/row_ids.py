@@ -8,10 +8,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.operators.codes import as_slices, encode, hash_values, read_only
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.kernels.identity import fold, forget_numbers, number_rows, rehash, second_hash
+from watersmeet.operators.kernels.identity import fold, fold_entries, forget_numbers, number_rows, rehash, second_hash
 from watersmeet.physical.strategy import is_exact
 
 UInt64s = npt.NDArray[np.uint64]
@@ -40,10 +41,28 @@ def _codes(column: pa.Array) -> tuple[Int64s, Int64s]:
     if is_exact(column.type):
         codes = encode(column)
         return codes, codes
+    if pa.types.is_nested(column.type):
+        first, second = _nested(column)
+        return first.view(np.int64), second.view(np.int64)
     data, offsets = as_slices(column)
     other = np.empty(len(column), np.int64)
     second_hash(data, offsets, other)
     return hash_values(column), other
+
+
+def _nested(column: pa.Array) -> tuple[UInt64s, UInt64s]:
+    """Of structs by their fields, of lists by their entries, which those of a map are too."""
+    if pa.types.is_struct(column.type):
+        return identities(column.flatten(), len(column))
+    kind = column.type
+    entry = pa.struct([("key", kind.key_type), ("value", kind.item_type)]) if pa.types.is_map(kind) else kind.value_type
+    lists = column.cast(pa.large_list(entry))
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    entries = lists.flatten()
+    codes = identities([entries], len(entries))
+    first, second = np.empty(len(column), np.uint64), np.empty(len(column), np.uint64)
+    fold_entries(*codes, np.cumsum(sizes), first, second)
+    return first, second
 
 
 class RowIds:

@@ -16,13 +16,14 @@ from watersmeet.plan.nodes import SortKey
 
 
 def answer_order(data: pa.RecordBatch, keys: Sequence[SortKey]) -> Int64s:
-    """Positions in the order of the keys, then by all columns from left to right: the same whenever the rows are."""
+    """Positions in the order of the keys, then by all columns from left to right: the same whenever the rows are. What
+    is nested has no order, and only rows that LIMIT does not choose from have any of it."""
 
     def column(one: Column) -> pa.Array:
         return data.column(one.name)
 
     given = [(evaluate(key.expression, column, data.num_rows), key.descending, key.nulls_first) for key in keys]
-    return value_order([*given, *((values, False, False) for values in data.columns)])
+    return value_order([*given, *((values, False, False) for values in sortable(data.columns))])
 
 
 def value_order(columns: Sequence[tuple[pa.Array, bool, bool]]) -> Int64s:

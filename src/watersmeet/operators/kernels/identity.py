@@ -36,6 +36,19 @@ def second_hash(data, offsets, out):
 
 
 @kernel
+def fold_entries(first_codes, second_codes, ends, first, second):
+    """Two hashes of every list from those of its entries, in their order; ends[i] is one past the last of list i."""
+    start = 0
+    for i in range(len(ends)):
+        one, other = np.uint64(ends[i] - start) ^ MIX_1, np.uint64(ends[i] - start) ^ MIX_2
+        for p in range(start, ends[i]):
+            one = finish(one * np.uint64(31) + first_codes[p])
+            other = finish((other * np.uint64(37) ^ second_codes[p]) * MIX_2)
+        first[i], second[i] = one, other
+        start = ends[i]
+
+
+@kernel
 def number_rows(first, second, heads, following, known_first, known_second, free, free_count, ids):
     """ids[i] = the number of row i; new rows take a free number. Returns how many free numbers are left.
 

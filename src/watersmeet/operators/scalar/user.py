@@ -58,12 +58,24 @@ def _ran(user: UserFunction, args: Sequence[pa.Array]) -> Any:
 def call_user_aggregate(user: UserFunction, args: Sequence[pa.Array]) -> pa.Scalar:
     """One value for the rows of a group."""
     made = _ran(user, args)
+    if pa.types.is_nested(user.result):
+        return _nested(user, made)
     if not isinstance(made, pa.Scalar):
         try:
             made = pa.scalar(made)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             raise failed(user, f"returned {type(made).__name__}, not one value", "return a number, a text, …") from None
     return in_type(user, pa.array([made.as_py()], made.type))[0]
+
+
+def _nested(user: UserFunction, made: Any) -> pa.Scalar:
+    """A list, a struct or a map, of Python or of Arrow; an array is a list. What is in it need not know its type."""
+    given = made.to_pylist() if isinstance(made, pa.Array | pa.ChunkedArray) else made
+    try:
+        return pa.scalar(given.as_py() if isinstance(given, pa.Scalar) else given, user.result)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+        what = f"returned {type(made).__name__}, which is no {sql_type(user.result)}: {error}"
+        raise failed(user, what, "return a list, or a dict with the fields of a struct") from None
 
 
 def in_type(user: UserFunction, made: pa.Array) -> pa.Array:

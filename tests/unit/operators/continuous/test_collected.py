@@ -126,7 +126,16 @@ def test_in_sql_they_are_aggregates_like_others_and_checked_by_the_reference() -
         ("SELECT STRING_AGG(s, s) FROM a [UNBOUNDED]", "STRING_AGG needs a constant text"),
         ("SELECT ARG_MAX(x, s) FROM a [UNBOUNDED]", "ARG_MAX goes by a number or a time, not by STRING"),
         ("SELECT MODE(DISTINCT s) FROM a [UNBOUNDED]", "MODE over DISTINCT values has no meaning"),
-        ("SELECT STRING_AGG(s, ',' ORDER BY x) FROM a [UNBOUNDED]", "ORDER BY"),
+        ("SELECT STRING_AGG(DISTINCT s, ',' ORDER BY x) FROM a [UNBOUNDED]", "ordered by what it is of"),
+        ("SELECT ARRAY_AGG(x ORDER BY SPLIT(s, 'b')) FROM a [UNBOUNDED]", "values cannot be ordered by STRING[]"),
+        ("SELECT MAP_AGG(DISTINCT s, x) FROM a [UNBOUNDED]", "DISTINCT goes with an aggregate of one argument"),
+        ("SELECT MAP_AGG(SPLIT(s, 'b'), x) FROM a [UNBOUNDED]", "MAP_AGG needs values that have an order"),
+        ("SELECT FIRST(s) FROM (SELECT DISTINCT s FROM a [UNBOUNDED])", "FIRST(x ORDER BY y)"),
+        (
+            "SELECT ARRAY_AGG(x) OVER (PARTITION BY k) FROM a [UNBOUNDED]",
+            "does not go with OVER where rows leave again",
+        ),
+        ("SELECT words(x) AS v FROM a [UNBOUNDED]", "the aggregate words returned float, which is no STRING[]"),
     ],
 )
 def test_what_is_wrong_with_them_is_told(text: str, said: str) -> None:
@@ -137,7 +146,100 @@ def test_what_is_wrong_with_them_is_told(text: str, said: str) -> None:
 
     made.aggregate("broken", broken)
     made.aggregate("listed", lambda x: x.to_pylist(), ["DOUBLE"], "DOUBLE")
+    made.aggregate("words", lambda x: 1.5, ["DOUBLE"], "STRING[]")
     with pytest.raises(wm.WatersmeetError) as caught:
         made.sql(text).to_arrow()
     assert said in str(caught.value)
     assert "line 1: SELECT" in str(caught.value)
+
+
+# -- lists, JSON and maps ---------------------------------------------------------------------------------------------
+
+
+def nested() -> wm.Session:
+    """Ties, NULLs, duplicates, a group that empties, rows out of order within their lateness."""
+    made = wm.Session()
+    seconds = [0, 2, 1, 3, 3, 7, 4, 12]
+    table = pa.table(
+        {
+            "k": [1, 1, 2, 1, 2, 1, 2, 1], "x": [3, None, 1, 2, 5, 2, None, 3],
+            "s": ["b", "a", None, "c", "b", "a", "b", "b"],
+            "d": pa.array([2, None, 1, 1, 2, 3, 3, 2], pa.int32()).cast(pa.decimal128(14, 2)),
+            "ts": [NOON + timedelta(seconds=second) for second in seconds],
+        }
+    )  # fmt: skip
+    made.stream("a", table, time="ts", lateness="3 seconds")
+    return made
+
+
+BY_DUCKDB = [
+    "ARRAY_AGG(x)", "LIST(s ORDER BY x DESC, d)", "ARRAY_AGG(x ORDER BY s NULLS FIRST)", "ARRAY_AGG(DISTINCT s)",
+    "ARRAY_AGG(DISTINCT x ORDER BY x DESC) FILTER (WHERE d > 1)", "ARRAY_AGG(SPLIT(s, 'b'))",
+    "ARRAY_AGG(x) FILTER (WHERE s = 'z')", "JSON_AGG(s ORDER BY x)", "JSON_AGG(x) FILTER (WHERE s = 'b')",
+    "JSON_OBJECT_AGG(s, x)", "JSON_OBJECT_AGG(x, s ORDER BY s)", "STRING_AGG(s, '-' ORDER BY d DESC NULLS FIRST)",
+    "STRING_AGG(DISTINCT s, '' ORDER BY s DESC)", "FIRST(s ORDER BY d)", "LAST(x ORDER BY s) FILTER (WHERE d > 1)",
+    "ARG_MAX(s, x ORDER BY d)", "MODE(x ORDER BY d)", "SUM(x ORDER BY d)",
+    "COUNT(* ORDER BY s)", "MEDIAN(x ORDER BY s DESC)", "ARRAY_AGG(x)[2]", "ARRAY_AGG(x ORDER BY ts)",
+]  # fmt: skip
+BY_REFERENCE = [
+    "ARRAY_AGG(ts)", "ARRAY_AGG(d) FILTER (WHERE x > 1)", "JSON_AGG(d)", "JSON_AGG(ts)",
+    "JSONB_OBJECT_AGG(s, x ORDER BY x)", "MAP_AGG(s, x)", "MAP_AGG(x, ts ORDER BY s)",
+]  # fmt: skip
+FROMS = [
+    "a [RANGE 2 SECONDS] GROUP BY k", "a [ROWS 3]", "TUMBLE(a, 3 SECONDS) GROUP BY k, window_start, window_end",
+    "SESSION(a, 2 SECONDS PARTITION BY k) GROUP BY k, window_start, window_end",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", FROMS)
+def test_lists_and_orders_are_those_of_duckdb_at_every_instant(place: str) -> None:
+    columns = ", ".join(f"{text} AS c{n}" for n, text in enumerate(BY_DUCKDB))
+    report = wm.check(nested().sql(f"SELECT {columns} FROM {place}"))
+    assert report.equal, str(report)
+    assert "recomputed by DuckDB" in str(report)
+    columns = ", ".join(f"{text} AS c{n}" for n, text in enumerate(BY_REFERENCE))
+    report = wm.check(nested().sql(f"SELECT {columns} FROM {place}"))
+    assert report.equal, str(report)
+
+
+def test_lists_are_what_is_in_the_window() -> None:
+    lists = "ARRAY_AGG(x) AS l, ARRAY_AGG(x) FILTER (WHERE k > 9) AS n"
+    text = f"SELECT {lists}, JSON_AGG(d ORDER BY x) AS j, MAP_AGG(s, x) AS m"
+    (row,) = nested().sql(f"{text} FROM a [RANGE 4 SECONDS]").final().to_pylist()
+    assert row == {"l": [3], "j": "[2.00]", "m": [("b", 3)], "n": None}
+    (row,) = nested().sql(f"{text} FROM a [UNBOUNDED]").final().to_pylist()
+    assert row == {
+        "l": [3, 1, None, 2, 5, None, 2, 3], "j": "[1.00,1.00,3.00,2.00,2.00,2.00,null,3.00]",
+        "m": [("b", 3), ("a", 2), ("c", 2)], "n": None,
+    }  # fmt: skip
+
+
+def test_over_an_answer_that_changes_values_go_by_themselves() -> None:
+    inner = "SELECT k, COUNT(*) AS n, MAX(s) AS u, ARRAY_AGG(x) AS l FROM a [RANGE 3 SECONDS] GROUP BY k"
+    for text in (
+        f"SELECT STRING_AGG(u) AS w, ARRAY_AGG(n ORDER BY u) AS z, MODE(n) AS m FROM ({inner})",
+        f"SELECT FIRST(u ORDER BY n DESC) AS f, JSON_AGG(n) AS j FROM ({inner})",
+        f"SELECT l, n FROM ({inner}) WHERE k = 1",
+        f"{inner} UNION ALL {inner.replace('3', '1')}",
+        "SELECT a.k, ARRAY_AGG(b.x ORDER BY b.x) AS l FROM a [RANGE 2 SECONDS] LEFT JOIN a [RANGE 1 SECOND] AS b "
+        "ON a.k = b.k AND a.x < b.x GROUP BY a.k",
+    ):
+        report = wm.check(nested().sql(text))
+        assert report.equal, str(report)
+
+
+def test_aggregates_of_users_may_give_lists_and_structs_and_are_ordered() -> None:
+    made = nested()
+    made.aggregate("all_of", lambda x: x, ["BIGINT"], "BIGINT[]")
+    made.aggregate(
+        "ends", lambda x, s: {"first": x[0].as_py(), "names": s.to_pylist()}, ["BIGINT", "STRING"],
+        "STRUCT(first BIGINT, names STRING[])",
+    )  # fmt: skip
+    text = "SELECT k, all_of(x ORDER BY s DESC) AS l, ends(x, s ORDER BY d) AS e FROM a [RANGE 4 SECONDS] GROUP BY k"
+    report = wm.check(made.sql(text))
+    assert report.equal, str(report)
+    last = made.sql(text.replace("RANGE 4 SECONDS", "UNBOUNDED")).final().to_pylist()
+    assert sorted(last, key=lambda row: row["k"]) == [
+        {"k": 1, "l": [2, 3, 3, 2], "e": {"first": 2, "names": ["c", "b", "b", "a", "a"]}},
+        {"k": 2, "l": [5, 1], "e": {"first": 1, "names": [None, "b", "b"]}},
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,9 @@ from watersmeet.operators.kernels.collected import (
 )
 from watersmeet.operators.kernels.sums import count_changes
 
-# What a group holds: the values of all cells one behind the other, and where each cell's begin; the end comes last.
-Summary = Callable[[pa.Array, Int64s], pa.Array]
+# What a group holds: columns of the values of all cells one behind the other, and where each cell's begin; the end
+# comes last.
+Summary = Callable[[Sequence[pa.Array], Int64s], pa.Array]
 # So many values are read at a time.
 PORTION = 1 << 20
 
@@ -41,11 +42,19 @@ class Collected:
     STATE = ("_coding", "_lists", "_used", "_room", "_values")
 
     def __init__(
-        self, data_type: pa.DataType, summary: Summary, *, by_value: bool = False, marked: bool = False
+        self,
+        data_type: pa.DataType,
+        summary: Summary,
+        *,
+        by_value: bool = False,
+        marked: bool = False,
+        nulls: bool = False,
     ) -> None:
-        """marked: values are structs, whose first field says whether a row counts."""
+        """marked: values are structs, whose first field says whether a row counts. nulls: also one whose first value is
+        NULL does."""
         self._summary = summary
         self._marked = marked
+        self._nulls = nulls
         self._type = data_type
         self._coding = coding_of(data_type) if by_value else None
         self._lists: Int64s = np.zeros((0, LIST_FIELDS), np.int64)
@@ -55,7 +64,7 @@ class Collected:
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         assert values is not None
-        values = _counted(values) if self._marked else values
+        values = _counted(values, nulls=self._nulls) if self._marked else values
         lives = live(changes, values)
         keys = frozen(order) if self._coding is None else self._codes(values, lives)
         sizes = np.empty(len(changes), np.int64)
@@ -104,7 +113,8 @@ class Collected:
         fresh = np.flatnonzero(entered[start:end] >= 0) + start
         self._values.put(entered[fresh], [values.take(pa.array(places[fresh]))])
         (held,) = self._values.get(out)
-        made = self._summary(held, np.concatenate([[0], np.cumsum(sizes[first:last])]))
+        columns = held.flatten()[1:] if self._marked else [held]
+        made = self._summary(columns, np.concatenate([[0], np.cumsum(sizes[first:last])]))
         left = left[:gone]
         self._values.drop(left)
         free_nodes(self._nodes, self._room, left)
@@ -128,10 +138,13 @@ class Collected:
         self._nodes = nodes
 
 
-def _counted(rows: pa.Array) -> pa.Array:
+def _counted(rows: pa.Array, *, nulls: bool) -> pa.Array:
     """Rows that do not count as NULL."""
-    counts = pc.fill_null(rows.field(0), False).to_numpy(zero_copy_only=False)
-    return pa.StructArray.from_arrays(rows.flatten(), fields=list(rows.type), mask=pa.array(~counts))
+    columns = rows.flatten()
+    counts = pc.fill_null(columns[0], False)
+    if not nulls:
+        counts = pc.and_(counts, columns[1].is_valid())
+    return pa.StructArray.from_arrays(columns, fields=list(rows.type), mask=pc.invert(counts))
 
 
 def _portions(sizes: Int64s) -> list[int]:

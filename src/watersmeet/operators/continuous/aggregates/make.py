@@ -15,7 +15,20 @@ from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
 from watersmeet.operators.continuous.aggregates.percentiles import Percentile
-from watersmeet.operators.continuous.aggregates.summaries import joined, mode, of_user, separator
+from watersmeet.operators.continuous.aggregates.summaries import (
+    first_of_all,
+    in_order,
+    joined,
+    json_list,
+    json_object,
+    last_of_all,
+    listed,
+    mapped,
+    mode,
+    of_user,
+    separator,
+    with_last_of_each,
+)
 from watersmeet.operators.continuous.aggregates.sums import DecimalSum, ExactMean, FloatSum, IntegerSum, Variance
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Aggregate, to_text
@@ -26,14 +39,15 @@ MAX_DIGITS = 38  # of decimals
 
 def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
     """An aggregator without rows. `fifo` promises that the rows of a group leave in the order they came."""
+    if aggregate.is_marked:
+        return _make_collected(aggregate)
     if aggregate.user is not None and not aggregate.distinct:
-        several = len(aggregate.user.arguments) > 1
-        return Collected(aggregate.args[0].type, of_user(aggregate), marked=several)
+        return Collected(aggregate.args[0].type, of_user(aggregate))
     if aggregate.function in ("arg_min", "arg_max"):
         return ArgExtreme(aggregate)
     if aggregate.distinct or aggregate.function != "count":
         _check_plain(aggregate)
-    if aggregate.distinct and (summary := _summary(aggregate)) is not None:
+    if aggregate.distinct and aggregate.function not in SAME_IF_DISTINCT and (summary := _summary(aggregate)):
         return DistinctValues(Collected(aggregate.args[0].type, summary, by_value=True))
     if aggregate.distinct and aggregate.function not in SAME_IF_DISTINCT:
         return DistinctValues(make_aggregator(replace(aggregate, distinct=False), fifo=False))
@@ -50,9 +64,18 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
             return Percentile(aggregate)
         case "min" | "max" | "first" | "last" | "bool_and" | "bool_or":
             return Extreme(aggregate, fifo=fifo)
-    if (summary := _summary(aggregate)) is not None:
+    if summary := _summary(aggregate):
         return Collected(aggregate.args[0].type, summary)
     raise ValueError(f"there is no aggregate {aggregate.function}")
+
+
+def _make_collected(aggregate: Aggregate) -> Aggregator:
+    """All rows of a group that count, in their order."""
+    summary = _summary(aggregate)
+    assert summary is not None
+    if aggregate.order_by:
+        summary = in_order(summary, aggregate.order_by, distinct=aggregate.distinct)
+    return Collected(aggregate.args[0].type, summary, marked=True, nulls=aggregate.takes_nulls)
 
 
 def _summary(aggregate: Aggregate) -> Summary | None:
@@ -64,6 +87,20 @@ def _summary(aggregate: Aggregate) -> Summary | None:
             return joined(separator(aggregate))
         case "mode":
             return mode
+        case "first":
+            return first_of_all
+        case "last":
+            return last_of_all
+        case "array_agg":
+            return listed
+        case "json_agg":
+            return json_list
+        case "json_object_agg":
+            return json_object
+        case "jsonb_object_agg":
+            return with_last_of_each(json_object)
+        case "map_agg":
+            return with_last_of_each(mapped)
     return None
 
 

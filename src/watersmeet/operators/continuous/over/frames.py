@@ -16,14 +16,10 @@ from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.queues import Queues
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.few_rows import taken
-from watersmeet.plan.expressions import Aggregate, Expression, OverCall
+from watersmeet.plan.expressions import Expression, OverCall
 
 Named = tuple[str, OverCall]
 Values = Callable[[Expression], pa.Array]  # of the new rows, as they came
-
-
-def aggregate_of(call: OverCall) -> Aggregate:
-    return Aggregate(call.function, call.args, call.type, call.distinct, call.user)
 
 
 def or_else(found: pa.Array, there: np.ndarray[tuple[int], np.dtype[np.bool_]], default: pa.Array | None) -> pa.Array:
@@ -46,7 +42,7 @@ class Running:
         self.by_rows = by_rows
         self.calls = [(name, call) for name, call in calls if call.function != "first_value"]
         self.first_calls = [(name, call) for name, call in calls if call.function == "first_value"]
-        self.aggregators: list[Aggregator] = [make_aggregator(aggregate_of(call), fifo=True) for _, call in self.calls]
+        self.aggregators: list[Aggregator] = [make_aggregator(call.aggregate, fifo=True) for _, call in self.calls]
         self.firsts = RowTable(pa.schema([pa.field(name, call.args[0].type) for name, call in self.first_calls]))
 
     @property
@@ -91,7 +87,7 @@ class Whole:
 
     def __init__(self, calls: Sequence[Named]) -> None:
         self.calls = list(calls)
-        self.aggregators: list[Aggregator] = [make_aggregator(aggregate_of(call), fifo=True) for _, call in self.calls]
+        self.aggregators: list[Aggregator] = [make_aggregator(call.aggregate, fifo=True) for _, call in self.calls]
 
     @property
     def nbytes(self) -> int:
@@ -127,9 +123,7 @@ class Moving:
         self.rows = RowTable(pa.schema([pa.field(f"arg_{i}", e.type) for i, e in enumerate(self.arguments)]))
         self.aggregates = [(name, call) for name, call in self.calls if call.function not in ("first_value", "lag")]
         self.looking = [(name, call) for name, call in self.calls if call.function in ("first_value", "lag")]
-        self.aggregators: list[Aggregator] = [
-            make_aggregator(aggregate_of(call), fifo=True) for _, call in self.aggregates
-        ]
+        self.aggregators: list[Aggregator] = [make_aggregator(call.aggregate, fifo=True) for _, call in self.aggregates]
 
     @property
     def held_rows(self) -> int:
