@@ -1,4 +1,4 @@
-"""Rows without a partner, rows that have one, and the latest partner: plain joins whose rows are final."""
+"""Rows without a partner, rows that have one, and the latest partner: plain joins, final where their sides end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from tests.outsiders import predicates
 from tests.outsiders.data import SECOND, Streams
 from tests.outsiders.pairs import Case, Pair, case, either, say
-from tests.outsiders.windows import range_window, source, span
+from tests.outsiders.windows import range_window, rows_window, source, span, unbounded_window
 
 GREATEST = (
     "v.k DESC NULLS FIRST, v.x DESC NULLS FIRST, v.y DESC NULLS FIRST, v.f DESC NULLS FIRST, v.g"
@@ -80,6 +80,29 @@ def draw_windowed(draw: random.Random, streams: Streams) -> Case:
         on=_matching(draw, "u", "v"),
     )
     return case("growing", text)
+
+
+def draw_endless(draw: random.Random, streams: Streams) -> Case:
+    """A side without an end in time: rows that have no partner yet come, and go when one comes."""
+    kind = draw.choice(("LEFT", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "EXISTS", "NOT IN"))
+    kept, other = (
+        draw.choice((unbounded_window, rows_window)),
+        draw.choice((unbounded_window, rows_window, range_window)),
+    )
+    u, v = (other, kept) if kind == "RIGHT" else (kept, other)
+    asked = {
+        "EXISTS": "SELECT {columns} FROM {u} WHERE EXISTS (SELECT 1 FROM {v} WHERE {on})",
+        "NOT IN": "SELECT {columns} FROM {u} WHERE u.k NOT IN (SELECT v.k FROM {v} WHERE v.x > 1)",
+    }
+    text = say(
+        asked.get(kind, "SELECT {columns} FROM {u} {kind} JOIN {v} ON {on}"),
+        columns="u.k AS c0, u.x AS c1" + (", v.x AS c2, v.d AS c3" if kind in ("LEFT", "RIGHT", "FULL") else ""),
+        u=source(draw.choice("ab"), u(draw), "u"),
+        v=source(draw.choice("bc"), v(draw), "v"),
+        kind=kind,
+        on=_matching(draw, "u", "v"),
+    )
+    return case("changing", text)
 
 
 def draw_three(draw: random.Random, streams: Streams) -> Case:
@@ -251,6 +274,7 @@ FAMILY = (
     draw_two,
     draw_two,
     draw_windowed,
+    draw_endless,
     draw_three,
     draw_exists,
     draw_exists,

@@ -320,8 +320,8 @@ def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     read = draw(sources(depth - 1, shape))
     listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
     word = draw(st.sampled_from(["", "", "DISTINCT "]))
-    # Rows without a partner are told for certain only where windows end with time.
-    if not read.is_plain and any(word in read.sql for word in ("ROWS", "UNBOUNDED", "SLIDE", "LANDMARK")):
+    # Rows without a partner are final, or change where a side has no end; in steps they are neither.
+    if not read.is_plain and any(word in read.sql for word in ("SLIDE", "LANDMARK")):
         word = "DISTINCT "
     return f"SELECT {word}{', '.join(listed)} {read.sql}"
 

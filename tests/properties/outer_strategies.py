@@ -48,7 +48,8 @@ def trees(draw: st.DrawFn, aliases: tuple[str, ...], sizes: dict[str, int] | Non
     """`sizes`: windows of the streams in seconds; None if bounds stand in ON instead."""
     if len(aliases) == 1:
         name = draw(st.sampled_from(STREAMS))
-        window = "" if sizes is None else f" [RANGE {sizes[aliases[0]]} SECONDS]"
+        # Where bounds stand in ON, they say when a row is certain to be alone, also if nothing else ends.
+        window = draw(one_in(6, " [UNBOUNDED]", "")) if sizes is None else f" [RANGE {sizes[aliases[0]]} SECONDS]"
         return Tree(f"{name}{window} AS {aliases[0]}", f"{name} AS {aliases[0]}", aliases)
     cut = draw(st.integers(1, len(aliases) - 1)) if draw(one_in(3, True, False)) else len(aliases) - 1
     left, right = draw(trees(aliases[:cut], sizes)), draw(trees(aliases[cut:], sizes))

@@ -201,6 +201,7 @@ QUERIES = {
         "SELECT c._op AS op, c.k, COUNT(*) AS n FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] "
         "GROUP BY k)) [RANGE 2 SECONDS] AS c GROUP BY c._op, c.k"
     ),
+    "rows without a partner yet": "SELECT a.k, a.v, b.v AS w FROM a [UNBOUNDED] FULL JOIN b [ROWS 9] ON a.k = b.k",
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
 

@@ -64,7 +64,7 @@ class AnswerPlanner:
                 return NetNode(self.node(child, self.outermost))
             case Project(child=Join(kind=kind)) if kind != "inner" and is_monotone(node):
                 inside = self.froms.growing(node, self.outermost)
-            case Project(child=Join() as join, columns=columns):
+            case Project(child=Join(kind="inner") as join, columns=columns):
                 # Only here may options say in which order to join.
                 inside = self.froms.rows(join, columns, self.outermost, method=self.plan.method)
             case _:

@@ -199,6 +199,11 @@ class Join:
                 )
 
     @property
+    def changes(self) -> bool:
+        """Whether rows of it leave again: those that have no partner yet, and no instant at which that is certain."""
+        return bool(self.preserved) and not self.certain
+
+    @property
     def preserved(self) -> tuple[str, ...]:
         """The inputs of which every row counts, whether it has a match or not."""
         left, *others = (one.alias for one in self.inputs)
@@ -626,9 +631,10 @@ class SelectedJoin:
 
 
 def growing_join(node: Node) -> SelectedJoin | None:
-    """A join whose rows, once given, stay in the answer: it reads no answers that change."""
+    """A join whose rows, once given, stay in the answer: it reads no answers that change, and gives rows without a
+    partner when that is certain."""
     match node:
-        case Project(child=Join() as join) if not join.views:
+        case Project(child=Join() as join) if not join.views and not join.changes:
             return SelectedJoin(join, node)
     return None
 

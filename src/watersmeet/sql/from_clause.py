@@ -21,7 +21,7 @@ from watersmeet.plan.nodes import GroupBy, Input, Project, View
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.correlation import Correlation
 from watersmeet.sql.enriching import enriched, looked_up, may_have_several
-from watersmeet.sql.join_sides import JoinBuilder, Made, with_where
+from watersmeet.sql.join_sides import JoinBuilder, Made, is_never_certain, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, outer_joins, together
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
@@ -93,6 +93,14 @@ class FromClause:
     def has_trees(self) -> bool:
         """Whether there is anything but inner joins."""
         return self._tree is not None or bool(self._partners) or bool(self._values)
+
+    @property
+    def has_no_end(self) -> bool:
+        """Whether rows without a partner are never certain to have none, so that they come and go."""
+        if not self.has_trees:
+            return False
+        tree, _ = self._whole(list(self._values.values()))
+        return any(is_never_certain(one, self.context.boundary) for one in outer_joins(tree))
 
     @property
     def looked_up(self) -> frozenset[str]:

@@ -31,6 +31,7 @@ from watersmeet.model.windows import (
     Stepped,
     SteppedRows,
     Unbounded,
+    Window,
     counting,
     is_counted,
     moves_in_steps,
@@ -577,15 +578,15 @@ class JoinBuilder:
             f"nothing bounds how much later than {kept} a row of {late} may be, so it is never certain that a row of "
             f"{kept} has no partner",
             outer.span,
-            hint=f"bound it, as in {times[late]} BETWEEN {times[kept]} AND {times[kept]} + INTERVAL 1 MINUTE; or give "
-            f"the streams windows: {kept} [RANGE 1 MINUTE]",
+            hint=f"bound it, as in {times[late]} BETWEEN {times[kept]} AND {times[kept]} + INTERVAL 1 MINUTE, or by "
+            f"{kept} [RANGE 1 MINUTE]; or write {kept} [UNBOUNDED] and give all others windows, for an answer that "
+            f"changes, in which rows without a partner come and go",
             kind=WindowError,
         )
 
     def _check_windows(self, outer: Outer) -> None:
-        passed_over = looked_up(outer.left) | looked_up(outer.right)
         for one in (*outer.left.everything, *outer.right.everything):
-            if moves_in_steps(one.window) and not isinstance(counting(one.window), RowsWindow):
+            if _moves(one.window):
                 raise self.scope.text.error(
                     f"the window of {one.alias} moves in steps, and rows without a partner come and go with them",
                     self.places.get(one.alias, outer.span),
@@ -597,21 +598,35 @@ class JoinBuilder:
                 raise self.scope.text.error(
                     f"{one.alias} counts rows, and whether a row will have a partner in it is never certain",
                     self.places.get(one.alias, outer.span),
-                    hint=f"write {one.alias} [RANGE 1 MINUTE]; or ask for an answer that changes, in which rows "
-                    "without a partner come and go: SELECT … FROM (SELECT … LEFT JOIN …) AS j",
+                    hint=f"write {one.alias} [RANGE 1 MINUTE]; or give all streams windows, for an answer that "
+                    "changes, in which rows without a partner come and go",
                     kind=WindowError,
                 )
-        preserved = [outer.left, *([outer.right] if outer.kind == "full" else [])]
-        for one in (each for side in preserved for each in side.visible):
-            if isinstance(one.window, Unbounded) and one.alias not in passed_over:
-                raise self.scope.text.error(
-                    f"{one.alias} [UNBOUNDED] has no end, so it is never certain that a row of it has no partner",
-                    self.places.get(one.alias, outer.span),
-                    hint=f"write {one.alias} [RANGE 1 MINUTE]: so much later a partner may come; or ask for an answer "
-                    "that changes, in which rows without a partner come and go: "
-                    "SELECT … FROM (SELECT … LEFT JOIN …) AS j",
-                    kind=WindowError,
-                )
+
+
+def is_never_certain(outer: Outer, boundary: Boundary) -> bool:
+    """Whether a side has no end in time, so that a row may find a partner however late. Windows that move in steps are
+    not judged here."""
+    passed_over = looked_up(outer.left) | looked_up(outer.right)
+    windows = [one.window for one in outer.everything if one.alias not in passed_over]
+    landmarks = [one for one in windows if isinstance(one, Landmark) and one.every_us is None]
+    if is_asof(outer) or any(_moves(one) for one in windows if one not in landmarks):
+        return False
+    if landmarks or any(map(is_counted, windows)):
+        return True
+    if not any(isinstance(one, Unbounded) for one in windows):
+        return False
+    left, right = shapes_of(outer.left, boundary), shapes_of(outer.right, boundary)
+    crossing = crossing_bounds(outer, boundary)
+    ways = [way for shape in left for way in certain_after(outer, shape, right, crossing)]
+    if outer.kind == "full":
+        ways += [way for shape in right for way in certain_after(outer, shape, left, crossing)]
+    return any(all(us >= FOREVER_US for us in way.values()) for way in ways)
+
+
+def _moves(window: Window | None) -> bool:
+    """In steps, and not only because rows are taken apart that were counted."""
+    return moves_in_steps(window) and not isinstance(counting(window), RowsWindow)
 
 
 def _least_bound(bounds: Iterable[Bound], earlier: str, later: str) -> int | None:

@@ -124,8 +124,7 @@ class _SelectBinder:
             node = Distinct(node)
         if self.windows and not self.context.emits_changes:
             return Answer(node, self.outputs, True, self.scope, self.keys, complete=True)
-        monotone = not (self.grouped or self.select.distinct or made.join.views)
-        return Answer(node, self.outputs, monotone, self.scope, self.keys if self.grouped else None)
+        return Answer(node, self.outputs, is_monotone(node), self.scope, self.keys if self.grouped else None)
 
     def _asked(self) -> list[Expression]:
         """All that is made of rows."""
@@ -185,6 +184,8 @@ class _SelectBinder:
             return f"a join with {views[0]}, an answer that changes,"
         if self.source.has_trees and self.context.as_view and _have_windows(self.inputs):
             return "a join in a subquery"
+        if _have_windows(self.inputs) and self.source.has_no_end:
+            return "a join without an end"
         return None
 
     def _bind_groups_of_windows(self) -> None:

@@ -1,0 +1,1 @@
+SELECT a.k FROM a [ROWS 3] LEFT JOIN b [RANGE 5 SECONDS] ON a.k = b.k
