@@ -21,6 +21,7 @@ from watersmeet.sql.syntax import (
     ConstraintKind,
     Duration,
     JsonAccess,
+    Months,
     Name,
     QuerySyntax,
     Span,
@@ -48,7 +49,7 @@ _WANTED: dict[str, tuple[str, str | None]] = {
     "Expected type after '::'": (":: needs a type", "write x::BIGINT"),
     "Expected FROM or comma after EXTRACT": ("EXTRACT needs FROM", "write EXTRACT(HOUR FROM ts)"),
 }
-_UNEVEN_UNITS = frozenset(("MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS"))
+_MONTHS_OF = {"MONTH": 1, "MONTHS": 1, "QUARTER": 3, "QUARTERS": 3, "YEAR": 12, "YEARS": 12}
 
 
 class TextError(SqlglotParseError):
@@ -249,7 +250,19 @@ class ExpressionParser(parser.Parser):
             TokenType.STRING, TokenType.NUMBER, TokenType.DASH,
         ):  # fmt: skip
             return None
-        return Duration(us=self._interval())
+        months = self._months()
+        return Duration(us=self._interval()) if months is None else Months(months=months)
+
+    def _months(self) -> int | None:
+        """`INTERVAL '3' MONTH`, `INTERVAL 3 MONTHS` and `INTERVAL '3 months'`, if such an interval stands here."""
+        negative = self._next.token_type == TokenType.DASH
+        at = self._index + 1 + negative
+        words = " ".join(token.text for token in self._tokens[at : at + 2]).upper().split()
+        if len(words) < 2 or words[1] not in _MONTHS_OF or not words[0].lstrip("+-").isdecimal():
+            return None
+        written_in_text = len(self._tokens[at].text.split()) > 1
+        self._advance(2 + negative + (not written_in_text))
+        return (-1 if negative else 1) * int(words[0]) * _MONTHS_OF[words[1]]
 
     def _at_bare_interval(self) -> bool:
         """`30 SECONDS` without INTERVAL; only whole unit words, so that `SELECT 1 s` keeps its alias."""
@@ -294,7 +307,7 @@ class ExpressionParser(parser.Parser):
         unit = self._curr
         size = unit_us(unit.text) if unit and unit.token_type != TokenType.STRING else None
         # These have no size either, but the answer should say why.
-        if unit and unit.text.upper() in _UNEVEN_UNITS:
+        if unit and unit.text.upper() in _MONTHS_OF:
             self.fail(f"a {unit.text.lower().rstrip('s')} has no fixed length", hint="write the interval in days")
         if size is None:
             self.fail(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import reduce
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ from watersmeet.sql.syntax import (
     Constant,
     Duration,
     JsonAccess,
+    Months,
     Name,
     Subquery,
     WindowCondition,
@@ -88,6 +90,8 @@ class ExpressionBinder:
                 return self._column(node)
             case exp.Paren():
                 return self.bind(node.this)
+            case Months():
+                raise self._uneven(node)
             case Duration():
                 return literals.interval(node.args["us"])
             case Constant():
@@ -232,6 +236,8 @@ class ExpressionBinder:
 
     def _predicate(self, node: exp.Expr) -> Expression:
         function = _BINARY.get(type(node))
+        if function in ("add", "subtract") and isinstance(node.expression, Months):
+            return self._months_later(node, 1 if function == "add" else -1)
         if function is not None:
             return self.call(function, [self.bind(node.this), self.bind(node.expression)], node)
         match node:
@@ -281,6 +287,24 @@ class ExpressionBinder:
             case exp.Window():
                 return self.over(node)
         raise self._unsupported(node)
+
+    def _months_later(self, node: exp.Expr, sign: int) -> Expression:
+        """A constant time by the calendar."""
+        start, months = self.bind(node.this), node.expression.args["months"]
+        if isinstance(start, Literal) and isinstance(start.value, date) and getattr(start.type, "tz", None) is None:
+            try:
+                return literals.months_later(start, sign * months)
+            except ValueError as error:
+                raise self.error(str(error), node) from None
+        raise self._uneven(node.expression)
+
+    def _uneven(self, node: exp.Expr) -> Exception:
+        return self.error(
+            "months and years have no fixed length, and are added to constants only",
+            node,
+            hint="write the interval in days; or DATE '1994-01-01' + INTERVAL '1' YEAR",
+            kind=UnsupportedError,
+        )
 
     def _value_of_query(self, node: Subquery) -> Expression:
         if self.scope.value_of is None:

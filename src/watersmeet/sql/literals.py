@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -42,6 +43,16 @@ def written(text: str) -> Literal:
 
 def interval(us: int) -> Literal:
     return Literal(us, pa.duration("us"))
+
+
+def months_later(literal: Literal, months: int) -> Literal:
+    """A date or a TIMESTAMP so many months later, or at the end of that month if it has no such day. Raises ValueError
+    beyond the years that can be counted."""
+    start = literal.value
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    day = min(start.day, monthrange(year, month + 1)[1])
+    time = start.time() if isinstance(start, datetime) else datetime.min.time()
+    return Literal(datetime.combine(date(year, month + 1, day), time), pa.timestamp("us"))
 
 
 def negated(literal: Literal) -> Literal:

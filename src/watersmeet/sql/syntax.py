@@ -370,6 +370,12 @@ class Duration(exp.Expression, exp.Condition):
     arg_types: ClassVar[dict[str, bool]] = {"us": True}
 
 
+class Months(exp.Expression, exp.Condition):
+    """An interval of months, which has no length of its own, inside an expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"months": True}
+
+
 class Constant(exp.Expression, exp.Condition):
     """A value that was given for a place in the text, inside an expression."""
 

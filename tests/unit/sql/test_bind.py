@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.plain_sql import said_by_duckdb
 from tests.plans import golden_catalog
 from watersmeet.errors import BindError
 from watersmeet.model.windows import RowsWindow
-from watersmeet.plan.expressions import Column, EventTime, to_text
+from watersmeet.plan.expressions import Call, Column, EventTime, Literal, to_text
 from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Over, Plan, Project, SetOperation, TopK
 from watersmeet.sql import bind, bind_query, parse_script
 from watersmeet.sql.syntax import CreateSink
@@ -255,6 +256,31 @@ def test_numbers_with_a_point_make_exact_ones(written: str, value: float) -> Non
     """As where they are decimals, and not as the doubles next to them: 0.06 + 0.01 would be less than 0.07."""
     (predicate,) = join(f"SELECT d FROM b WHERE d <= {written}").predicates
     assert to_text(predicate) == f"b.d <= {value}"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "DATE '1994-01-31' + INTERVAL '1' MONTH",
+        "DATE '1996-02-29' + INTERVAL 1 YEAR",
+        "DATE '1994-01-01' - INTERVAL '3 months'",
+        "TIMESTAMP '1994-11-30 12:30:00.5' + INTERVAL '1' QUARTER",
+        "DATE '1994-01-31' + INTERVAL '-2' MONTHS",
+    ],
+)
+def test_months_are_added_to_constants_by_the_calendar(written: str) -> None:
+    (predicate,) = join(f"SELECT k FROM a WHERE ts < {written}").predicates
+    (expected,) = said_by_duckdb(f"SELECT {written} AS t", {})["t"].to_pylist()
+    assert isinstance(predicate, Call)
+    assert predicate.args[1] == Literal(expected, pa.timestamp("us"))
+
+
+@pytest.mark.parametrize(
+    "written", ["ts + INTERVAL '1' MONTH", "INTERVAL '1' YEAR", "DATE '9999-12-01' + INTERVAL 1 YEAR"]
+)
+def test_months_have_no_length_of_their_own(written: str) -> None:
+    with pytest.raises(wm.SqlError):
+        plan(f"SELECT {written} AS t FROM a")
 
 
 # -- shapes ---------------------------------------------------------------------------------------------------
