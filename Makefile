@@ -27,7 +27,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -80,6 +80,10 @@ test-lakes: $(READY)
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)
 	$(BIN)/python -m pytest -m 'soak or not soak' tests/nexmark tests/spark/test_nexmark.py
+
+# The same of TPC-H.
+test-tpch: $(READY)
+	$(BIN)/python -m pytest -m 'soak or not soak' tests/tpch tests/spark/test_tpch.py
 
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.

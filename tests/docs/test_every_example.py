@@ -18,7 +18,8 @@ from watersmeet.model.catalog import FUNCTIONS_OF_ALL
 from watersmeet.testing import queries_of
 
 DOCS = ROOT / "docs"
-ARCHITECTURE, NEXMARK = ROOT / "ARCHITECTURE.md", ROOT / "examples" / "nexmark" / "README.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+NEXMARK, TPCH = (ROOT / "examples" / name / "README.md" for name in ("nexmark", "tpch"))
 # Their SQL is bound here, over these streams or those that a block declares itself.
 WITH_SQL = [
     README,
@@ -50,6 +51,7 @@ RUN = {
     (DOCS / "serve.md", "sql"): "tests/serve/test_page_of_docs.py",
     (DOCS / "serve.md", "sh"): "tests/serve/test_page_of_docs.py",
     (NEXMARK, "sh"): "tests/nexmark, every query; tests/docs/test_operations.py, the commands",
+    (TPCH, "sh"): "tests/tpch, every query; its check",
 }
 
 

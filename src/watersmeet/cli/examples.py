@@ -53,6 +53,12 @@ EXAMPLES = {
         ("watersmeet run examples/nexmark/q5.sql --engine local", "watersmeet check examples/nexmark/q4.sql"),
         streams="nexmark",
     ),
+    "tpch": Example(
+        "all queries of the TPC-H benchmark; their streams are made in the folder tpch",
+        ("tpch/*.sql",),
+        ("watersmeet run examples/tpch/q20.sql --engine local --final", "watersmeet check examples/tpch/q4.sql"),
+        streams="tpch",
+    ),
     "notebooks": Example(
         "a first query, and rows that an application pushes",
         ("*.ipynb",),

@@ -25,6 +25,7 @@ from watersmeet.lab.workloads.pizzas import pizzas
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import favourites, sales, stores
 from watersmeet.lab.workloads.steady import steady
+from watersmeet.lab.workloads.tpch import tpch, tpch_nation, tpch_region
 from watersmeet.lab.workloads.weather import weather
 from watersmeet.lab.workloads.workload import Workload
 from watersmeet.lab.workloads.zipf import zipf
@@ -32,7 +33,7 @@ from watersmeet.optimizer.cost.inputs import StreamRate
 
 __all__ = [
     "WORKLOADS", "Workload", "cameras", "favourites", "flights", "go03", "nexmark", "nexmark_side_input", "packets",
-    "pizzas", "poisson", "sales", "steady", "stores", "weather", "zipf",
+    "pizzas", "poisson", "sales", "steady", "stores", "tpch", "tpch_nation", "tpch_region", "weather", "zipf",
 ]  # fmt: skip
 
 # The streams of GO03's Table 5: λ, T, v.
@@ -55,6 +56,11 @@ WORKLOADS: dict[str, Workload] = {
         Workload(stores, ("store_1", "store_2", "store_3", "store_4"), {"count": 4}, called="retail"),
         Workload(sales, ("sales",), {"rate": 20.0, "seconds": 3600.0}),
         Workload(steady, tuple(ALIKE), {"rates": ALIKE, "seconds": 60.0, "values": 100}),
+        Workload(
+            tpch,
+            ("customer", "lineitem", "orders", "part", "partsupp", "supplier"),
+            tables={"nation": tpch_nation, "region": tpch_region},
+        ),
         Workload(weather, ("last_year", "this_year")),
         Workload(zipf, ("s1", "s2")),
     )

@@ -1,0 +1,26 @@
+-- Query 4: order priority checking.
+
+CREATE STREAM lineitem WITH (path='tpch/lineitem.parquet', time='ts');
+CREATE STREAM orders WITH (path='tpch/orders.parquet', time='ts');
+
+select
+    o_orderpriority,
+    count(*) as order_count
+from
+    orders [UNBOUNDED]
+where
+    o_orderdate >= date '1993-07-01'
+    and o_orderdate < date '1993-07-01' + interval '3' month
+    and exists (
+        select
+            *
+        from
+            lineitem [UNBOUNDED]
+        where
+            l_orderkey = o_orderkey
+            and l_commitdate < l_receiptdate
+    )
+group by
+    o_orderpriority
+order by
+    o_orderpriority;
