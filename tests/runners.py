@@ -67,8 +67,11 @@ def bag_of(table: pa.Table) -> Bag:
 
 
 def _comparable(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column, NaN made equal to itself; only a column of floats has any to look for."""
+    """The values of a column, NaN made equal to itself; only a column of floats has any to look for. Lists are told by
+    their words, as they have no hash."""
     values = column.to_pylist()
+    if pa.types.is_nested(column.type):
+        return list(map(repr, values))
     return ["NaN" if v != v else v for v in values] if pa.types.is_floating(column.type) else values
 
 

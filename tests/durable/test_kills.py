@@ -32,6 +32,10 @@ QUERIES = {
         "SELECT c.*, t.name FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k)) AS c "
         "LEFT JOIN (VALUES (1, 'one'), (2, 'two')) AS t (k, name) ON t.k = c.k"
     ),
+    "together": (
+        "SELECT u.id, b.id AS y, u.s FROM (SELECT id, k, s, ts FROM a UNION ALL SELECT id, k, s, ts FROM b) AS u "
+        "JOIN b ON u.k = b.k AND ABS(u.ts - b.ts) < 1 SECOND"
+    ),
 }
 
 

@@ -199,7 +199,7 @@ KINDS: st.SearchStrategy[list[Kind]] = st.lists(
 @st.composite
 def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
     """A stream, now and then a table, and as long as depth remains a view or a derived stream."""
-    form = draw(st.sampled_from(["stream"] + (["view", "derived", "windows"] if depth > 1 else [])))
+    form = draw(st.sampled_from(["stream"] + (["view", "derived", "windows", "together"] if depth > 1 else [])))
     if form == "stream":
         window = draw(windows(shape))
         return From(f"{draw(st.sampled_from(STREAMS))} {window} AS {alias}", BASE, partner="k", time="ts")
@@ -215,6 +215,11 @@ def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
             body = f"SELECT {', '.join(listed)} FROM {function}"
         window = draw(windows(shape, [name for name, _ in inside]))
         return From(f"({body}) {window} AS {alias}", inside, False, partner)
+    if form == "together":
+        timed = draw(st.booleans())
+        body = draw(streams_together((*inside, *([("at", "time")] if timed else []))))
+        window = draw(windows(shape, [name for name, _ in inside]))
+        return From(f"({body}) {window} AS {alias}", inside, False, partner, "at" if timed else "_ts")
     if form == "view":
         return From(f"({draw(answers(depth - 1, inside, shape))}) AS {alias}", inside, True, partner)
     word = draw(st.sampled_from(["ISTREAM", "DSTREAM", "CHANGES", "RSTREAM"]))
@@ -227,6 +232,22 @@ def entries(draw: st.DrawFn, alias: str, depth: int, shape: Shape) -> From:
     window = draw(windows(shape, [name for name, _ in inside]))
     # A plain join is a stream by itself, and its event time may be a column that was selected.
     return From(f"({body}{every}) {window} AS {alias}", inside, False, partner, None if word == "ISTREAM" else "_ts")
+
+
+@st.composite
+def streams_together(draw: st.DrawFn, columns: Columns) -> str:
+    """UNION ALL of two or three streams without windows; a column `at` is their event time."""
+    branches = []
+    for _ in range(draw(st.integers(2, 3))):
+        two = draw(one_in(4, True, False))
+        kinds = {kind: [f"a.{e}" for e, known in BASE if known == kind and e != "ts"] for _, kind in columns}
+        time = "event_time()" if two else "a.ts"
+        listed = [f"{time if name == 'at' else draw(st.sampled_from(kinds[kind]))} AS {name}" for name, kind in columns]
+        read = f"{draw(st.sampled_from(STREAMS))} AS a" + (f", {draw(st.sampled_from(STREAMS))} AS b" if two else "")
+        where = draw(st.sampled_from(["", "", " WHERE a.k > 0"]))
+        where += (" AND" if where else " WHERE") + " a.k = b.k AND ABS(a.ts - b.ts) < 2 SECONDS" if two else ""
+        branches.append(f"SELECT {', '.join(listed)} FROM {read}{where}")
+    return " UNION ALL ".join(branches)
 
 
 def with_word(body: str, word: str) -> str:
@@ -464,7 +485,8 @@ def cases(
     if wide:
         shape = replace(shape, inputs=(2, 3, 3, 3), joined_by=("=", "=", "<=", ">"))
     columns = columns_of(draw(KINDS))
-    form = draw(st.sampled_from([None, None, None, None, group_over_except_over_join, every_aggregate, window_groups]))
+    forms = [group_over_except_over_join, every_aggregate, window_groups]
+    form = draw(st.sampled_from([None, None, None, None, *forms]))
     if form is window_groups:
         shape = replace(shape, emits_changes=draw(one_in(3, True, False)))
         if shape.emits_changes and draw(one_in(3, True, False)):

@@ -71,6 +71,11 @@ BY_KEY = {
     "GROUP BY j.k",
     "a view and changes": "SELECT v.k, v.n, j.c FROM (SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] GROUP BY k) v, "
     "(SELECT ISTREAM k, COUNT(*) AS c FROM a [RANGE 5 SECONDS] GROUP BY k) j [RANGE 3 SECONDS] WHERE v.k = j.k",
+    "the log of an answer": "SELECT c._op AS op, c.k, COUNT(*) AS n FROM CHANGES((SELECT k, COUNT(*) AS n FROM "
+    "a [RANGE 5 SECONDS] GROUP BY k)) [RANGE 3 SECONDS] c GROUP BY c._op, c.k",
+    "streams together": "SELECT k, id FROM a UNION ALL SELECT k, id FROM b WHERE x > 0",
+    "groups of streams together": "SELECT u.k, COUNT(*) AS n, LAST(u.s) AS l FROM (SELECT k, s, ts FROM a UNION ALL "
+    "SELECT k, s, ts FROM b) [RANGE 9 SECONDS] u GROUP BY u.k",
     "left join of what changed": f"SELECT j.k, j.c, b.id AS o FROM {CHANGED} LEFT JOIN b ON j.k = b.k AND ABS(b.ts - "
     "j._ts) <= 2 SECONDS",
     "as of what changed": f"SELECT j.k, j.c, b.id AS o FROM {CHANGED} ASOF LEFT JOIN b ON j.k = b.k AND b.ts <= j._ts",

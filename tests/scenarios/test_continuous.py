@@ -218,6 +218,39 @@ def test_a_view_of_constants_is_a_static_table(run):
     assert answer_at(run(sql, timeline("a: 1@0 1@0.5 3@1")), 1) == ["None 1", "one 1"]
 
 
+TOGETHER = "(SELECT v, id, ts FROM a UNION ALL SELECT v + 10, id, ts FROM b WHERE v < 4)"
+
+
+def test_streams_put_together_are_a_stream(run):
+    sources = timeline("a: 1@0 2@1\nb: 1@0 2@1 9@1")
+    assert combinations(run("SELECT v, id FROM a UNION ALL SELECT v, id FROM b", sources)) == [
+        "1 a1", "1 b1", "2 a2", "2 b2", "9 b3"
+    ]  # fmt: skip
+    sql = f"SELECT COUNT(*) AS n, MAX(v) AS most FROM {TOGETHER} [RANGE 1 SECOND] AS u"
+    log = run(sql, sources)
+    assert [answer_at(log, second) for second in (0, 1, 1.000001, 3)] == [["2 11"], ["4 12"], ["2 12"], ["0 None"]]
+
+
+def test_streams_put_together_come_by_time_then_from_the_first_to_the_last_then_as_they_arrive(run):
+    """Whatever their values are, in windows that count rows, to LAST and to OVER."""
+    sources = timeline("a: 5@0 3@1 9@1\nb: 2@0 1@0 3@1", b="1 second")
+    log = run(f"SELECT LAST(id) AS id, COUNT(*) AS n FROM {TOGETHER} [ROWS 3] AS u", sources)
+    assert [answer_at(log, second) for second in (0, 1)] == [["b2 3"], ["b3 3"]]
+    numbered = f"SELECT id, ROW_NUMBER() OVER (ORDER BY ts) AS r FROM (SELECT * FROM {TOGETHER} AS u) AS w"
+    rows = sorted(run(numbered, sources).elements(), key=lambda row: row[1])
+    assert [name for name, _ in rows] == ["a1", "b1", "b2", "a2", "a3", "b3"]
+
+
+def test_streams_put_together_join_others_and_each_other(run):
+    sources = timeline("a: 1@0 2@5\nb: 1@1\nc: 1@1 11@3")
+    sql = f"SELECT u.id, c.id AS other FROM {TOGETHER} AS u JOIN c ON c.v = u.v AND ABS(c.ts - u.ts) <= 2 SECONDS"
+    assert combinations(run(sql, sources)) == ["a1 c1", "b1 c2"]
+    three = (
+        "SELECT v FROM a UNION ALL (SELECT a.v FROM a, b WHERE a.v = b.v WINDOW = 1 SECOND) UNION ALL SELECT v FROM c"
+    )
+    assert combinations(run(three, sources)) == ["1", "1", "1", "11", "2"]
+
+
 COUNTED = "CHANGES((SELECT v, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY v))"
 
 

@@ -115,6 +115,33 @@ def test_a_bucket_is_woken_when_rows_leave_an_answer_inside_its_query():
     assert_same(log, reference_log(sql, [replace(source, table=kept[source.name]) for source in sources]))
 
 
+JOINED_AS_THEY_COME = {
+    "what entered an answer": (
+        "SELECT c.n, b.v FROM (SELECT ISTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k) AS c, b "
+        "WHERE b.k = c.k AND b.ts BETWEEN c._ts AND c._ts + 3 SECONDS"
+    ),
+    "the log of an answer, after others": (
+        "SELECT c._op, c.n, b.v FROM CHANGES((SELECT k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k)) AS c "
+        "JOIN b ON b.k = c.k AND c._ts BETWEEN b.ts AND b.ts + 3 SECONDS"
+    ),
+    "streams put together": (
+        "SELECT u.v, b.v AS w, t.n FROM (SELECT k, v, ts FROM a UNION ALL SELECT k, v + 1, ts FROM b) AS u "
+        "JOIN b ON u.k = b.k AND ABS(u.ts - b.ts) < 2 SECONDS JOIN (VALUES (1, 10), (2, NULL)) AS t (k, n) ON t.k = b.k"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED_AS_THEY_COME)
+def test_rows_without_windows_that_queries_give_meet_their_partners_on_another_node(name, monkeypatch, tmp_path):
+    """What a bucket needs to begin anew are rows that others can still meet."""
+    sql, sources = JOINED_AS_THEY_COME[name], two_streams(60, 3)
+    monkeypatch.setenv(warm_state.WARM_DIR, str(tmp_path))
+    warm_state._at_hand.clear()
+    run = Simulation(sql, sources, 2, [], between_batches=LOSSES["another node"])
+    run.run(with_sentinels(sources, {source.name: cut(source.table, [25, 20, 15]) for source in sources}))
+    assert_same(log_of(sql, sources, run.table()), reference_log(sql, sources))
+
+
 OVER_NOTHING = {
     "between bursts": "SELECT COUNT(*) AS n, SUM(k) AS t FROM a [RANGE 1 SECOND]",
     "where nothing is chosen": "SELECT COUNT(*) AS n, MAX(k) AS m FROM a [RANGE 1 SECOND] WHERE k > 99",
@@ -202,6 +229,10 @@ QUERIES = {
         "GROUP BY k)) [RANGE 2 SECONDS] AS c GROUP BY c._op, c.k"
     ),
     "rows without a partner yet": "SELECT a.k, a.v, b.v AS w FROM a [UNBOUNDED] FULL JOIN b [ROWS 9] ON a.k = b.k",
+    "streams put together, counted": (
+        "SELECT u.k, COUNT(*) AS n, LAST(u.v) AS last FROM (SELECT k, v, ts FROM a UNION ALL SELECT k, v, ts FROM b) "
+        "[RANGE 4 SECONDS] AS u GROUP BY u.k"
+    ),
     "what left": "SELECT DSTREAM k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k",
 }
 

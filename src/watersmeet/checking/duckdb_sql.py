@@ -52,12 +52,14 @@ from watersmeet.plan.nodes import (
     TopK,
     View,
     children,
+    comes_as_stored,
     growing_join,
     is_monotone,
     keeps_arrival,
     nodes_below,
     schema_of,
     streams_below,
+    streams_together,
 )
 
 # Names that no column of a stream is likely to have; MOMENT is the table of instants.
@@ -111,7 +113,7 @@ class Script:
 
     def _derived(self, relation: Derived) -> str:
         growing = growing_join(relation.plan)
-        if growing is not None and keeps_arrival(growing.join):
+        if (growing is not None and keeps_arrival(growing.join)) or streams_together(relation.plan):
             text = self.combinations(relation.plan, arrived=True)
             return f"SELECT * EXCLUDE ({PLACE}), row_number() OVER (ORDER BY {TIME}, {PLACE}) AS {ROW} FROM ({text})"
         if is_monotone(relation.plan):
@@ -201,6 +203,8 @@ class Script:
         of a selection with their number as `#place`, of an as-of join with that of who looked for a partner."""
         if isinstance(node, Over):
             return self._over_stream(node)
+        if branches := streams_together(node):
+            return self._together(branches, arrived)
         found = growing_join(node)
         assert found is not None
         join = found.join
@@ -213,6 +217,23 @@ class Script:
         if arrived:
             selected += f", {named(join.inputs[0].alias)}.{ROW} AS {PLACE}"
         return f"SELECT {selected} FROM {', '.join(sources)} WHERE {_all(conditions)}"
+
+    def _together(self, branches: Sequence[Project | Over], arrived: bool) -> str:
+        """UNION ALL of streams; with `arrived` from the first stream to the last, each in its own order."""
+        texts = []
+        names = branches[0].schema.names
+        for number, one in enumerate(branches):
+            own = arrived and comes_as_stored(one)
+            text = self.combinations(one, arrived=own)
+            shown = ", ".join(f"{quoted(n)} AS {quoted(name)}" for n, name in zip(one.schema.names, names, strict=True))
+            order = PLACE if own else ", ".join(_canonical(one.schema))
+            place = f", {number} AS {COPY}, row_number() OVER (ORDER BY {TIME}, {order}) AS {PLACE}" if arrived else ""
+            texts.append(f"SELECT {shown}, {TIME}{place} FROM ({text})")
+        both = " UNION ALL ".join(texts)
+        if not arrived:
+            return both
+        place = f"row_number() OVER (ORDER BY {TIME}, {COPY}, {PLACE})"
+        return f"SELECT * EXCLUDE ({COPY}) REPLACE ({place} AS {PLACE}) FROM ({both})"
 
     def _over_stream(self, node: Over) -> str:
         """OVER by event time: of one stream, whose rows of equal times go by arrival."""

@@ -45,6 +45,7 @@ from watersmeet.plan.nodes import (
     TopK,
     View,
     children,
+    streams_together,
 )
 from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.over_functions import keeps_for_us
@@ -210,7 +211,8 @@ def step_lines(node: Node) -> Lines:
                 words += "; groups go on from window to window, without a copy of a row for each"
             yield Line(words + ("" if every is None else f" every {format_interval(every)}"))
         case SetOperation(kind=kind, all=keep):
-            yield Line(kind + (" all" if keep else ""))
+            order = ", one stream in the order of time" if streams_together(node) else ""
+            yield Line(kind + (" all" if keep else "") + order)
         case _:
             assert_never(node)
 

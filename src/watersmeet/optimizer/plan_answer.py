@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from watersmeet.model.time import FOREVER_US
@@ -19,6 +20,7 @@ from watersmeet.physical.nodes import (
     OverStreamNode,
     SetOperationNode,
     SnapshotsNode,
+    TogetherNode,
     TopKNode,
 )
 from watersmeet.physical.over import calls_alike, copy_number, top_rows
@@ -37,8 +39,10 @@ from watersmeet.plan.nodes import (
     SetOperation,
     SortKey,
     TopK,
+    comes_as_stored,
     is_monotone,
     schema_of,
+    streams_together,
 )
 from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import aggregates_of, hop_by_steps, is_window_column
@@ -80,6 +84,8 @@ class AnswerPlanner:
                 return self._grouped(grouped, columns, around, always=not grouped.keys)
             case Distinct(child=child):
                 return DistinctNode(self.node(child, around))
+            case SetOperation() if branches := streams_together(node):
+                return self._together(branches, around)
             case SetOperation(kind=kind, all=keep_all, left=left, right=right):
                 return SetOperationNode(kind, keep_all, self.node(left, around), self.node(right, around))
             case TopK(child=child, keys=keys, limit=limit, offset=offset):
@@ -87,6 +93,12 @@ class AnswerPlanner:
             case Over():
                 return self._over(node, around)
         raise TypeError(f"{type(node).__name__} cannot stand inside an answer")
+
+    def _together(self, branches: Sequence[Project | Over], around: Surroundings) -> AnswerNode:
+        made = [
+            self.froms.growing(one, around) if isinstance(one, Project) else self.node(one, around) for one in branches
+        ]
+        return TogetherNode(tuple(made), tuple(map(comes_as_stored, branches)))
 
     def _over(self, node: Over, around: Surroundings) -> AnswerNode:
         if node.time is None:

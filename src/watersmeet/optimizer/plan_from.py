@@ -48,7 +48,19 @@ from watersmeet.physical.nodes import (
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Column, EventTime, Literal, columns_of
 from watersmeet.plan.method import Method
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View, keeps_arrival
+from watersmeet.plan.nodes import (
+    Changes,
+    Derived,
+    Input,
+    Join,
+    Node,
+    Over,
+    Project,
+    SetOperation,
+    View,
+    keeps_arrival,
+    schema_of,
+)
 
 
 @dataclass(frozen=True)
@@ -147,10 +159,11 @@ class FromPlanner:
         return FromMatchedNode(FromManyNode(join, sources, joining, shown, numbered, "in_time"), columns)
 
     def _source(self, one: Input, join: Join, outputs: Columns, around: Surroundings) -> SourceNode:
-        reach = reach_us(one.window, around.outer_us)
+        outer_us = _mattering_us(one, join, around.outer_us)
+        reach = reach_us(one.window, outer_us)
         match one.relation:
             case Stream():
-                leaf = leaf_of(self._name(one.alias), one, join, outputs, around.outer_us)
+                leaf = leaf_of(self._name(one.alias), one, join, outputs, outer_us)
                 return StreamSourceNode(one.alias, leaf, one.window, join.boundary, one.made)
             case View(plan=Project(child=Join() as inside, columns=columns)):
                 inner = self.rows(inside, columns, around.in_from(around.outer_us), numbered=True)
@@ -160,6 +173,10 @@ class FromPlanner:
             case Derived(plan=Changes() as changes, time=time):
                 answer = self.answers.changes(changes, around.in_from(reach))
                 return ChangesSourceNode(one.alias, answer, changes.kind, time, one.window, join.boundary)
+            case Derived(plan=SetOperation() as union, time=time):
+                bare_union = _without_place(union, schema_of(union).names.index(time))
+                answer = self.answers.node(bare_union, around.in_from(reach))
+                return ChangesSourceNode(one.alias, answer, "istream", time, one.window, join.boundary, ordered=True)
             case Derived(plan=Over() as over, time=time):
                 bare_over = replace(over, columns=_without(over.columns, time))
                 answer = self.answers.node(bare_over, around.in_from(reach))
@@ -189,6 +206,13 @@ class FromPlanner:
         name = unlike(self._names, alias)
         self._names.add(name)
         return name
+
+
+def _mattering_us(one: Input, join: Join, outer_us: int) -> int:
+    """For how long rows matter outside of their window: where they have none, while those of others can meet them."""
+    if one.window is not None or one.time is None or len(join.streams) == 1 or join.kind != "inner":
+        return outer_us
+    return min(FOREVER_US, join.retention_us(one.alias) + outer_us)
 
 
 def _threshold(join: Join, against: Against, sources: Mapping[str, SourceNode], columns: Columns) -> ThresholdNode:
@@ -233,3 +257,13 @@ def _without(columns: Columns, time: str) -> Columns:
     others = tuple((name, e) for name, e in columns if name != time)
     # Rows without columns could not be counted.
     return others or (("__there", Literal(True, pa.bool_())),)
+
+
+def _without_place(node: Node, place: int) -> Node:
+    """The same for what is put together, whose columns go by their places."""
+    match node:
+        case SetOperation(left=left, right=right):
+            return replace(node, left=_without_place(left, place), right=_without_place(right, place))
+        case Project(columns=columns) | Over(columns=columns):
+            return replace(node, columns=_without(columns, columns[place][0]))
+    raise TypeError(f"{type(node).__name__} is no stream")

@@ -438,6 +438,15 @@ class SetOperationNode(PhysicalNode, word="set_operation"):
 
 
 @dataclass(frozen=True)
+class TogetherNode(PhysicalNode, word="streams_together"):
+    """Several streams as one, in the order of their times, at equal times from the first to the last. Those that are
+    `arrived` have an order of their own, others go by their values."""
+
+    branches: tuple[AnswerNode, ...]
+    arrived: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
 class TopKNode(PhysicalNode, word="first_rows"):
     child: AnswerNode
     keys: tuple[SortKey, ...]
@@ -494,6 +503,7 @@ AnswerNode = (
     | EachStepNode
     | DistinctNode
     | SetOperationNode
+    | TogetherNode
     | TopKNode
     | OverStreamNode
     | OverChangingNode

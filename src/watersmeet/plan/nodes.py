@@ -510,11 +510,22 @@ def keeps_arrival(join: Join) -> bool:
 
 
 def _is_ordered(node: Node) -> bool:
-    """Whether its rows have an order of their own at equal times: a log, or what is selected from one."""
+    """Whether its rows have an order of their own at equal times: a log, streams put together, or what is selected from
+    these."""
     match node:
         case Project(child=Join(asof=None) as join):
             return keeps_arrival(join)
-    return isinstance(node, Changes) and node.kind == "log"
+    return (isinstance(node, Changes) and node.kind == "log") or bool(streams_together(node))
+
+
+def comes_as_stored(node: Project | Over) -> bool:
+    """Whether, put together with others, its rows of equal times stay in the order in which they came."""
+    match node:
+        case Project(child=Join(inputs=(Input(relation=Stream()),)) as join):
+            return not join.moves_in_steps
+        case Project(child=Join() as join):
+            return keeps_arrival(join)
+    return False
 
 
 @dataclass(frozen=True)
@@ -650,7 +661,26 @@ def plain_join(node: Node) -> SelectedJoin | None:
 
 def is_monotone(node: Node) -> bool:
     """Whether the rows of an answer never leave it."""
-    return growing_join(node) is not None or (isinstance(node, Over) and node.time is not None)
+    final = isinstance(node, Over) and node.time is not None
+    return final or growing_join(node) is not None or bool(streams_together(node))
+
+
+def streams_together(node: Node) -> tuple[Project | Over, ...]:
+    """What UNION ALL puts together, from left to right, where all of it are streams without windows, and so one stream;
+    nothing otherwise."""
+    match node:
+        case SetOperation(kind="union", all=True, left=left, right=right):
+            sides = [(side,) if is_bare_stream(side) else streams_together(side) for side in (left, right)]
+            return tuple(part for side in sides for part in side if isinstance(part, Project | Over)) * all(sides)
+    return ()
+
+
+def is_bare_stream(node: Node) -> bool:
+    """Whether it is made of streams none of which has a window."""
+    if isinstance(node, Over):
+        return node.time is not None
+    found = growing_join(node)
+    return found is not None and bool(found.join.streams) and all(one.window is None for one in found.join.streams)
 
 
 def method_of(root: Node, options: Options) -> Method:

@@ -51,9 +51,11 @@ from watersmeet.plan.nodes import (
     TopK,
     View,
     children,
+    comes_as_stored,
     growing_join,
     keeps_arrival,
     schema_of,
+    streams_together,
 )
 from watersmeet.reference.aggregates import aggregate
 from watersmeet.reference.combinations import combinations, latest, matches
@@ -240,7 +242,11 @@ class _History:
         """The rows a query sends, in order."""
         only_grows = growing_join(node)
         if only_grows is not None:
-            yield from self._combinations(only_grows)
+            yield from self._combinations(only_grows, arrived=keeps_arrival(only_grows.join))
+            return
+        if branches := streams_together(node):
+            # Python's sort is stable: at equal times the first stream comes first.
+            yield from sorted((change for one in branches for change in self._branch(one)), key=lambda each: each[1])
             return
         match node:
             case Over(time=str() as time):
@@ -257,14 +263,21 @@ class _History:
             case _:
                 yield from self._net_changes(node)
 
-    def _combinations(self, node: SelectedJoin) -> Iterator[Change]:
+    def _branch(self, node: Project | Over) -> Iterator[Change]:
+        """Rows of a stream keep their order among others."""
+        only_grows = growing_join(node)
+        if only_grows is None:
+            return self.log(node)
+        return self._combinations(only_grows, arrived=comes_as_stored(node))
+
+    def _combinations(self, node: SelectedJoin, *, arrived: bool) -> Iterator[Change]:
         inputs = {i.alias: self._entering(i) for i in node.join.inputs if not isinstance(i.relation, View)}
         all_of_them = self._together if node.join.moves_in_steps else combinations
         found = [
             (one.event_time_ns or 0, tuple(evaluate(expression, one) for _, expression in node.columns))
             for one in growing(node.join, inputs, all_of_them(node.join, inputs))
         ]
-        if not keeps_arrival(node.join):
+        if not arrived:
             found.sort(key=lambda each: rank_of_row(each[1]))
         # Python's sort is stable: among equal times the order above stays.
         for time_ns, row in sorted(found, key=lambda each: each[0]):

@@ -22,7 +22,7 @@ from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.over.changing import OverChanging
 from watersmeet.operators.continuous.over.stream import OverStream
 from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
-from watersmeet.operators.continuous.set_operation import SetOperator
+from watersmeet.operators.continuous.set_operation import SetOperator, Together
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.sources import ChangesSource, JoinSource, LivesSource, StreamSource, ViewSource
 from watersmeet.operators.continuous.threshold import Threshold
@@ -57,6 +57,7 @@ from watersmeet.physical.nodes import (
     SourceNode,
     StreamSourceNode,
     ThresholdNode,
+    TogetherNode,
     TopKNode,
     ViewSourceNode,
     WindowJoinNode,
@@ -138,6 +139,8 @@ class AnswerBuilder:
                 return DistinctOperator(self._node(node.child))
             case SetOperationNode(left=left, right=right):
                 return SetOperator(node.kind, self._node(left), self._node(right), all=node.all)
+            case TogetherNode(branches=branches, arrived=arrived):
+                return Together([self._node(one) for one in branches], arrived)
             case TopKNode():
                 return TopKOperator(self._node(node.child), node.keys, node.limit, node.offset)
             case OverStreamNode(calls=calls, keep=keep, columns=columns):

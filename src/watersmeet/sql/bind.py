@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from watersmeet.errors import OptionError, ParseError, UnsupportedError
+from watersmeet.errors import OptionError, ParseError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
 from watersmeet.model.types import sql_type
@@ -21,9 +21,11 @@ from watersmeet.plan.nodes import (
     SortKey,
     check_options,
     has_windows_that_step,
+    is_bare_stream,
     log_columns,
     nodes_below,
     schema_of,
+    streams_together,
 )
 from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
@@ -42,7 +44,7 @@ from watersmeet.sql.ordering import (
 )
 from watersmeet.sql.parse import parse_query
 from watersmeet.sql.scope import UTC, Text
-from watersmeet.sql.select import Answer, bind_select
+from watersmeet.sql.select import UNION_ALL, Answer, bind_select
 from watersmeet.sql.syntax import (
     Body,
     Compound,
@@ -202,7 +204,7 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
                 raise refused_without_order(body, context.text)
             return bind_select(body, context, _bind_whole, changing)
         case Compound():
-            return _bind_compound(body, context)
+            return _bind_compound(body, context, changing)
         case QuerySyntax():
             context = with_named(body, context)
             check_limit(body, context.text)
@@ -220,9 +222,12 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
             return replace(answer, node=limited(answer.node, keys, limit), monotone=answer.complete)
 
 
-def _bind_compound(body: Compound, context: Context) -> Answer:
+def _bind_compound(body: Compound, context: Context, changing: str | None) -> Answer:
     word = body.kind.upper()
-    left, right = (_bind_body(side, context, word) for side in (body.left, body.right))
+    # Rows of streams that are only put together need no windows, unless something around them does.
+    together = body.kind == "union" and body.all and changing in (None, UNION_ALL)
+    why = UNION_ALL if together else word if changing in (None, UNION_ALL) else changing
+    left, right = (_bind_body(side, context, why) for side in (body.left, body.right))
     if len(left.outputs) != len(right.outputs):
         raise context.text.error(
             f"{word} joins answers with the same columns; the first has {len(left.outputs)}, "
@@ -246,10 +251,19 @@ def _bind_compound(body: Compound, context: Context) -> Answer:
         )
     if not (body.kind == "union" and body.all):
         refuse_nested(f"rows of {word}", left.outputs, left.scope)
+    streams = [is_bare_stream(side.node) or bool(streams_together(side.node)) for side in (left, right)]
+    if any(streams) and not all(streams):
+        raise context.text.error(
+            "UNION ALL joins a stream that has no window with an answer that changes",
+            (body.left if streams[0] else body.right).span,
+            hint="write windows on both sides, a [RANGE 1 HOUR], or on none: then they are one stream",
+            kind=WindowError,
+        )
     node = SetOperation(body.kind, body.all, left.node, right.node)
     # Past a set operation only the output columns have names.
     outputs = [GroupedOutput(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
-    return Answer(node, outputs, left.complete, replace(left.scope, inputs=()), complete=left.complete)
+    grows = left.complete or all(streams)
+    return Answer(node, outputs, grows, replace(left.scope, inputs=()), complete=left.complete)
 
 
 # -- ISTREAM, DSTREAM, RSTREAM --------------------------------------------------------------------------------

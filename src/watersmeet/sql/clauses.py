@@ -44,6 +44,7 @@ from watersmeet.sql.syntax import (
 
 _AFTER_JOIN_WORDS = (
     TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
+    TokenType.RIGHT, TokenType.FULL,
 )  # fmt: skip
 _STREAM_WORDS: dict[str, StreamWord] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
 _SET_WORDS: dict[TokenType, SetKind] = {
@@ -337,8 +338,13 @@ class QueryParser(GroupWindowParser):
             if self._match_text_seq("CROSS", "JOIN"):
                 tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start), crossed=True)
                 continue
+            natural = self._curr.token_type == TokenType.NATURAL and self._next.token_type in _AFTER_JOIN_WORDS
+            if natural:
+                self._advance()
             kind = self._join_word()
-            if kind is not None:
+            if natural and kind is not None:
+                tree = JoinSyntax(kind, tree, self._join_member(), None, self._from(at), natural=True)
+            elif kind is not None:
                 right = self._join_member()
                 using = self._using()
                 tree = JoinSyntax(kind, tree, right, None if using else self._on(), self._from(at), using)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from watersmeet.errors import UnsupportedError
 from watersmeet.plan.expressions import (
     Aggregate,
     Column,
@@ -23,7 +24,7 @@ from watersmeet.sql.correlation import Correlation
 from watersmeet.sql.enriching import enriched, looked_up, may_have_several
 from watersmeet.sql.join_sides import JoinBuilder, Made, is_never_certain, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, outer_joins, together
-from watersmeet.sql.scope import Scope
+from watersmeet.sql.scope import Scope, visible_fields
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
 from watersmeet.sql.syntax import (
@@ -53,6 +54,7 @@ class FromClause:
         inputs, self.places = bind_sources(
             select.sources, context, bind_subquery, _grouped_by(select), *_kept_apart_by(select)
         )
+        refuse_natural(select, inputs, context)
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names)
@@ -271,6 +273,27 @@ def warn_of_untied(inputs: Iterable[Input], tied: Iterable[frozenset[str]]) -> N
         f"in the window; write WHERE {one}.… = {other}.…, or CROSS JOIN if that is meant"
     )
     warn(PlanWarning("cross_join", text))
+
+
+def refuse_natural(select: SelectSyntax, inputs: Iterable[Input], context: Context) -> None:
+    """What a NATURAL JOIN compares changes with any column that is added to a side, so the columns are to be said."""
+    known = {source.span: visible_fields(one) for source, one in zip(select.sources, inputs, strict=True)}
+    for join in (one for one in joins_in(select.tree) if one.natural):
+        left, right = (
+            {field.name.lower(): field.name for source in sources_in(side) for field in known[source.span]}
+            for side in (join.left, join.right)
+        )
+        shared = [name for lowered, name in left.items() if lowered in right]
+        word = {"inner": "JOIN", "asof_left": "ASOF LEFT JOIN"}.get(join.kind, f"{join.kind.upper()} JOIN")
+        other = _name(sources_in(join.right)[0]) or "b"
+        raise context.text.error(
+            "NATURAL JOIN is not supported: any column that is added to a side would change what it means",
+            join.span,
+            hint=f"write {word} {other} USING ({', '.join(shared)})"
+            if shared
+            else f"the sides have no column in common: write CROSS JOIN {other}, or {word} {other} ON …",
+            kind=UnsupportedError,
+        )
 
 
 def crossed_in(tree: FromSyntax) -> list[frozenset[str]]:

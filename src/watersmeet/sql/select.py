@@ -47,6 +47,8 @@ from watersmeet.sql.window_groups import (
     with_whole_windows,
 )
 
+UNION_ALL = "UNION ALL"  # around a SELECT: it needs windows only where it has some
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -177,7 +179,8 @@ class _SelectBinder:
             return "an aggregate"
         if self.select.distinct:
             return "DISTINCT"
-        if self.changing is not None:
+        bare = all(one.window is None and not one.is_view for one in self.inputs)
+        if self.changing is not None and not (bare and self.changing == UNION_ALL):
             return self.changing
         views = [one.alias for one in self.inputs if one.is_view]
         if views:
@@ -440,6 +443,7 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
             kind=WindowError,
         )
     windows = f"write {bare[0]} [RANGE 1 HOUR], {bare[0]} [ROWS 100] or {bare[0]} [UNBOUNDED]"
+    windows += "; UNION ALL of streams without windows is a stream" * (why == "UNION")
     by_time = f"what goes by event time is known without a window: OVER (… ORDER BY {_time_named(inputs)}); else "
     raise scope.text.error(
         f"{why} needs a window on {bare[0]}: without one it is not said which rows are in the answer",

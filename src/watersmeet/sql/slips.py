@@ -17,7 +17,6 @@ _BRACKETS = "a window stands in brackets after its stream, as in a [RANGE 5 SECO
 OTHER_JOINS = {
     "OUTER": "write LEFT, RIGHT or FULL before it: a LEFT JOIN b ON …",
     "RIGHT": "rows of the right side that have a partner, or none, are b SEMI JOIN a and b ANTI JOIN a",
-    "NATURAL": "write JOIN b USING (k), with every column that must be equal",
     "STRAIGHT_JOIN": "write JOIN … ON …; OPTIONS (order = (a, b)) says in which order rows are looked for",
 }  # fmt: skip
 STATEMENTS = {

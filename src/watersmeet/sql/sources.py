@@ -35,11 +35,13 @@ from watersmeet.plan.nodes import (
     Node,
     Over,
     Project,
+    SetOperation,
     View,
     children,
     constant_table,
     growing_join,
     schema_of,
+    streams_together,
 )
 from watersmeet.sql.constants import bind_constants
 from watersmeet.sql.context import Context, SubqueryBinder
@@ -426,7 +428,7 @@ def _is_view(node: Node, *, says_so: bool) -> bool:
     A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
     input of it has no window, so that nothing would ever leave.
     """
-    if isinstance(node, Changes) or (isinstance(node, Over) and node.time is not None):
+    if isinstance(node, Changes) or (isinstance(node, Over) and node.time is not None) or streams_together(node):
         return False
     growing = growing_join(node)
     if growing is None:
@@ -511,29 +513,37 @@ def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> 
         _refuse_hidden_name(schema, source, context)
         with_instant = schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us")))
         return Derived(alias, node, with_instant, HIDDEN_TIME, hides_time=True)
-    if isinstance(node, Over):
-        return _over(alias, source, node, context)
-    growing = growing_join(node)
-    assert growing is not None
-    join, project = growing.join, growing.project
-    time = _time_column(project, join)
-    if time is not None:
-        return Derived(alias, project, project.schema, time)
-    _refuse_hidden_name(project.schema, source, context)
-    with_time = Project(join, (*project.columns, (HIDDEN_TIME, EventTime(event_time_type(join.inputs, context.zone)))))
-    return Derived(alias, with_time, with_time.schema, HIDDEN_TIME, hides_time=True)
+    places = frozenset.intersection(*(_time_places(part) for part in _parts(node)))
+    if places:
+        return Derived(alias, node, schema_of(node), schema_of(node).names[min(places)])
+    if any(_time_places(part) for part in _parts(node)):
+        raise context.text.error(
+            f"the event times of what UNION ALL makes one stream of are not all in one column of {alias}",
+            source.span,
+            hint="select the event time of each stream as the same column, or of none",
+            kind=WindowError,
+        )
+    _refuse_hidden_name(schema_of(node), source, context)
+    with_time = _with_time(node, context)
+    return Derived(alias, with_time, schema_of(with_time), HIDDEN_TIME, hides_time=True)
 
 
-def _over(alias: str, source: SourceSyntax, node: Over, context: Context) -> Derived:
-    """Rows with what OVER makes of them, each at its own time."""
-    for name, expression in node.columns:
-        if isinstance(expression, Column) and expression.name == node.time:
-            return Derived(alias, node, node.schema, name)
-    _refuse_hidden_name(node.schema, source, context)
-    assert node.time is not None
-    time = Column("", node.time, schema_of(node.child).field(node.time).type)
-    node = replace(node, columns=(*node.columns, (HIDDEN_TIME, time)))
-    return Derived(alias, node, node.schema, HIDDEN_TIME, hides_time=True)
+def _parts(node: Node) -> tuple[Project | Over, ...]:
+    """The select lists that a stream is made of, side by side."""
+    return (node,) if isinstance(node, Project | Over) else streams_together(node)
+
+
+def _with_time(node: Node, context: Context) -> Node:
+    """The same with the event times of its rows in a column more."""
+    match node:
+        case Project(child=Join() as join):
+            time: Expression = EventTime(event_time_type(join.inputs, context.zone))
+            return replace(node, columns=(*node.columns, (HIDDEN_TIME, time)))
+        case Over():
+            return replace(node, columns=(*node.columns, (HIDDEN_TIME, _own_time(node))))
+        case SetOperation(left=left, right=right):
+            return replace(node, left=_with_time(left, context), right=_with_time(right, context))
+    raise AssertionError(f"{type(node).__name__} is no stream")
 
 
 def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
@@ -609,16 +619,25 @@ def _is_end(key: Column, join: Join) -> bool:
     return key.name == ("window_end" if isinstance(one.window, Hop | Session) else one.time)
 
 
-def _time_column(node: Project, join: Join) -> str | None:
-    """The selected column that is the event time of the subquery's rows, if there is one."""
+def _time_places(node: Project | Over) -> frozenset[int]:
+    """The places of selected columns that are the event time of a subquery's rows."""
+    if isinstance(node, Over):
+        return frozenset(place for place, (_, e) in enumerate(node.columns) if e == _own_time(node))
+    assert isinstance(node.child, Join)
     # Of several streams the time is the newest member's, which no single column is.
-    only = join.streams[0] if len(join.streams) == 1 else None
-    for name, expression in node.columns:
-        if isinstance(expression, EventTime):
-            return name
-        if only and isinstance(expression, Column) and (expression.stream, expression.name) == (only.alias, only.time):
-            return name
-    return None
+    only = node.child.streams[0] if len(node.child.streams) == 1 else None
+    own = None if only is None else (only.alias, only.time)
+    return frozenset(
+        place
+        for place, (_, e) in enumerate(node.columns)
+        if isinstance(e, EventTime) or (isinstance(e, Column) and (e.stream, e.name) == own)
+    )
+
+
+def _own_time(node: Over) -> Column:
+    """The event time below it."""
+    assert node.time is not None
+    return Column("", node.time, schema_of(node.child).field(node.time).type)
 
 
 def _refuse_hidden_name(schema: pa.Schema, source: SourceSyntax, context: Context) -> None:

@@ -162,6 +162,8 @@ class JoinSyntax:
     span: Span
     using: tuple[Name, ...] = ()
     crossed: bool = False
+    natural: bool = False
+    """Whether it is a NATURAL JOIN, which is refused once it is known what would do."""
 
 
 FromSyntax = SourceSyntax | JoinSyntax

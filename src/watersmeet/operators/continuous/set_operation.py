@@ -6,7 +6,7 @@ the answer. Rows are told apart by their values, so expired and withdrawn rows n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 from watersmeet.operators.continuous.delta import Bools, Delta, merged, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Divides, Node, keys_below
+from watersmeet.operators.continuous.value_order import sortable, value_order
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.operators.partition_key import PartitionKey
 
@@ -109,3 +110,62 @@ def _both(left: Delta, right: Delta, schema: pa.Schema) -> tuple[Delta, Bools]:
     )
     order = np.argsort(instants, kind="stable")
     return both.take(order), order >= len(left)
+
+
+class Together(Divides):
+    """UNION ALL of streams: their rows in the order of their times, at equal times from the first stream to the last.
+    No row of it ever leaves, so that none is kept."""
+
+    STATE = ("_sides",)
+
+    netted = True
+    held_rows = 0
+    nbytes = 0
+
+    def __init__(self, branches: Sequence[Node], arrived: Sequence[bool]) -> None:
+        """arrived: of each stream whether its rows have an order at equal times; others go by their values."""
+        self.schema = branches[0].schema
+        self._sides = [Held(one) for one in branches]
+        self._arrived = list(arrived)
+
+    @property
+    def complete(self) -> int:
+        return min(one.complete for one in self.inputs())
+
+    def inputs(self) -> Iterator[Node]:
+        return (side.node for side in self._sides)
+
+    def next_event(self) -> int:
+        return min(node.next_event() for node in self.inputs())
+
+    @property
+    def gives_all_again(self) -> bool:
+        return False
+
+    @property
+    def needs_all_again(self) -> bool:
+        return False
+
+    def key_columns(self, key: PartitionKey) -> frozenset[str]:
+        """By their places, as the others have other names."""
+        found = [keys_below(node, key) for node in self.inputs()]
+        columns = zip(*(node.schema.names for node in self.inputs()), strict=True)
+        return frozenset(names[0] for names in columns if all(n in keys for n, keys in zip(names, found, strict=True)))
+
+    def take(self, until: int) -> Delta:
+        for side in self._sides:
+            side.take(until)
+        complete = self.complete
+        made = [
+            self._in_order(side.release(complete), arrived)
+            for side, arrived in zip(self._sides, self._arrived, strict=True)
+        ]
+        full = [one.with_data(one.data.rename_columns(self.schema.names).cast(self.schema)) for one in made if len(one)]
+        return merged(full, self.schema)
+
+    @staticmethod
+    def _in_order(delta: Delta, arrived: bool) -> Delta:
+        if arrived or len(delta) < 2:
+            return delta
+        columns = (pa.array(delta.instants), *sortable(delta.data.columns))
+        return delta.take(value_order([(column, False, False) for column in columns]))

@@ -1,0 +1,1 @@
+SELECT a.x FROM a NATURAL JOIN (VALUES (1)) AS t (n)

@@ -1,0 +1,3 @@
+SELECT u.k, COUNT(*) AS n
+FROM (SELECT k, x, ts FROM a UNION ALL SELECT k, x, ts FROM b WHERE x > 0) [RANGE 1 MINUTE] AS u
+GROUP BY u.k

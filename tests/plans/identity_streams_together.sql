@@ -1,0 +1,1 @@
+SELECT k, x FROM a UNION ALL SELECT k, x FROM b
