@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import watersmeet as wm
 from tests.docs.test_shown import LANGUAGE, ROOT
-from watersmeet.errors import SqlError
+from watersmeet.errors import DataError, SqlError
 from watersmeet.model.types import arrow_type, comparable, sql_type
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.plan import functions
@@ -23,6 +24,8 @@ from watersmeet.plan.nodes import Project
 from watersmeet.plan.over_functions import OVER_FUNCTIONS, over_type
 from watersmeet.sql import bind
 from watersmeet.sql.equivalents import _MAKERS
+from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
+from watersmeet.sql.refused_functions import REFUSED
 
 INDEX = ROOT / "docs" / "functions.md"
 WHOLE = (pa.int8(), pa.int64(), pa.uint64())
@@ -40,6 +43,7 @@ KINDS: dict[str, tuple[pa.DataType, ...]] = {
     "interval": (pa.duration("us"),),
     "condition": (pa.bool_(),),
     "list": LISTS,
+    "map": (pa.map_(pa.string(), pa.int64()),),
     "any": (*PLAIN, *NESTED),
     "T": PLAIN,
     "value": tuple(t for t in PLAIN if t not in (pa.binary(), pa.duration("us"))),
@@ -49,6 +53,7 @@ ROW = pa.table(
         "x": pa.array([2], pa.int64()), "y": pa.array([3], pa.int64()), "z": pa.array([4], pa.int64()),
         "c": pa.array([True]), "s": pa.array(["2026"]), "t": pa.array(["2"]), "u": pa.array(["3"]),
         "l": pa.array([[1, 2, 3]], pa.list_(pa.int64())), "r": pa.array([{"n": 1}], pa.struct([("n", pa.int64())])),
+        "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
         "d": pa.array([0], pa.date32()), "ts": pa.array([0], pa.timestamp("us")),
     }
 )  # fmt: skip
@@ -129,8 +134,10 @@ def _check_types(shown: Shown, gives: str, typed: object) -> None:
                 alike = {("T",)} if together and shown.kinds[place] == ("T",) else set()
                 args = [t if at == place or shown.kinds[at] in alike else one for at, one in enumerate(usual)]
                 given = _try(typed, args)
-                if shown.kinds[place] in (("any",), ("list",)) and shown.kinds[0] == ("list",):
-                    assert place or (given is None) or t in LISTS, (shown, t)
+                if shown.kinds[place] in (("any",), ("list",)) and ("list",) in shown.kinds:
+                    assert shown.kinds[place] == ("any",) or place or (given is None) or t in LISTS, (shown, t)
+                elif shown.name == "to_json":
+                    assert (given is not None) == (t != pa.binary()), t
                 elif shown.kinds[place] == ("T",) and pa.types.is_nested(t):
                     continue
                 else:
@@ -157,6 +164,10 @@ def _is_said(given: pa.DataType, gives: str, args: Sequence[pa.DataType]) -> boo
         return given == pa.float64() if floats else pa.types.is_decimal(given) if decimals else given == pa.int64()
     if gives.startswith("a list of T"):
         return bool(comparable(given.value_type, first))
+    if gives.startswith("the list"):
+        return bool(given in args)
+    if gives.startswith("a list of its"):
+        return bool(given == pa.list_(first.key_type if "keys" in gives else first.item_type))
     if gives.startswith("the type of its entries"):
         return bool(given == first.value_type)
     if gives.startswith("a list of it"):
@@ -202,8 +213,8 @@ def calls_in(text: str) -> Iterator[Call]:
 
 def test_the_examples_show_every_function_and_operator() -> None:
     seen = {call.function for text in examples().values() for call in calls_in(text)}
-    # `pack` holds several arguments of an aggregate together; nobody writes it.
-    assert set(FUNCTIONS) - seen == {"pack"}
+    # What holds several arguments of an aggregate together, or stands around what it gives; nobody writes these.
+    assert set(FUNCTIONS) - seen == {"pack", "json_enclosed"}
 
 
 @pytest.mark.parametrize("line", lines("function"), ids=lambda line: line.calls[0].partition("(")[0])
@@ -220,6 +231,10 @@ def _of_null(call: Call, place: int) -> bool:
     """Whether it is NULL if that argument is."""
     args = [Literal(None, one.type) if at == place else one for at, one in enumerate(call.args)]
     columns = ROW.to_batches()[0].column
+    if call.function == "json_object" and place % 2 == 0:
+        with pytest.raises(DataError, match="a field needs a name"):
+            evaluate(replace(call, args=tuple(args)), lambda one: columns(one.name), 1)
+        return False
     return evaluate(replace(call, args=tuple(args)), lambda one: columns(one.name), 1).null_count == 1
 
 
@@ -242,6 +257,68 @@ def _selected(call: str) -> Expression:
     root = bind(f"SELECT {call} AS e FROM a" + (" [UNBOUNDED]" if aggregate else ""), session().catalog).root
     assert isinstance(root, Project)
     return root.columns[0][1]
+
+
+# -- what is not taken ----------------------------------------------------------------------------------------------
+
+# Of these there is nothing that a query over streams could ask for: what a database is, or how DuckDB is made inside.
+_OF_A_DATABASE = re.compile(
+    "(icu_)?collate_|icu_|pg_|has_.*_privilege|st_|variant_|inet_|current_|json_(de)?serialize_|json_copy_|json_group_"
+    "|uuid_|.*_byte_comparable|is (not )?distinct|.*_escape|.*description|.*_type$|.*_aggregate_state"
+    "|parse_duckdb_|.*_pg_oid"
+)
+_INSIDE = """
+aggregate array_to_string_comma_default array_value binom combine constant_or_null create_sort_key date_sub
+decimal_division finalize generate_subscripts get_block_size hive_partition_component in_search_path index_key
+invoke is_histogram_other_bin range stats switch unpivot_list vertex_extract write_log
+"""
+POSTGRES = """
+abs cbrt ceil ceiling degrees div erf erfc exp factorial floor gamma gcd lcm lgamma ln log log10 min_scale mod pi
+power radians round scale sign sqrt trim_scale trunc width_bucket random random_normal setseed acos acosd asin asind
+atan atand atan2 atan2d cos cosd cot cotd sin sind tan tand sinh cosh tanh asinh acosh atanh bit_length char_length
+character_length lower lpad ltrim normalize octet_length overlay position rtrim substring trim upper unicode_assigned
+ascii btrim chr concat concat_ws format initcap casefold left length md5 parse_ident quote_ident quote_literal
+quote_nullable regexp_count regexp_instr regexp_like regexp_match regexp_matches regexp_replace regexp_split_to_array
+regexp_split_to_table regexp_substr repeat replace reverse right rpad split_part starts_with string_to_array
+string_to_table strpos substr to_ascii to_bin to_hex to_oct translate unistr bit_count crc32 crc32c get_bit get_byte
+set_bit set_byte sha224 sha256 sha384 sha512 convert convert_from convert_to encode decode to_char to_date to_number
+to_timestamp age clock_timestamp current_date current_time current_timestamp date_add date_bin date_part date_subtract
+date_trunc isfinite justify_days justify_hours justify_interval localtime localtimestamp make_date make_interval
+make_time make_timestamp make_timestamptz now statement_timestamp timeofday transaction_timestamp enum_first enum_last
+enum_range gen_random_uuid uuidv4 uuidv7 to_json to_jsonb array_to_json json_array row_to_json json_build_array
+jsonb_build_array json_build_object jsonb_build_object json_object json_scalar json_serialize json_array_elements
+json_array_elements_text json_array_length json_each json_each_text json_extract_path json_extract_path_text
+json_object_keys json_populate_record json_to_record json_strip_nulls jsonb_set jsonb_insert jsonb_path_exists
+jsonb_path_match jsonb_path_query jsonb_path_query_array jsonb_path_query_first jsonb_pretty json_typeof jsonb_typeof
+json_exists json_query json_value coalesce nullif greatest least array_append array_cat array_dims array_fill
+array_length array_lower array_ndims array_position array_positions array_prepend array_remove array_replace
+array_reverse array_sample array_shuffle array_sort array_to_string array_upper cardinality trim_array
+"""
+
+
+def names_of_duckdb() -> set[str]:
+    query = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
+    names = {name for (name,) in duckdb.sql(query).fetchall() if name[0].isalpha()}
+    return {name for name in names if not _OF_A_DATABASE.match(name)} - set(_INSIDE.split())
+
+
+def test_every_function_of_duckdb_and_postgresql_is_there_or_refused_with_a_hint() -> None:
+    equal = {name for name, _ in _MAKERS} | {"to_timestamp", "date_add"}
+    asked = names_of_duckdb() | set(POSTGRES.split())
+    unknown = {name for name in asked if not (functions.is_known(name) or name in equal or name in REFUSED)}
+    assert sorted(unknown - set(FOREIGN)) == []
+
+
+def test_nothing_is_refused_that_is_there() -> None:
+    assert [name for name in REFUSED if functions.is_known(name) or name in {one for one, _ in _MAKERS}] == []
+
+
+def test_the_page_shows_what_is_refused_and_why() -> None:
+    shown = {name.lower(): line.cells[0] for line in lines("not taken") for name in line.calls}
+    assert shown == REFUSED
+    with pytest.raises(SqlError, match="there is no function JARO_SIMILARITY") as caught:
+        session().sql("SELECT JARO_SIMILARITY(s, t) AS e FROM a")
+    assert caught.value.hint == REFUSED["jaro_similarity"]
 
 
 # -- aggregates and OVER --------------------------------------------------------------------------------------------

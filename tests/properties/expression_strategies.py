@@ -60,6 +60,7 @@ COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "raw": ("bytes", pa.binary(), [None, b"", b"abc", b"\x00\xff"]),
     "l": ("list", pa.list_(pa.int64()), [None, [], [1], [1, 2, 3], [3, None, -1], [None]]),
     "j": ("json", pa.string(), JSON),
+    "h": ("map", pa.map_(pa.string(), pa.int64()), [None, [], [("a", 1)], [("b", None), ("é", -2), ("a", 3)]]),
 }
 _PATTERNS = ("'a'", "'a+b?'", "'[a-c]+'", "'(a)(b)?'", "'^a'", "'[0-9]+'", "'x*'", "'.'", "'b|c'", "'é'")
 _FORMATS = (
@@ -88,12 +89,14 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "CAST(TRY_CAST({wide} AS UTINYINT) AS BIGINT)", "TRY_CAST({float} AS BIGINT)", "TRY_CAST({text} AS BIGINT)",
         "CAST({single} AS BIGINT)",
         "regexp_count({text}, {pattern})", "({small} * {small})", "nullif({int}, {small})", "list_sum({list})",
+        "list_unique({list})", "list_count({list})", "width_bucket({small}, 0, 5, 3)", "levenshtein({text}, {text})",
+        "width_bucket({float}, 2.5, -1, {small})", "({int} # {small})", "epoch_us({time} - {time})",
         "date_diff('{unit}', {time}, {time})", "date_diff('{unit}', {date}, {time})", "json_array_length({json})",
     ),
     "small": (
         "length({text})", "strpos({text}, {text})", "position({text} IN {text})", "ascii({text})", "{part}({time})",
         "extract({part} FROM {date})", "len({list})", "list_position({list}, {small})", "{list}[{small}]",
-        "list_max({list})", "list_min({list})", "length({bytes})",
+        "{map}['a']", "list_max({list})", "list_min({list})", "length({bytes})",
     ),
     "text": (
         "substring({text}, {small})", "substring({text}, {small}, abs({small}))", "({text} || {text})",
@@ -115,10 +118,15 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "CAST({wide} AS STRING)", "CAST({time} AS STRING)", "CAST({date} AS STRING)", "CAST({bool} AS STRING)",
         "CAST({time} - {time} AS STRING)", "CAST(CAST({decimal} AS DOUBLE) AS STRING)", "TRY_CAST({bytes} AS STRING)",
         "CAST(CAST({float} AS FLOAT) AS STRING)", "CAST(CAST({wide} AS FLOAT) AS STRING)",
+        "json_value({json}, '$.a')", "json_type({json})", "json_type({json}, 'b')", "to_json({text})", "to_json({int})",
+        "to_json({float})", "to_json({decimal})", "to_json({time})", "to_json({bool})", "to_json({list})",
+        "to_json({texts})", "to_json({map})", "json_object('a', {int}, 'b', {text}, {format}, {json} -> '$.a')",
+        "json_array({text}, {int}, to_json({list}))", "({json} #>> '{{a,b,0}}')", "url_decode({text})",
         "({json} ->> '$[-1]')", "CASE WHEN {bool} THEN {text} ELSE {text} END", "coalesce({text}, {text})",
     ),
     "near": (*(f"{name}({{float}})" for name in _ANGLES), *(f"{name}({{decimal}})" for name in _ANGLES[:12]),
              "power({float}, {small})", "atan2({float}, {float})", "log({float}, {float})", "pi()", "epoch({time})",
+             "list_avg({list})", "epoch({time} - {time})",
              "({small} ** {small})", "cot({float})"),
     "float": (
         "trunc({float})", "round({float}, 2)", "round({float}, -1)", "trunc({float}, 1)", "round({float})",
@@ -153,15 +161,24 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "list_contains({list}, {small})", "({decimal} = {float})", "({decimal} < {float})", "({wide} = {float})",
         "({wide} >= {decimal})", "({decimal} IN ({float}, {decimal}, 0.05))", "CAST({text} AS BOOLEAN)",
         "CAST({decimal} AS BOOLEAN)", "CAST({float} AS BOOLEAN)", "({decimal} <> {int})", "({bool} AND {bool})",
+        "list_has_any({list}, {list})", "list_has_all({list}, {list})", "json_exists({json}, '$.a')",
+        "({small} BETWEEN SYMMETRIC {small} AND {small})", "({small} = ANY({list}))", "({small} <> ALL({list}))",
         "({bool} OR NOT {bool})", "({text} IS NULL)", "({int} > {small})", "({int} <= {int})", "({text} LIKE '%a_')",
     ),
     "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
     "list": (
         "{list}[{small}:{small}]", "{list}[{small}:]", "{list}[:{small}]", "[{int}, NULL, {small}]", "[{int}]",
-        "generate_series({small}, {small})", "generate_series({small}, 5, {small})",
+        "generate_series({small}, {small})", "generate_series({small}, 5, {small})", "list_sort({list})",
+        "list_reverse_sort({list})", "list_reverse({list})", "list_distinct({list})", "list_intersect({list}, {list})",
+        "list_concat({list}, {list}, {list})", "list_append({list}, {small})", "list_prepend({small}, {list})",
+        "map_values({map})",
     ),
-    "texts": ("split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')",
-              "ARRAY[{text}, {text}]"),
+    "texts": (
+        "split({text}, {text})", "split({text}, ',')", "string_split_regex({text}, '[,a ]')", "ARRAY[{text}, {text}]",
+        "regexp_extract_all({text}, {pattern})", "regexp_extract_all({text}, '(a)(b)?', 2)", "json_keys({json})",
+        "regexp_match({text}, {pattern})", "regexp_match({text}, '(a)(b)?(é)?', 'i')", "list_sort({texts})",
+        "list_distinct({texts})", "map_keys({map})",
+    ),
 }  # fmt: skip
 _KIND_OF_ARGUMENT = {TEXT: "text", BYTES: "bytes", NUMBER: "float", WHOLE: "small", INSTANT: "time"}
 _KIND_OF_RESULT = {

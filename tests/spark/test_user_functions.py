@@ -54,7 +54,9 @@ def test_functions_travel_to_the_workers(spark: SparkSession) -> None:
 
     join = "SELECT scaled(l.k) AS v FROM s l, s r WHERE scaled(l.k) = r.k + l.k WINDOW = 9 SECONDS"
     assert rows(there, join) == rows(here, join) != []
-    nested = "SELECT l[-1] AS last, st.f, SPLIT(st.f, ',') AS parts, REGEXP_EXTRACT(st.f, '[b-z]') AS b FROM s"
+    nested = "SELECT l[-1] AS last, st.f, SPLIT(st.f, ',') AS parts, REGEXP_EXTRACT(st.f, '[b-z]') AS b, "
+    nested += "TO_JSON(st) AS j, REGEXP_MATCH(st.f, '(a),(b)') AS m, LIST_SORT(l) AS o, LEVENSHTEIN(st.f, '') AS n "
+    nested += "FROM s"
     assert rows(there, nested) == rows(here, nested) != []
     changing = "SELECT path(k) AS p, STRING_AGG(CAST(k AS STRING)) AS s FROM s [RANGE 1 SECOND]"
     assert rows(there, changing) == rows(here, changing) != []

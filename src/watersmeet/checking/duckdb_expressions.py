@@ -19,10 +19,12 @@ from watersmeet.plan.time_functions import PARTS
 
 _INFIX = {
     "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "AND", "or": "OR",
-    "add": "+", "subtract": "-", "multiply": "*", "concat": "||", "like": "LIKE", "int_divide": "//", "bit_and": "&",
+    "add": "+", "subtract": "-", "multiply": "*", "concat": "||",
+    "json_enclosed": "||", "like": "LIKE", "int_divide": "//", "bit_and": "&",
     "bit_or": "|", "shift_left": "<<", "shift_right": ">>",
 }  # fmt: skip
-_ONLY_OURS = frozenset(("crc32", "initcap", "regexp_count"))  # DuckDB has no function that does the same
+# DuckDB has no function that does the same; its JSON_VALUE keeps the quotes of texts.
+_ONLY_OURS = frozenset(("crc32", "initcap", "regexp_count", "regexp_match", "width_bucket", "json_value"))
 _SHORT_DIGITS = 18  # of decimals that are 64 bits in DuckDB
 _YEAR_1_US = -62_135_596_800_000_000
 _WITHIN_AN_HOUR = ("microsecond", "millisecond", "second", "minute", "hour")
@@ -197,12 +199,23 @@ def _call(call: Call, args: Sequence[str]) -> str:
         case "slice":
             first, last = ("" if text == "NULL" else text for text in args[1:])
             return f"({args[0]})[{first}:{last}]"
+        case "to_json":
+            if not _written_alike(call.args[0].type):
+                raise InexpressibleError(f"{sql_type(call.args[0].type)} as JSON")
+            return f"CAST(to_json({args[0]}) AS VARCHAR)"
         case "cast" | "try_cast":
             return _cast(args[0], call.args[0].type, call.type, function.upper())
     if function in _ONLY_OURS:
         raise InexpressibleError(f"the function {function.upper()}")
     # The same by the same name, unless it is said above: tests/properties/test_expressions.py compares.
     return f"{function}({', '.join(args)})"
+
+
+def _written_alike(kind: pa.DataType) -> bool:
+    """Whether DuckDB writes the same digits in JSON."""
+    if pa.types.is_nested(kind):
+        return all(_written_alike(kind.field(place).type) for place in range(kind.num_fields))
+    return is_text(kind) or bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind))
 
 
 def _midnight(day: str) -> str:
@@ -230,6 +243,16 @@ def _bare(number: str) -> str:
     return number if found is None else found[1]
 
 
+def _first_of_each(items: str, kept: str) -> str:
+    return (
+        f"list_filter({items}, lambda one, place: one IS NOT NULL AND list_position({items}, one) = place AND {kept})"
+    )
+
+
+def _read_json(text: str) -> str:
+    return f"CAST({text} AS JSON)"
+
+
 # What has another name or takes its arguments otherwise in DuckDB.
 _SPELLED: dict[str, Callable[..., str]] = {
     "bit_not": lambda x: f"(~{x})",
@@ -251,6 +274,26 @@ _SPELLED: dict[str, Callable[..., str]] = {
     "lpad": lambda s, n, by="' '": f"lpad({s}, CAST({n} AS INTEGER), {by})",
     "rpad": lambda s, n, by="' '": f"rpad({s}, CAST({n} AS INTEGER), {by})",
     "json_array_length": lambda *args: f"CAST(json_array_length({', '.join(args)}) AS BIGINT)",
+    # A group that took no part is an empty text here.
+    "regexp_extract_all": lambda s, p, group="0", *how: (
+        f"list_transform(regexp_extract_all({', '.join([s, p, _bare(group), *how])}), lambda x: coalesce(x, ''))"
+    ),
+    # Of nothing but NULLs it is NULL.
+    "list_concat": lambda *lists: (
+        f"CASE WHEN {' OR '.join(f'{one} IS NOT NULL' for one in lists)} THEN list_concat({', '.join(lists)}) END"
+    ),
+    # In the order of the list; DuckDB has none.
+    "list_distinct": lambda x: _first_of_each(x, "true"),
+    "list_intersect": lambda x, y: (
+        f"CASE WHEN {y} IS NOT NULL THEN {_first_of_each(x, f'list_contains({y}, one)')} END"
+    ),
+    "json_array": lambda *values: f"CAST(json_array({', '.join(map(_read_json, values))}) AS VARCHAR)",
+    "json_object": lambda *args: (
+        "CAST(json_object("
+        + ", ".join(_read_json(one) if at % 2 else one for at, one in enumerate(args))
+        + ") AS VARCHAR)"
+    ),
+    "json_keys": lambda *args: f"json_keys({', '.join(args)})",
     "json_extract": lambda j, path: f"CAST(json_extract({j}, {path}) AS VARCHAR)",
     "make_date": lambda *parts: _midnight(f"make_date({', '.join(parts)})"),
     "make_timestamp": lambda *parts: parts[0] if len(parts) == 1 else f"epoch_us(make_timestamp({', '.join(parts)}))",

@@ -145,6 +145,67 @@ _JAVA_RUNS = {
 _JAVA_TOKEN = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
 
 
+# PostgreSQL's patterns. Numbers are the same in any case; names are written as the pattern is.
+_POSTGRES_NUMBERS = {
+    "YYYY": "Y", "IYYY": "G", "YY": "y", "MM": "m", "DDD": "j", "DD": "d", "ID": "u", "IW": "V", "HH24": "H",
+    "HH12": "I", "HH": "I", "MI": "M", "SS": "S", "MS": "g", "US": "f", "FF3": "g", "FF6": "f",
+}  # fmt: skip
+_POSTGRES_NAMES = {"Mon": "b", "FMMonth": "B", "Dy": "a", "FMDay": "A", "AM": "p", "PM": "p"}
+_POSTGRES_TOKEN = re.compile(
+    r'"[^"]*"|(?:FM)?(?:HH24|HH12|YYYY|IYYY|MONTH|DDD|DAY|MON|FF[36]|AM|PM|MM|MI|MS|SS|US|DD|DY|ID|IW|HH|YY)|.',
+    re.IGNORECASE | re.DOTALL,
+)
+_POSTGRES_KNOWN = (
+    "the patterns are YYYY YY MM Mon FMMonth DD DDD Dy FMDay ID IW HH24 HH12 MI SS MS US AM, with FM before those "
+    "whose zeros are left out; or write STRFTIME(ts, '%Y-%m-%d %H:%M:%S')"
+)
+
+
+def from_postgres(written: str, *, in_any_case: bool = False) -> str:
+    """A format in the patterns of PostgreSQL, `YYYY-MM-DD HH24:MI:SS`, in ours. Raises ValueError for those without a
+    twin. in_any_case: whether names are, too, as where text is read.
+
+    >>> from_postgres("FMDD Mon YYYY HH24:MI")
+    '%-d %b %Y %H:%M'
+    """
+    return "".join(_of_postgres(text, written, in_any_case) for text in _POSTGRES_TOKEN.findall(written))
+
+
+def _of_postgres(text: str, written: str, in_any_case: bool) -> str:
+    bare = text.upper().removeprefix("FM")
+    if bare in _POSTGRES_NUMBERS:
+        return f"%{'-' if text.upper().startswith('FM') and bare not in _WITH_ZEROS else ''}{_POSTGRES_NUMBERS[bare]}"
+    for name, word in _POSTGRES_NAMES.items():
+        if text == name or (in_any_case and bare == name.upper().removeprefix("FM")):
+            return f"%{word}"
+    if len(text) > 1 and text.startswith('"'):
+        return text[1:-1].replace("%", "%%")
+    if text.isalpha() and text != "T":  # which stands between a date and its time
+        raise ValueError(f"{written!r} has {text!r}, which is not known; {_POSTGRES_KNOWN}")
+    return text.replace("%", "%%")
+
+
+_WITH_ZEROS = frozenset(("YYYY", "IYYY", "YY", "ID", "MS", "US", "FF3", "FF6"))
+
+
+def from_letters(written: str) -> str:
+    """A format in the letters of Java or PostgreSQL, in ours. The two share none that differ, but for HH24
+    and HH12; names are taken in any case.
+
+    >>> from_letters("yyyy-MM-dd HH:mm"), from_letters("YYYY-MM-DD HH24:MI")
+    ('%Y-%m-%d %H:%M', '%Y-%m-%d %H:%M')
+    """
+    if re.search("HH24|HH12", written, re.IGNORECASE):
+        return from_postgres(written, in_any_case=True)
+    try:
+        return from_java(written)
+    except ValueError as of_java:
+        try:
+            return from_postgres(written, in_any_case=True)
+        except ValueError:
+            raise of_java from None
+
+
 def from_java(written: str) -> str:
     """A format in the letters of Java, `yyyy-MM-dd HH:mm:ss`, in ours. Raises ValueError for letters without a twin.
 

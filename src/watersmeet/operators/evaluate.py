@@ -23,6 +23,7 @@ from watersmeet.operators.scalar import (
     formatting,
     instants,
     json_texts,
+    list_elements,
     lists,
     numbers,
     pieces,
@@ -41,7 +42,7 @@ EventTimes = Callable[[], pa.Array]
 # NULL in any argument of these makes the result NULL.
 _FAMILIES = (
     arithmetic, numbers, text, pieces, characters, regex, formatting, digests, json_texts, instants, calendar,
-    time_texts, lists, subscripts,
+    time_texts, lists, list_elements, subscripts,
 )  # fmt: skip
 # Constants are cast as columns are.
 _CASTS: dict[str, Function] = {
@@ -51,7 +52,11 @@ _CASTS: dict[str, Function] = {
 _STRICT: dict[str, Function] = _CASTS | {
     name: function for one in _FAMILIES for name, function in one.FUNCTIONS.items()
 }
-_LENIENT: dict[str, Function] = {**comparisons.FUNCTIONS, **text.LENIENT, **lists.LENIENT, **subscripts.LENIENT}
+_LENIENT: dict[str, Function] = comparisons.FUNCTIONS | {
+    name: function
+    for one in (text, lists, list_elements, subscripts, json_texts)
+    for name, function in one.LENIENT.items()
+}
 
 
 def columns_in(data: pa.RecordBatch) -> Columns:

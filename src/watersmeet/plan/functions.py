@@ -134,7 +134,8 @@ FUNCTIONS: dict[str, Signature] = {
 # Written with signs or words of their own, so they cannot be called by name; modulo and concat can be both.
 _OPERATORS = frozenset(
     ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "in", "like", "add", "subtract", "multiply",
-     "divide", "negate", "case", "pack", *number_functions.OPERATORS, *time_functions.OPERATORS,
+     "divide", "negate", "case", "pack", *text_functions.OPERATORS,
+     *number_functions.OPERATORS, *time_functions.OPERATORS,
      *nested_functions.OPERATORS)
 )  # fmt: skip
 _ALIASES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pyarrow as pa
 
 from watersmeet.model.types import common_type, comparable, is_number, is_text, sql_type
@@ -82,6 +84,66 @@ def _series(function: str, args: Types) -> pa.DataType:
     return pa.list_(pa.int64())
 
 
+def _list_of_comparable(result: pa.DataType | None) -> Signature:
+    """A function of one list whose elements are compared with each other; it gives such a list if no type is said."""
+
+    def rule(function: str, args: Types) -> pa.DataType:
+        element = _extreme(function, args)
+        return pa.list_(element) if result is None else result
+
+    return Signature(rule, 1, 1)
+
+
+def _both(result: pa.DataType | None) -> Signature:
+    def rule(function: str, args: Types) -> pa.DataType:
+        element = _common_element(function, [_extreme(function, [one]) for one in args])
+        return pa.list_(element) if result is None else result
+
+    return Signature(rule, 2, 2)
+
+
+def _common_element(function: str, elements: Types) -> pa.DataType:
+    for other in elements[1:]:
+        if elements[0] != other and not comparable(elements[0], other):
+            raise TypeError(
+                f"{function.upper()} needs elements of one kind, not {sql_type(elements[0])} and {sql_type(other)}; "
+                "cast one of them"
+            )
+    return elements[0] if all(one == elements[0] for one in elements) else reduce(common_type, elements)
+
+
+def _same_list(function: str, args: Types) -> pa.DataType:
+    return pa.list_(_listed(function, args[0]))
+
+
+def _counted(function: str, args: Types) -> pa.DataType:
+    _listed(function, args[0])
+    return pa.int64()
+
+
+def _mean(function: str, args: Types) -> pa.DataType:
+    _total(function, args)
+    return pa.float64()
+
+
+def _concatenated(function: str, args: Types) -> pa.DataType:
+    return pa.list_(_common_element(function, [_listed(function, one) for one in args]))
+
+
+def _appended(function: str, args: Types) -> pa.DataType:
+    first, last = (args[1], args[0]) if function == "list_prepend" else args
+    return pa.list_(_common_element(function, [_listed(function, first), last]))
+
+
+def _of_map(part: str) -> Signature:
+    def rule(function: str, args: Types) -> pa.DataType:
+        if not pa.types.is_map(args[0]) and not pa.types.is_null(args[0]):
+            raise TypeError(f"{function.upper()} needs a map, not {sql_type(args[0])}")
+        return pa.list_(pa.null() if pa.types.is_null(args[0]) else getattr(args[0], part))
+
+    return Signature(rule, 1, 1)
+
+
 def _field(function: str, args: Types) -> pa.DataType:
     raise TypeError("a field of a struct is written s.field or s['field']")
 
@@ -96,6 +158,21 @@ FUNCTIONS: dict[str, Signature] = {
     "list_min": Signature(_extreme, 1, 1),
     "list_max": Signature(_extreme, 1, 1),
     "generate_series": Signature(_series, 2, 3),
+    "list_avg": Signature(_mean, 1, 1),
+    "list_count": Signature(_counted, 1, 1),
+    "list_unique": _list_of_comparable(pa.int64()),
+    "list_distinct": _list_of_comparable(None),
+    "list_sort": _list_of_comparable(None),
+    "list_reverse_sort": _list_of_comparable(None),
+    "list_reverse": Signature(_same_list, 1, 1),
+    "list_has_any": _both(pa.bool_()),
+    "list_has_all": _both(pa.bool_()),
+    "list_intersect": _both(None),
+    "list_concat": Signature(_concatenated, 1, None),
+    "list_append": Signature(_appended, 2, 2),
+    "list_prepend": Signature(_appended, 2, 2),
+    "map_keys": _of_map("key_type"),
+    "map_values": _of_map("item_type"),
     "field": Signature(_field, 1, 2),
 }
 # Written x[1], x[1:2] and x.name; the name of a field is a constant beside it.
@@ -104,5 +181,11 @@ ALIASES = {
     "array_contains": "list_contains", "list_has": "list_contains", "array_has": "list_contains",
     "array_position": "list_position", "list_indexof": "list_position", "array_indexof": "list_position",
     "array_join": "array_to_string", "list_to_string": "array_to_string", "array_min": "list_min",
-    "array_max": "list_max", "array_sum": "list_sum", "list_pack": "list_value", "make_array": "list_value",
+    "array_max": "list_max", "array_sum": "list_sum", "array_avg": "list_avg", "array_unique": "list_unique",
+    "array_distinct": "list_distinct", "array_sort": "list_sort", "array_reverse_sort": "list_reverse_sort",
+    "array_reverse": "list_reverse", "array_has_any": "list_has_any", "array_has_all": "list_has_all",
+    "arrays_overlap": "list_has_any", "array_intersect": "list_intersect", "list_cat": "list_concat",
+    "array_cat": "list_concat", "array_concat": "list_concat", "array_append": "list_append",
+    "array_push_back": "list_append", "array_prepend": "list_prepend",
+    "list_pack": "list_value", "make_array": "list_value",
 }  # fmt: skip

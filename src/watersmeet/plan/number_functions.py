@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, Signature] = {
     "isinf": gives(_BOOL, NUMBER),
     "isfinite": gives(_BOOL, NUMBER),
     "int_divide": gives(_LONG, WHOLE, WHOLE),
+    "width_bucket": gives(_LONG, NUMBER, NUMBER, NUMBER, WHOLE),
     "gcd": gives(_LONG, WHOLE, WHOLE),
     "lcm": gives(_LONG, WHOLE, WHOLE),
     "factorial": gives(_LONG, WHOLE),

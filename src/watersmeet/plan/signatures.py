@@ -35,6 +35,9 @@ BYTES: Wanted = (lambda t: is_text(t) or is_bytes(t), "text or bytes (STRING, BI
 NUMBER: Wanted = (is_number, "a number")
 WHOLE: Wanted = (pa.types.is_integer, "a whole number")
 INSTANT: Wanted = (is_instant, "a TIMESTAMP or DATE")
+COUNTED: Wanted = (
+    lambda t: is_instant(t) or pa.types.is_duration(t), "a TIMESTAMP, DATE or interval"
+)  # fmt: skip
 SPAN: Wanted = (pa.types.is_duration, "an interval such as INTERVAL 5 MINUTES")
 ANY: Wanted = (lambda t: True, "a value")
 

@@ -39,6 +39,20 @@ def _formatted(function: str, args: Types) -> pa.DataType:
     return _TEXT
 
 
+def _json_object(function: str, args: Types) -> pa.DataType:
+    if len(args) % 2:
+        raise TypeError("JSON_OBJECT takes a name and a value for each field, so an even number of arguments")
+    for position, t in enumerate(args[::2]):
+        check(function, 2 * position + 1, t, TEXT)
+    return _TEXT
+
+
+def _to_json(function: str, args: Types) -> pa.DataType:
+    if is_bytes(args[0]):
+        raise TypeError("TO_JSON cannot write bytes; HEX(x) and BASE64(x) are texts")
+    return _TEXT
+
+
 FUNCTIONS: dict[str, Signature] = {
     "like": gives(_BOOL, TEXT, TEXT),
     "concat": gives(_TEXT, TEXT, TEXT, more=True),
@@ -75,6 +89,13 @@ FUNCTIONS: dict[str, Signature] = {
     "regexp_extract": gives(_TEXT, TEXT, TEXT, WHOLE, TEXT, optional=2),
     "regexp_replace": gives(_TEXT, TEXT, TEXT, TEXT, TEXT, optional=1),
     "regexp_count": gives(_LONG, TEXT, TEXT, TEXT, optional=1),
+    "regexp_match": gives(_TEXTS, TEXT, TEXT, TEXT, optional=1),
+    "regexp_extract_all": gives(_TEXTS, TEXT, TEXT, WHOLE, TEXT, optional=2),
+    "regexp_escape": gives(_TEXT, TEXT),
+    "levenshtein": gives(_LONG, TEXT, TEXT),
+    "strip_accents": gives(_TEXT, TEXT),
+    "url_encode": gives(_TEXT, TEXT),
+    "url_decode": gives(_TEXT, TEXT),
     "format": Signature(_formatted, 1, None),
     "printf": Signature(_formatted, 1, None),
     "md5": gives(_TEXT, BYTES),
@@ -91,7 +112,21 @@ FUNCTIONS: dict[str, Signature] = {
     "json_extract_string": gives(_TEXT, TEXT, ANY),
     "json_array_length": gives(_LONG, TEXT, TEXT, optional=1),
     "json_valid": gives(_BOOL, TEXT),
+    "json_value": gives(_TEXT, TEXT, ANY),
+    "json_exists": gives(_BOOL, TEXT, ANY),
+    "json_type": gives(_TEXT, TEXT, ANY, optional=1),
+    "json_keys": gives(_TEXTS, TEXT, ANY, optional=1),
+    "json_object": Signature(_json_object, 2, None),
+    "json_array": gives(_TEXT, ANY, more=True),
+    "to_json": Signature(_to_json, 1, 1),
+    "json_enclosed": gives(_TEXT, TEXT, TEXT, TEXT),
 }
+OPERATORS = frozenset(("json_enclosed",))  # brackets around what JSON_AGG gives of values that are JSON already
+# What these give is JSON: inside of TO_JSON, JSON_OBJECT, JSON_ARRAY and JSON_AGG it is no text in quotes.
+GIVING_JSON = frozenset(
+    ("json_extract", "json_object", "json_array", "to_json", "json_enclosed", "json_agg", "json_object_agg",
+     "jsonb_object_agg")
+)  # fmt: skip
 ALIASES = {
     "substr": "substring", "mid": "substring", "len": "length", "char_length": "length", "character_length": "length",
     "strlen": "length", "lcase": "lower", "ucase": "upper", "startswith": "starts_with", "prefix": "starts_with",
@@ -103,5 +138,7 @@ ALIASES = {
     "to_base64": "base64", "unbase64": "from_base64", "byte_length": "octet_length", "array_length": "length",
     "list_length": "length", "cardinality": "length", "size": "length", "json_extract_path": "json_extract",
     "json_extract_path_text": "json_extract_string", "get_json_object": "json_extract_string",
-    "json_value": "json_extract_string",
+    "json_extract_scalar": "json_value", "json_build_object": "json_object", "jsonb_build_object": "json_object",
+    "json_build_array": "json_array", "jsonb_build_array": "json_array", "to_jsonb": "to_json",
+    "array_to_json": "to_json", "row_to_json": "to_json", "editdist3": "levenshtein", "unaccent": "strip_accents",
 }  # fmt: skip

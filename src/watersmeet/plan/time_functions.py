@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from watersmeet.model.types import is_instant, is_text, sql_type
-from watersmeet.plan.signatures import INSTANT, NUMBER, SPAN, TEXT, WHOLE, Signature, Types, check, gives
+from watersmeet.plan.signatures import COUNTED, INSTANT, NUMBER, SPAN, TEXT, WHOLE, Signature, Types, check, gives
 
 TRUNCATION_UNITS = (
     "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year",
@@ -62,11 +62,11 @@ FUNCTIONS: dict[str, Signature] = {
     "make_date": gives(_DATE, WHOLE, WHOLE, WHOLE),
     "make_timestamp": Signature(_make_timestamp, 1, 6),
     "time_bucket": Signature(_time_bucket, 2, 3),
-    "epoch": gives(_DOUBLE, INSTANT),
+    "epoch": gives(_DOUBLE, COUNTED),
     "unix_seconds": gives(_LONG, INSTANT),
     "unix_millis": gives(_LONG, INSTANT),
-    "epoch_ms": gives(_LONG, INSTANT),
-    "epoch_us": gives(_LONG, INSTANT),
+    "epoch_ms": gives(_LONG, COUNTED),
+    "epoch_us": gives(_LONG, COUNTED),
     "epoch_ns": gives(_LONG, INSTANT),
     "strftime": gives(_TEXT, INSTANT, TEXT),
     "strptime": gives(_TIME, TEXT, TEXT),
@@ -79,7 +79,8 @@ OPERATORS = frozenset(("date_plus_days",))
 ALIASES = {
     **{name: part for name, part in PART_ALIASES.items() if len(name) > 3 or name in ("dow", "doy")},
     "timestamp_micros": "make_timestamp", "unix_timestamp": "unix_seconds",
-    "unix_micros": "epoch_us", "day_name": "dayname", "month_name": "monthname",
+    "unix_micros": "epoch_us", "datetrunc": "date_trunc", "to_unixtime": "epoch",
+    "day_name": "dayname", "month_name": "monthname",
 }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ NaN and infinities are as in IEEE 754: any NaN gives NaN, and so do two differen
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
@@ -17,8 +16,8 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate
-from watersmeet.reference.casts import cast
 from watersmeet.reference.evaluate import Combination, by_user, evaluate
+from watersmeet.reference.nested_functions import json_text
 from watersmeet.reference.order import in_order, rank, same
 from watersmeet.reference.values import Value, present
 
@@ -74,11 +73,13 @@ def _in_order(call: Aggregate, group: Sequence[Combination]) -> Value:
         case "array_agg":
             return [present(value, call.type.value_type) for value in first]
         case "json_agg":
-            return _json(first, call.args[0].type.field(1).type)
+            return json_text(first, pa.list_(call.args[0].type.field(1).type))
         case "json_object_agg" | "jsonb_object_agg":
             kind = call.args[0].type.field(2).type
             pairs = values if call.function == "json_object_agg" else dict(values).items()
-            return "{" + ",".join(f"{_json(key, pa.string())}:{_json(value, kind)}" for key, value in pairs) + "}"
+            return (
+                "{" + ",".join(f"{json_text(key, pa.string())}:{json_text(value, kind)}" for key, value in pairs) + "}"
+            )
         case "map_agg":
             kinds = call.type.key_type, call.type.item_type
             return [tuple(map(present, pair, kinds)) for pair in dict(values).items()]
@@ -87,20 +88,6 @@ def _in_order(call: Aggregate, group: Sequence[Combination]) -> Value:
     if call.user is not None:
         return by_user(call.user, [list(column) for column in zip(*values, strict=True)])
     return _AGGREGATES[call.function](first, call.type)
-
-
-def _json(value: Value, kind: pa.DataType) -> str:
-    """As JSON, without spaces; a list of values is one of JSON."""
-    if isinstance(value, list) and not pa.types.is_nested(kind):
-        return "[" + ",".join(_json(one, kind) for one in value) + "]"
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "null"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return json.dumps(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    text = str(cast(value, kind, pa.string()))
-    return text if pa.types.is_decimal(kind) else json.dumps(text)
 
 
 def _mode(values: Sequence[Value], kind: pa.DataType) -> Value:

@@ -161,6 +161,16 @@ def _shift_left(value: int, by: int) -> int:
     return _long(value << by)
 
 
+def _width_bucket(x: float, low: float, high: float, count: int) -> int:
+    if count <= 0 or low == high or not (math.isfinite(low) and math.isfinite(high)) or math.isnan(x):
+        raise _refused("the bounds must be two finite numbers, with at least one part between them")
+    if x < low if low < high else x > low:
+        return 0
+    if x >= high if low < high else x <= high:
+        return count + 1
+    return min(int((x - low) / (high - low) * count), count - 1) + 1
+
+
 def _doubles(function: Callable[..., float]) -> Rule:
     return lambda values, kind: function(*map(float, values))
 
@@ -201,6 +211,7 @@ FUNCTIONS: dict[str, Rule] = {
     "isinf": _doubles(math.isinf),
     "isfinite": _doubles(math.isfinite),
     "int_divide": _longs(_quotient),
+    "width_bucket": lambda values, kind: _width_bucket(float(values[0]), float(values[1]), float(values[2]), values[3]),
     "gcd": _longs(_gcd),
     "lcm": _longs(lambda left, right: _long(math.lcm(_long(abs(left)), _long(abs(right))))),
     "factorial": _longs(_factorial),

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import unicodedata
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -170,20 +171,20 @@ def _inside(text: str, path: str | int) -> Any:
     return value
 
 
-def _written(value: Any) -> str:
+def json_written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _json_extract(text: str, path: str | int) -> str | None:
     value = _inside(text, path)
-    return None if value is _NOTHING else _written(value)
+    return None if value is _NOTHING else json_written(value)
 
 
 def _json_string(text: str, path: str | int) -> str | None:
     value = _inside(text, path)
     if value is _NOTHING or value is None:
         return None
-    return value if isinstance(value, str) else _written(value)
+    return value if isinstance(value, str) else json_written(value)
 
 
 def _json_length(text: str, path: str = "$") -> int | None:
@@ -197,6 +198,66 @@ def _json_valid(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _match(text: str, pattern: str, options: str = "") -> list[str] | None:
+    found = _compiled(pattern, options).search(text)
+    return None if found is None else [one or "" for one in found.groups() or (found[0],)]
+
+
+def _extract_all(text: str, pattern: str, group: int = 0, options: str = "") -> list[str]:
+    compiled = _compiled(pattern, options)
+    if group > compiled.groups or group < 0:
+        raise DataError(f"{pattern!r} has no group {group}")
+    if compiled.fullmatch(""):
+        raise DataError(f"{pattern!r} matches an empty text")
+    return [found[group] or "" for found in compiled.finditer(text)]
+
+
+def _levenshtein(left: str, right: str) -> int:
+    ours, theirs = left.encode(), right.encode()
+    line = list(range(len(theirs) + 1))
+    for place, one in enumerate(ours, start=1):
+        corner, line[0] = line[0], place
+        for at, other in enumerate(theirs, start=1):
+            corner, line[at] = line[at], min(line[at] + 1, line[at - 1] + 1, corner + (one != other))
+    return line[-1]
+
+
+def _strip_accents(text: str) -> str:
+    bare = [one for one in unicodedata.normalize("NFD", text) if unicodedata.combining(one) == 0]
+    return unicodedata.normalize("NFC", "".join(bare))
+
+
+def _url_decode(text: str) -> str:
+    data = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode())
+    return _decode(data)
+
+
+def _url_encode(text: str) -> str:
+    plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-"
+    return "".join(chr(one) if one in plain else f"%{one:02X}" for one in text.encode())
+
+
+def _json_value(text: str, path: str | int) -> str | None:
+    value = _inside(text, path)
+    return None if isinstance(value, dict | list) else _json_string(text, path)
+
+
+def _json_type(text: str, path: str | int = "$") -> str | None:
+    value = _inside(text, path)
+    if value is _NOTHING:
+        return None
+    if isinstance(value, bool) or value is None:
+        return "NULL" if value is None else "BOOLEAN"
+    if isinstance(value, int):
+        return "UBIGINT" if value >= 0 else "BIGINT"
+    return {dict: "OBJECT", list: "ARRAY", str: "VARCHAR", float: "DOUBLE"}[type(value)]
+
+
+def _json_keys(text: str, path: str | int = "$") -> list[str] | None:
+    value = _inside(text, path)
+    return None if value is _NOTHING else list(value) if isinstance(value, dict) else []
 
 
 def _plain(function: Callable[..., Value]) -> Rule:
@@ -245,4 +306,16 @@ FUNCTIONS: dict[str, Rule] = {
     "json_extract_string": _plain(_json_string),
     "json_array_length": _plain(_json_length),
     "json_valid": _plain(_json_valid),
+    "json_value": _plain(_json_value),
+    "json_enclosed": _plain(lambda begin, text, end: begin + text + end),
+    "json_type": _plain(_json_type),
+    "json_keys": _plain(_json_keys),
+    "json_exists": _plain(lambda text, path: _inside(text, path) is not _NOTHING),
+    "regexp_match": _plain(_match),
+    "regexp_extract_all": _plain(_extract_all),
+    "regexp_escape": _plain(lambda s: re.sub(r"([^A-Za-z0-9_\u0080-\U0010ffff])", r"\\\1", s)),
+    "levenshtein": _plain(_levenshtein),
+    "strip_accents": _plain(_strip_accents),
+    "url_encode": _plain(_url_encode),
+    "url_decode": _plain(_url_decode),
 }

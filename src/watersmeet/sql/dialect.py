@@ -27,6 +27,7 @@ from watersmeet.sql.syntax import (
     Span,
     Subquery,
     WindowCondition,
+    Xor,
     locate,
 )
 
@@ -79,7 +80,15 @@ class ExpressionParser(parser.Parser):
         **parser.Parser.COLUMN_OPERATORS,
         TokenType.ARROW: lambda self, this, path: JsonAccess(this=this, expression=path, as_text=False),
         TokenType.DARROW: lambda self, this, path: JsonAccess(this=this, expression=path, as_text=True),
+        TokenType.HASH_ARROW: lambda self, this, path: JsonAccess(
+            this=this, expression=path, as_text=False, by_steps=True
+        ),
+        TokenType.DHASH_ARROW: lambda self, this, path: JsonAccess(
+            this=this, expression=path, as_text=True, by_steps=True
+        ),
     }
+    BITWISE: ClassVar[dict[TokenType, type[exp.Binary]]] = {**parser.Parser.BITWISE, TokenType.HASH: Xor}
+    LAMBDAS: ClassVar[dict[TokenType, Any]] = {}  # an arrow among arguments is the same as everywhere
     # Values have taken their places already (parameters.py): a colon is one of x[2:n].
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
         kind: parse for kind, parse in parser.Parser.PLACEHOLDER_PARSERS.items() if kind != TokenType.COLON
@@ -87,7 +96,7 @@ class ExpressionParser(parser.Parser):
     EXPONENT: ClassVar[dict[TokenType, type[exp.Expr]]] = {TokenType.DSTAR: exp.Pow}
     # IS is asked of a whole comparison, as in PostgreSQL and DuckDB: x = y IS NULL is (x = y) IS NULL.
     IS_PREDICATE_PRECEDENCE: ClassVar[Any] = parser.IsPredicatePrecedence.LOW
-    FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER}
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER, TokenType.DIV}
 
     constants: Sequence[Literal] = ()  # what the PLACEHOLDER words stand for, by their column (see parameters.py)
 
@@ -186,10 +195,14 @@ class ExpressionParser(parser.Parser):
         return self._located(super()._parse_range, None, parse_is)
 
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        # Either may be the name of a column, too.
+        symmetric = self._next.token_type != TokenType.AND and self._match_text_seq("SYMMETRIC")
+        if not symmetric and self._next.token_type != TokenType.AND:
+            self._match_text_seq("ASYMMETRIC")
         low = self._parse_bitwise()
         if not self._match(TokenType.AND):
             self.fail(f"BETWEEN needs AND and an upper end, found {self._found()}", hint="write x BETWEEN 1 AND 5")
-        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise(), symmetric=bool(symmetric)))
 
     def _parse_substring(self) -> Any:
         """`SUBSTRING(s FROM 2 FOR 3)` too is a call as any other."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from sqlglot import exp
 
 from watersmeet.model.time import UNITS_US
-from watersmeet.model.time_format import from_java
-from watersmeet.sql.syntax import AsDate, Duration
+from watersmeet.model.time_format import from_letters, from_postgres
+from watersmeet.plan.time_functions import unit_named
+from watersmeet.sql.syntax import AsDate, Duration, JsonAccess
 
 Args = Sequence[exp.Expr]
 
@@ -58,10 +60,55 @@ def _as_date(value: exp.Expr) -> exp.Expr:
 
 
 def _our_format(form: exp.Expr) -> exp.Expr:
-    """Spark's letters as the words of STRFTIME; a format with % in it has them already."""
+    """Spark's and PostgreSQL's letters as the words of STRFTIME; a format with % in it has them already."""
     if not isinstance(form, exp.Literal) or not form.is_string or "%" in str(form.this):
         return form
-    return exp.Literal.string(from_java(str(form.this)))
+    return exp.Literal.string(from_letters(str(form.this)))
+
+
+def _read_format(form: exp.Expr) -> exp.Expr:
+    """A format to read by, where digits may lack their zeros anyway and a fraction has any number of digits."""
+    ours = _our_format(form)
+    return exp.Literal.string(ours.name.replace("%-", "%").replace("%g", "%f")) if ours is not form else ours
+
+
+def _char(args: Args) -> exp.Expr:
+    """PostgreSQL's TO_CHAR of a time."""
+    if not isinstance(args[1], exp.Literal) or not args[1].is_string:
+        raise ValueError("TO_CHAR needs its format as a constant, for example TO_CHAR(ts, 'YYYY-MM-DD')")
+    return _call("STRFTIME", [args[0], exp.Literal.string(from_postgres(str(args[1].this)))])
+
+
+def _added(args: Args) -> exp.Expr:
+    """DATEADD(unit, n, ts)"""
+    size = UNITS_US.get(unit_named(args[0].name) or "")
+    if size is None:
+        raise ValueError(f"{args[0].name or 'this'} is no unit of a fixed length; write ts + INTERVAL 1 DAY")
+    return exp.Add(this=args[2], expression=exp.Mul(this=exp.Paren(this=args[1]), expression=Duration(us=size)))
+
+
+def _encoded(args: Args) -> exp.Expr:
+    """PostgreSQL's ENCODE(bytes, form), and Spark's ENCODE(text, charset)."""
+    form = args[1].name.lower()
+    if form == "hex":
+        return _call("LOWER", [_call("HEX", args[:1])])
+    return _by_form(form, args, {"base64": "BASE64", "utf-8": "ENCODE", "utf8": "ENCODE"})
+
+
+def _decoded(args: Args) -> exp.Expr:
+    wanted = {"hex": "UNHEX", "base64": "FROM_BASE64", "utf-8": "DECODE", "utf8": "DECODE"}
+    return _by_form(args[1].name.lower(), args, wanted)
+
+
+def _by_form(form: str, args: Args, wanted: dict[str, str]) -> exp.Expr:
+    if form not in wanted:
+        raise ValueError(f"bytes are written as {', '.join(map(repr, ('hex', *wanted)))}, not as {form!r}")
+    return _call(wanted[form], args[:1])
+
+
+def _into_json(as_text: bool) -> Callable[[Args], exp.Expr]:
+    """PostgreSQL's JSON_EXTRACT_PATH(j, 'a', 'b'), a step for each argument."""
+    return lambda args: reduce(lambda j, step: JsonAccess(this=j, expression=step, as_text=as_text), args[1:], args[0])
 
 
 def _thousand(times: int) -> exp.Expr:
@@ -86,6 +133,17 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("regexp_replace_all", 3): lambda args: _call("REGEXP_REPLACE", [*args, exp.Literal.string("g")]),
     ("bit_length", 1): lambda args: exp.Mul(this=_call("OCTET_LENGTH", args), expression=exp.Literal.number(8)),
     ("sha2", 2): _sha2,
+    ("encode", 2): _encoded,
+    ("decode", 2): _decoded,
+    ("div", 2): lambda args: exp.IntDiv(this=args[0], expression=args[1]),
+    ("fmod", 2): lambda args: exp.Mod(this=args[0], expression=args[1]),
+    ("nanvl", 2): lambda args: _choice(_call("ISNAN", [args[0].copy()]), args[1], args[0]),
+    ("json_extract_path", 3): _into_json(as_text=False),
+    ("json_extract_path_text", 3): _into_json(as_text=True),
+    ("array_length", 2): lambda args: _call("LENGTH", args[:1]),
+    ("list_first", 1): lambda args: exp.Bracket(this=args[0], expressions=[exp.Literal.number(1)]),
+    ("list_last", 1): lambda args: exp.Bracket(this=args[0], expressions=[exp.Literal.number(-1)]),
+    ("map_contains", 2): lambda args: _call("LIST_CONTAINS", [_call("MAP_KEYS", args[:1]), args[1]]),
     ("list_extract", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
     ("list_element", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
     ("array_extract", 2): lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
@@ -98,11 +156,22 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("datediff", 3): lambda args: _call("DATE_DIFF", args),
     ("timestampdiff", 3): lambda args: _call("DATE_DIFF", args),
     ("timestamp_diff", 3): lambda args: _call("DATE_DIFF", args),
-    ("to_timestamp", 2): lambda args: _call("STRPTIME", [args[0], _our_format(args[1])]),
-    ("to_date", 2): lambda args: _as_date(_call("STRPTIME", [args[0], _our_format(args[1])])),
+    ("to_timestamp", 2): lambda args: _call("STRPTIME", [args[0], _read_format(args[1])]),
+    ("to_date", 2): lambda args: _as_date(_call("STRPTIME", [args[0], _read_format(args[1])])),
+    ("to_char", 2): _char,
     ("to_date", 1): lambda args: _as_date(args[0]),
     ("date", 1): lambda args: _as_date(args[0]),
     ("date_format", 2): lambda args: _call("STRFTIME", [args[0], _our_format(args[1])]),
+    ("to_timestamp_seconds", 1): lambda args: _call("TIMESTAMP_SECONDS", args),
+    ("to_timestamp_millis", 1): lambda args: _call("TIMESTAMP_MILLIS", args),
+    ("to_timestamp_micros", 1): lambda args: _call("MAKE_TIMESTAMP", args),
+    ("date_bin", 2): lambda args: _call("TIME_BUCKET", [*args, exp.Literal.string("1970-01-01")]),
+    ("date_bin", 3): lambda args: _call("TIME_BUCKET", args),
+    ("dateadd", 3): _added,
+    ("date_add", 3): _added,
+    ("timestampadd", 3): _added,
+    ("timestamp_add", 3): _added,
+    ("days_in_month", 1): lambda args: _call("DAY", [_call("LAST_DAY", args)]),
     ("timestamp_millis", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(1))]),
     ("make_timestamp_ms", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(1))]),
     ("timestamp_seconds", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(2))]),

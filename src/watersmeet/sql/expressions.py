@@ -38,6 +38,7 @@ from watersmeet.plan.functions import (
     result_type,
     scalar_name,
 )
+from watersmeet.plan.text_functions import GIVING_JSON
 from watersmeet.plan.time_functions import PARTS, part_named, unit_named
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
@@ -46,6 +47,7 @@ from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
 from watersmeet.sql.quotients import COMPARISONS, warn_of_quotients
+from watersmeet.sql.refused_functions import REFUSED
 from watersmeet.sql.scope import Scope, event_time_type, field_index
 from watersmeet.sql.syntax import (
     AsDate,
@@ -57,6 +59,7 @@ from watersmeet.sql.syntax import (
     Name,
     Subquery,
     WindowCondition,
+    Xor,
     span_of,
 )
 
@@ -66,7 +69,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.And: "and", exp.Or: "or",
     exp.IntDiv: "int_divide", exp.BitwiseAnd: "bit_and", exp.BitwiseOr: "bit_or", exp.Pow: "power",
     exp.BitwiseLeftShift: "shift_left", exp.BitwiseRightShift: "shift_right", exp.RegexpLike: "regexp_matches",
-    exp.SimilarTo: "regexp_full_match",
+    exp.SimilarTo: "regexp_full_match", Xor: "xor",
 }  # fmt: skip
 _WITH_KEYS = ("json_object_agg", "jsonb_object_agg", "map_agg")  # rows whose first argument is NULL do not count
 _ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least", "list_value")
@@ -181,6 +184,8 @@ class ExpressionBinder:
             return [*pairs, values[-1]]
         if function == "date_diff":
             return [args[0], *with_midnights(literals.meet([*args[1:]]))]
+        if function == "time_bucket" and len(args) > 1:
+            return [_as_interval(args[0]), *literals.meet(args[1:])]
         if function in ("add", "subtract") and any(is_instant(a.type) or pa.types.is_duration(a.type) for a in args):
             return with_midnights([_as_interval(arg) for arg in args])
         return args
@@ -238,6 +243,8 @@ class ExpressionBinder:
         function = _BINARY.get(type(node))
         if function in ("add", "subtract") and isinstance(node.expression, Months):
             return self._months_later(node, 1 if function == "add" else -1)
+        if (listed := _any_of(node)) is not None:
+            return self._among_listed(node, listed)
         if function is not None:
             return self.call(function, [self.bind(node.this), self.bind(node.expression)], node)
         match node:
@@ -279,7 +286,8 @@ class ExpressionBinder:
                 return self._field(self.bind(node.this), node.expression.name, node)
             case JsonAccess():
                 name = "json_extract_string" if node.args["as_text"] else "json_extract"
-                return self.call(name, [self.bind(node.this), self.bind(node.expression)], node)
+                path = self._json_steps(node) if node.args.get("by_steps") else self.bind(node.expression)
+                return self.call(name, [self.bind(node.this), path], node)
             case exp.Filter():
                 return self._filtered(node)
             case exp.WithinGroup():
@@ -305,6 +313,14 @@ class ExpressionBinder:
             hint="write the interval in days; or DATE '1994-01-01' + INTERVAL '1' YEAR",
             kind=UnsupportedError,
         )
+
+    def _among_listed(self, node: exp.Expr, listed: exp.Expr) -> Expression:
+        """`x = ANY(l)` and `x <> ALL(l)`: not known if it is not found and there is a NULL in the list."""
+        value, among = self.bind(node.this), self.bind(listed)
+        found = self.call("list_contains", [among, value], node)
+        nulls = self.call("lt", [self.call("list_count", [among], node), self.call("length", [among], node)], node)
+        known = self.call("case", [found, Literal(True, pa.bool_()), nulls, Literal(None, pa.bool_()), found], node)
+        return known if isinstance(node, exp.EQ) else self.call("not", [known], node)
 
     def _value_of_query(self, node: Subquery) -> Expression:
         if self.scope.value_of is None:
@@ -360,10 +376,14 @@ class ExpressionBinder:
             raise
 
     def _between(self, node: exp.Between) -> Expression:
-        value = self.bind(node.this)
-        low = self.call("ge", [value, self.bind(node.args["low"])], node)
-        high = self.call("le", [value, self.bind(node.args["high"])], node)
-        return self.call("and", [low, high], node)
+        value, low, high = self.bind(node.this), self.bind(node.args["low"]), self.bind(node.args["high"])
+        within = self._within(value, low, high, node)
+        if not node.args.get("symmetric"):
+            return within
+        return self.call("or", [within, self._within(value, high, low, node)], node)
+
+    def _within(self, value: Expression, low: Expression, high: Expression, node: exp.Expr) -> Expression:
+        return self.call("and", [self.call("ge", [value, low], node), self.call("le", [value, high], node)], node)
 
     def _is(self, node: exp.Is) -> Expression:
         value = self.bind(node.this)
@@ -557,23 +577,81 @@ class ExpressionBinder:
             return self._brought(brought, node) if brought.kind == "function" else self.aggregate(node)
         if aggregate_name(written) is not None:
             return self.aggregate(node)
+        if written.lower() == "to_char" and node.expressions and is_number(self.bind(node.expressions[0]).type):
+            raise self.error(
+                "TO_CHAR is of times, not of numbers",
+                node,
+                hint="write PRINTF('%.2f', x), FORMAT('{:,}', x) or CAST(x AS STRING)",
+            )
         if (meant := self._equivalent(node)) is not None:
             return self.bind(meant)
         if written.lower() in ("date_add", "date_sub") and len(node.expressions) == 2:
             return self._moved(node)
         if written.lower() == "to_timestamp" and len(node.expressions) == 1:
             value = self.bind(node.expressions[0])
-            if not is_number(value.type):
-                return self.converted(value, pa.timestamp("us"), node)
+            return self._instant(value, node)
         scalar = scalar_name(written)
         if scalar is None:
             near = near_name(written, self.scope.text.functions)
-            hint = FOREIGN.get(written.lower()) or (f"did you mean {near}?" if near else None)
+            hint = (
+                REFUSED.get(written.lower())
+                or FOREIGN.get(written.lower())
+                or (f"did you mean {near}?" if near else None)
+            )
             raise self.error(f"there is no function {written}", node, hint=hint)
         if scalar in ("date_trunc", "date_diff"):
             self._check_unit(scalar, node)
         args = [self.bind(arg) for arg in node.expressions]
+        if scalar == "epoch_ms" and len(args) == 1 and pa.types.is_integer(args[0].type):
+            # DuckDB's other way: a number of milliseconds is a time.
+            return self.call(
+                "make_timestamp", [self.call("multiply", [args[0], Literal(1000, pa.int64())], node)], node
+            )
+        if scalar in ("to_json", "json_array", "json_object"):
+            return self._json(scalar, args, node)
+        if scalar == "format":
+            self._check_format(args, node)
         return self.call(scalar, args, node)
+
+    def _json_steps(self, node: exp.Expr) -> Expression:
+        """The path of PostgreSQL's `j #> '{a,b}'` as one of ours."""
+        steps = node.expression.name if isinstance(node.expression, exp.Literal) else ""
+        if not (steps.startswith("{") and steps.endswith("}")) or "/" in steps:
+            raise self.error(
+                "#> and #>> need a path as PostgreSQL writes it, a constant such as '{a,b}'",
+                node,
+                hint="write j -> '$.a.b', or j ->> '$.a.b'",
+            )
+        names = [one.strip().strip('"') for one in steps[1:-1].split(",") if one]
+        return Literal("/".join(["", *names]) or "$", pa.string())
+
+    def _instant(self, value: Expression, node: exp.Expr) -> Expression:
+        """TO_TIMESTAMP of a text, or of seconds since 1970."""
+        if not is_number(value.type):
+            return self.converted(value, pa.timestamp("us"), node)
+        us = self.call("multiply", [value, Literal(1_000_000, pa.int64())], node)
+        if not pa.types.is_integer(us.type):
+            us = self.converted(self.call("round", [us], node), pa.int64(), node)
+        made = self.call("make_timestamp", [us], node)
+        return self.converted(made, zoned_type(pa.timestamp("us", tz="UTC"), self.scope.zone), node)
+
+    def _json(self, function: str, args: list[Expression], node: exp.Expr) -> Expression:
+        """Values become JSON, unless they are; the names of fields are text."""
+        names = range(0, len(args) if function == "json_object" else 0, 2)
+        self.call(function, args, node)  # which knows what may stand where
+        values = [
+            one if at in names or _is_json(one) else self.call("to_json", [one], node) for at, one in enumerate(args)
+        ]
+        return values[0] if function == "to_json" else self.call(function, values, node)
+
+    def _check_format(self, args: list[Expression], node: exp.Expr) -> None:
+        form = args[0].value if args and isinstance(args[0], Literal) else None
+        if isinstance(form, str) and len(args) > 1 and "{" not in form:
+            raise self.error(
+                f"{form!r} has no {{}} in it, so that no value is written",
+                node,
+                hint="FORMAT is DuckDB's: FORMAT('{} is {:.1f}', s, x); with %s, as in PostgreSQL, write PRINTF",
+            )
 
     def _brought(self, brought: UserFunction, node: exp.Anonymous) -> Expression:
         """A function that a user has brought."""
@@ -689,12 +767,45 @@ class ExpressionBinder:
                 hint=f"write {node.name.upper()}(DISTINCT x ORDER BY x)",
             )
         changing = not over and any(one.is_view for one in self.scope.inputs)
+        of_json = function in GIVING_JSON and bool(args) and _is_json(args[-1])
+        if of_json and (over or function == "jsonb_object_agg"):
+            raise self.error(
+                f"{node.name.upper()} of JSON {'with OVER ' * over}is not supported",
+                node,
+                kind=UnsupportedError,
+                hint="write JSON_AGG or JSON_OBJECT_AGG of it, in a query with GROUP BY",
+            )
         try:
+            if of_json:
+                return inside.aggregate_of_json(function, args, node, only, keys, distinct=distinct, changing=changing)
             if brought is not None:
                 return inside.brought_aggregate(brought, args, node, only, keys, distinct=distinct, changing=changing)
             return inside.known_aggregate(function, args, node, only, keys, distinct=distinct, changing=changing)
         except TypeError as error:
             raise self.error(str(error), node) from None
+
+    def aggregate_of_json(
+        self,
+        function: str,
+        args: list[Expression],
+        node: exp.Expr,
+        only: exp.Expr | None,
+        keys: tuple[SortKey, ...],
+        *,
+        distinct: bool,
+        changing: bool,
+    ) -> Expression:
+        """JSON_AGG and JSON_OBJECT_AGG of values that are JSON already: they stay as they are, between commas."""
+        if distinct and len(args) > 1:
+            raise TypeError(f"DISTINCT goes with an aggregate of one argument, and {function.upper()} has two")
+        text = self.call("coalesce", [args[-1], Literal("null", pa.string())], node)
+        if function == "json_object_agg":
+            name = self.call("to_json", [self.converted(args[0], pa.string(), node)], node)
+            text = self.call("concat", [name, Literal(":", pa.string()), text], node)
+        parts = [text, Literal(",", pa.string())]
+        joined = self.known_aggregate("string_agg", parts, node, only, keys, distinct=distinct, changing=changing)
+        begin, end = ("{", "}") if function == "json_object_agg" else ("[", "]")
+        return self.call("json_enclosed", [Literal(begin, pa.string()), joined, Literal(end, pa.string())], node)
 
     def known_aggregate(
         self,
@@ -858,6 +969,20 @@ def _written_inside(node: exp.Anonymous) -> tuple[list[exp.Expr], list[exp.Expr]
     if len(nodes) == 1 and isinstance(nodes[0], exp.Distinct):
         return list(nodes[0].expressions), order, True
     return nodes, order, False
+
+
+def _is_json(value: Expression) -> bool:
+    return isinstance(value, Call | Aggregate) and value.function in GIVING_JSON
+
+
+def _any_of(node: exp.Expr) -> exp.Expr | None:
+    """The list of `= ANY(l)` or `<> ALL(l)`."""
+    words = ("any", "some") if isinstance(node, exp.EQ) else ("all",) if isinstance(node, exp.NEQ) else ()
+    right = node.expression if words else None
+    if isinstance(right, exp.Anonymous) and right.name.lower() in words and len(right.expressions) == 1:
+        listed: exp.Expr = right.expressions[0]
+        return None if isinstance(listed, Subquery) else listed
+    return None
 
 
 def _as_interval(arg: Expression) -> Expression:

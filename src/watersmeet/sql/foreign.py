@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-_WALL_CLOCK = (
-    "queries go by event time, not by the clock on the wall: EVENT_TIME() is the time of the newest row, and the last "
-    "five minutes are FROM a [RANGE 5 MINUTES]; where the clock is meant, a stream says time = 'arrival'"
-)
+from watersmeet.sql.refused_functions import CLOCKS
+
 _PERIODS = (
     "windows stand in FROM: FROM TUMBLE(a, 5 MINUTES), HOP(a, 1 MINUTE, 5 MINUTES) or "
     "SESSION(a, 5 MINUTES PARTITION BY k), with GROUP BY window_start, window_end"
@@ -29,54 +27,20 @@ _PATTERN = (
     "WINDOW PATH (a, b, c) = (w1, w2) of more"
 )
 
-# By name, in lower case: functions, and columns or words that stand where one could.
+# By name, in lower case: functions, and columns or words that stand where one could. refused_functions.py has more of
+# functions alone.
 FUNCTIONS = {
-    **dict.fromkeys(
-        ("now", "current_timestamp", "current_date", "current_time", "getdate", "getutcdate", "sysdate", "sysdatetime",
-         "systimestamp", "localtimestamp", "localtime", "utc_timestamp", "clock_timestamp", "proctime",
-         "current_row_timestamp", "current_watermark", "today"),
-        _WALL_CLOCK,
-    ),
+    **CLOCKS,
     **dict.fromkeys(("withwatermark", "watermark"), _LATENESS),
     "nearest": "it stands in ON of an as-of join, joined to the rest by AND: a ASOF JOIN b ON a.k = b.k AND "
     "NEAREST(b.ts, a.ts)",
     "stream": "leave STREAM out: every query over streams goes on",
     "rowtime": "the event time is the column that WITH (time = '…') of CREATE STREAM names, or EVENT_TIME()",
-    **dict.fromkeys(
-        ("age", "months_between"), "write DATE_DIFF('month', a.ts, b.ts), or subtract the times: b.ts - a.ts"
-    ),
-    **dict.fromkeys(
-        ("dateadd", "adddate", "timestampadd", "timestamp_add", "add_months"),
-        "write ts + INTERVAL 1 DAY, or DATE_ADD(day, 30)",
-    ),
-    **dict.fromkeys(("timestamp", "to_timestamp"), "write CAST(x AS TIMESTAMP), or TIMESTAMP_SECONDS(s) of a number"),
-    **dict.fromkeys(("str_to_date", "parse_timestamp"), "write STRPTIME(x, '%Y-%m-%d %H:%M:%S')"),
-    **dict.fromkeys(
-        ("from_unixtime", "to_timestamp_ltz"),
-        "a number becomes a time by MAKE_TIMESTAMP(us), TIMESTAMP_MILLIS(ms) or TIMESTAMP_SECONDS(s)",
-    ),
-    **dict.fromkeys(("to_char", "to_string", "str"), "write CAST(x AS STRING), or STRFTIME(ts, '%Y-%m-%d') of a time"),
-    **dict.fromkeys(("safe_cast", "try_convert"), "write TRY_CAST(x AS INT)"),
-    "convert": "write CAST(x AS INT)",
-    "datepart": "write EXTRACT(HOUR FROM ts) or HOUR(ts)",
-    **dict.fromkeys(
-        ("convert_tz", "from_utc_timestamp", "to_utc_timestamp"),
-        "OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
-    ),
-    "to_unixtime": "EPOCH(ts) is seconds since 1970, EPOCH_MS(ts) and EPOCH_US(ts) are whole numbers",
-    **dict.fromkeys(
-        ("rand", "random", "uuid", "gen_random_uuid"), "an answer is the same whenever it is computed, without chance"
-    ),
-    **dict.fromkeys(("hash", "xxhash64"), "write MD5(x), SHA256(x) or CRC32(x), which are the same everywhere"),
-    **dict.fromkeys(
-        ("levenshtein", "editdist3", "soundex", "jaro_winkler_similarity"),
-        "make it a function of your own: session.function('levenshtein', f)",
-    ),
     "collect_list": "write ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL)",
     "collect_set": "write ARRAY_AGG(DISTINCT x) FILTER (WHERE x IS NOT NULL)",
     **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
-        ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window", "date_bin",
+        ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window",
          "tumble_rowtime", "hop_rowtime", "session_rowtime", "window_start", "window_end", "window_time"),
         _PERIODS,
     ),
@@ -98,7 +62,6 @@ FUNCTIONS = {
     **dict.fromkeys(
         ("explode", "unnest", "flatten"), "write FROM a CROSS JOIN UNNEST(a.items) AS t (item)"
     ),
-    "json_query": "write JSON_EXTRACT(j, '$.a'), or j -> '$.a'",
 }  # fmt: skip
 
 # The first words of clauses, in upper case.

@@ -397,9 +397,13 @@ class Subquery(exp.Expression, exp.Condition):
 
 
 class JsonAccess(exp.Expression, exp.Condition):
-    """`j -> path` and, with the value as text, `j ->> path`."""
+    """`j -> path` and, with the value as text, `j ->> path`. by_steps: PostgreSQL's `j #> '{a,b}'`."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "as_text": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "as_text": False, "by_steps": False}
+
+
+class Xor(exp.Expression, exp.Binary):
+    """`x # y` of bits."""
 
 
 class AsDate(exp.Expression, exp.Condition):

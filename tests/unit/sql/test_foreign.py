@@ -54,11 +54,54 @@ CATALOG = golden_catalog()
         ("x != 1", "x <> 1"),
         ("x::BIGINT", "CAST(x AS BIGINT)"),
         ("NOT x <=> 1", "x IS DISTINCT FROM 1"),
+        ("TO_CHAR(ts, 'FMDD Mon YYYY, HH12:MI:SS.MS AM')", "STRFTIME(ts, '%-d %b %Y, %I:%M:%S.%g %p')"),
+        ("TO_CHAR(ts, 'yyyy-mm-dd\"T\"hh24:mi:ss.us')", "STRFTIME(ts, '%Y-%m-%dT%H:%M:%S.%f')"),
+        ("TO_CHAR(ts, 'IYYY-IW-ID DDD 100%')", "STRFTIME(ts, '%G-%V-%u %j 100%%')"),
+        ("TO_TIMESTAMP(s, 'YYYY-MM-DD HH24:MI:SS.US')", "STRPTIME(s, '%Y-%m-%d %H:%M:%S.%f')"),
+        ("TO_TIMESTAMP(s, 'd.M.yyyy H:mm:ss.SSS')", "STRPTIME(s, '%d.%m.%Y %H:%M:%S.%f')"),
+        ("TO_DATE(s, 'DD MON YYYY')", "CAST(STRPTIME(s, '%d %b %Y') AS DATE)"),
+        ("EPOCH_MS(x)", "MAKE_TIMESTAMP(x * 1000)"),
+        ("TO_TIMESTAMP(x)", "CAST(MAKE_TIMESTAMP(x * 1000000) AS TIMESTAMPTZ)"),
+        (
+            "DATE_BIN('15 minutes', ts, TIMESTAMP '2001-01-01')",
+            "TIME_BUCKET(INTERVAL 15 MINUTES, ts, TIMESTAMP '2001-01-01')",
+        ),
+        ("TIMESTAMPADD(MINUTE, x + 1, ts)", "ts + (x + 1) * INTERVAL 1 MINUTE"),
+        ("s #>> '{a,b,0}'", "s ->> '/a/b/0'"),
+        ("JSON_OBJECT('a', s -> 'b', 'c', s)", "JSON_OBJECT('a', s -> 'b', 'c', TO_JSON(s))"),
+        ("x BETWEEN SYMMETRIC 5 AND 1", "x BETWEEN 5 AND 1 OR x BETWEEN 1 AND 5"),
+        ("x BETWEEN ASYMMETRIC 1 AND 5", "x BETWEEN 1 AND 5"),
+        ("x # 3", "XOR(x, 3)"),
+        ("LENGTH(s -> 'a')", "LENGTH(JSON_EXTRACT(s, 'a'))"),
+        ("ENCODE(s, 'hex')", "LOWER(HEX(s))"),
     ],
 )
 def test_what_says_exactly_the_same_is_read_as_the_same(foreign: str, ours: str) -> None:
     plans = [bind(f"SELECT {one} AS c FROM a", CATALOG).root for one in (foreign, ours)]
     assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("TO_CHAR(x, '999D99')", "TO_CHAR is of times, not of numbers"),
+        ("TO_CHAR(ts, 'MONTH')", "'MONTH' has 'MONTH', which is not known; the patterns are YYYY YY MM Mon FMMonth"),
+        ("TO_CHAR(ts, s)", "TO_CHAR needs its format as a constant"),
+        ("FORMAT('%s of %s', s, x)", "'%s of %s' has no {} in it, so that no value is written"),
+        ("DATEADD(month, 1, ts)", "month is no unit of a fixed length"),
+        ("ENCODE(s, 'latin1')", "bytes are written as 'hex', 'base64', 'utf-8', 'utf8', not as 'latin1'"),
+        ("s #> 'a'", "#> and #>> need a path as PostgreSQL writes it, a constant such as '{a,b}'"),
+        ("x ^ 2", "^ is a power in some languages and bits in others"),
+        ("JSON_OBJECT('a')", "JSON_OBJECT takes at least 2 arguments, not 1"),
+        ("JSON_OBJECT('a', 1, 'b')", "JSON_OBJECT takes a name and a value for each field"),
+        ("JARO_SIMILARITY(s, s)", "there is no function JARO_SIMILARITY"),
+    ],
+)
+def test_what_cannot_be_read_so_is_refused_in_words(written: str, said: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        bind(f"SELECT {written} AS c FROM a", CATALOG)
+    assert said in str(caught.value)
+    assert "^" in str(caught.value)  # the place is underlined
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,15 @@ import pyarrow.compute as pc
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.types import common_type
 from watersmeet.operators.scalar.instants import date_trunc, reading
-from watersmeet.operators.scalar.values import Function, Value, convert, from_numpy, numpy_of, per_constant
+from watersmeet.operators.scalar.values import (
+    Function,
+    Value,
+    convert,
+    from_numpy,
+    known_everywhere,
+    numpy_of,
+    per_constant,
+)
 from watersmeet.plan.expressions import Call
 from watersmeet.plan.time_functions import unit_named
 
@@ -76,12 +83,7 @@ def date_plus_days(args: Sequence[Value], call: Call) -> Value:
 
 def make_date(args: Sequence[Value], call: Call) -> Value:
     year, month, day = (np.asarray(numpy_of(convert(arg, _LONG), 1)) for arg in args)
-    return _dates(_days(year, month, day, _known(args)), args)
-
-
-def _known(args: Sequence[Value]) -> Any:
-    """Where no argument is NULL: what stands beside a NULL need not be right."""
-    return reduce(np.logical_and, [np.asarray(numpy_of(pc.is_valid(arg), False)) for arg in args])
+    return _dates(_days(year, month, day, known_everywhere(args)), args)
 
 
 def _days(year: Any, month: Any, day: Any, known: Any) -> Any:
@@ -104,7 +106,7 @@ def make_timestamp(args: Sequence[Value], call: Call) -> Value:
     second = np.asarray(numpy_of(convert(args[5], pa.float64()), 0.0))
     midnight = (hour == 24) & (minute == 0) & (second == 0)
     right = (hour >= 0) & ((hour < 24) | midnight) & (minute >= 0) & (minute < 60) & (second >= 0) & (second <= 60)
-    known = _known(args)
+    known = known_everywhere(args)
     right |= ~known
     if not np.all(right):
         wrong = [np.broadcast_to(part, right.shape)[~right].flat[0] for part in (hour, minute, second)]

@@ -55,7 +55,7 @@ def _epoch(per: int) -> Function:
     """Whole units since 1970, rounded down, of so many microseconds."""
 
     def apply(args: Sequence[Value], call: Call) -> Value:
-        us = numpy_of(pc.cast(convert(args[0], pa.timestamp("us")), pa.int64()), 0)
+        us = numpy_of(_us(args[0]), 0)
         return from_numpy(np.asarray(us // per), args, pa.int64())
 
     return apply
@@ -63,7 +63,7 @@ def _epoch(per: int) -> Function:
 
 def epoch_ms(args: Sequence[Value], call: Call) -> Value:
     """Milliseconds since 1970, rounded, halves away from zero, as in DuckDB."""
-    us = np.asarray(numpy_of(pc.cast(convert(args[0], pa.timestamp("us")), pa.int64()), 0))
+    us = np.asarray(numpy_of(_us(args[0]), 0))
     return from_numpy(np.asarray(np.sign(us) * ((np.abs(us) + 500) // 1000)), args, pa.int64())
 
 
@@ -104,7 +104,13 @@ def _yearweek(value: Value) -> Value:
 
 
 def epoch_us(args: Sequence[Value], call: Call) -> Value:
-    return pc.cast(convert(args[0], pa.timestamp("us")), pa.int64())
+    return _us(args[0])
+
+
+def _us(value: Value) -> Value:
+    """Microseconds since 1970, or in an interval."""
+    kind = pa.duration("us") if pa.types.is_duration(value.type) else pa.timestamp("us")
+    return pc.cast(convert(value, kind), pa.int64())
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -162,6 +162,7 @@ FUNCTIONS: dict[str, Function] = {
     "list_min": _folded("min"),
     "list_max": _folded("max"),
     "generate_series": series,
+    "list_avg": _folded("mean"),
     "field": field,
 }
 LENIENT: dict[str, Function] = {"pack": pack, "list_value": listed}

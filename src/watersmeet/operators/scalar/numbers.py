@@ -16,6 +16,7 @@ from watersmeet.operators.scalar.values import (
     Value,
     convert,
     from_numpy,
+    known_everywhere,
     null_where,
     numpy_of,
     over_unique,
@@ -118,6 +119,23 @@ def _magnitude(value: Value) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
     return np.where(number < 0, ~bits + np.uint64(1), bits)
 
 
+def width_bucket(args: Sequence[Value], call: Call) -> Value:
+    """In which of so many parts of equal width a number lies, 0 before the first and one more behind the last; the
+    bounds may come the other way round."""
+    x, low, high = (np.asarray(numpy_of(convert(arg, pa.float64()), 0.5)) for arg in args[:3])
+    count = np.asarray(numpy_of(convert(args[3], _LONG), 1))
+    known = known_everywhere(args)
+    if np.any(known & (count <= 0)):
+        raise pa.ArrowInvalid("there must be at least one part")
+    if np.any(known & ((low == high) | ~np.isfinite(low) | ~np.isfinite(high) | np.isnan(x))):
+        raise pa.ArrowInvalid("the bounds must be two finite numbers, and the value one")
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        before, behind = np.where(low < high, x < low, x > low), np.where(low < high, x >= high, x <= high)
+        share = np.where(before | behind | ~known, 0.0, (x - low) / (high - low))
+    inside = np.minimum((share * count).astype(np.int64), count - 1) + 1
+    return from_numpy(np.asarray(np.where(before, 0, np.where(behind, count + 1, inside))), args, _LONG)
+
+
 def lcm(left: Value, right: Value) -> Value:
     shared = gcd(left, right)
     some = pc.if_else(pc.equal(shared, 0), pa.scalar(1, _LONG), shared)
@@ -189,6 +207,7 @@ FUNCTIONS: dict[str, Function] = {
     "isinf": _test(pc.is_inf),
     "isfinite": _test(pc.is_finite),
     "int_divide": _whole(int_divide),
+    "width_bucket": width_bucket,
     "gcd": _whole(gcd),
     "lcm": _whole(lcm),
     "factorial": _whole(factorial),

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.operators.scalar.values import Function, Value, as_text, per_constant
+from watersmeet.operators.scalar.lists import spread
+from watersmeet.operators.scalar.values import Function, Value, as_array, as_given, as_text, per_constant, rows_of
 from watersmeet.plan.expressions import Call
 
 # c: as written; i: in any case; s: a dot is any character, also a newline; m, n, p: lines are apart.
 _FLAGS = {"c": "", "i": "i", "s": "s", "m": "m", "n": "m", "p": "m"}
 _MOST_GROUPS = 9
-_SEPARATOR = "\U0010ffff"  # which Unicode says is no character
+_SEPARATOR, _END = "\U0010ffff", "\U0010fffe"  # which Unicode says are no characters
 
 
 def _constants(function: Function, *positions: int) -> Function:
@@ -116,6 +118,58 @@ def _has_group(pattern: str, group: int) -> bool:
     return True
 
 
+def match(args: Sequence[Value], call: Call) -> Value:
+    """The groups of the first match, or all of it where there are none; NULL where nothing matches. A group that took
+    no part is empty."""
+    found = _pattern(args, 2)
+    if found is None:
+        return pa.scalar(None, call.type)
+    text, groups = as_text(args[0]), 0
+    there = _told(pc.match_substring_regex, text, found[0])
+    while groups < _MOST_GROUPS and _has_group(found[0], groups + 1):
+        groups += 1
+    plain = Call("regexp_extract", (), pa.string())
+    wanted = range(1, groups + 1) if groups else range(1)
+    parts = [extract([text, pa.scalar(found[0]), pa.scalar(one)], plain) for one in wanted]
+    rows = rows_of([text])
+    columns = [as_array(part, rows) for part in parts]
+    # Row by row: the values of all columns, in the order of the groups.
+    by_row = pa.concat_arrays(columns).take(
+        pa.array(np.arange(rows * len(columns)).reshape(len(columns), rows).T.ravel())
+    )
+    made = pa.FixedSizeListArray.from_arrays(by_row, len(columns)).cast(call.type)
+    matched = pc.fill_null(as_array(there, rows), False)
+    return as_given([text], pc.if_else(matched, made, pa.scalar(None, call.type)))
+
+
+def extract_all(args: Sequence[Value], call: Call) -> Value:
+    """Every match, or one of its groups. Matches are marked in the text, which is then cut at the marks."""
+    found, group = _pattern(args, 3), args[2].as_py() if len(args) > 2 else 0
+    if found is None or group is None:
+        return pa.scalar(None, call.type)
+    _told(pc.match_substring_regex, pa.scalar(""), found[0])
+    if not 0 <= group <= _MOST_GROUPS or (group and not _has_group(found[0], group)):
+        raise pa.ArrowInvalid(f"{found[0]!r} has no group {group}")
+    if _told(_full, pa.scalar(""), found[0]).as_py():
+        raise pa.ArrowInvalid(f"{found[0]!r} matches an empty text, which is found everywhere")
+    rows = rows_of(args[:1])
+    text = as_array(as_text(args[0]), rows)
+    marked = pc.replace_substring_regex(text, found[0], rf"{_SEPARATOR}\{group}{_END}")
+    starts, sizes, pieces = spread(pc.split_pattern(marked, _SEPARATOR), rows)
+    # What stands before the first mark is none of them.
+    sizes = np.maximum(sizes - 1, 0)
+    ends = np.cumsum(sizes)
+    index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes - starts - 1, sizes)
+    cut = pc.list_element(pc.split_pattern(pieces.take(pa.array(index)), _END, max_splits=1), 0)
+    made = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), cut)
+    return as_given(args[:1], pc.if_else(pc.is_null(text), pa.scalar(None, call.type), made.cast(call.type)))
+
+
+def escape(args: Sequence[Value], call: Call) -> Value:
+    """As a pattern that matches the text itself."""
+    return pc.replace_substring_regex(as_text(args[0]), r"([^A-Za-z0-9_\x80-\x{10ffff}])", r"\\\1")
+
+
 def replace(args: Sequence[Value], call: Call) -> Value:
     r"""The first match replaced, or with the option 'g' all of them; \1 is what the first group holds."""
     found, by = _pattern(args, 3, extra="g"), args[2].as_py()
@@ -151,4 +205,7 @@ FUNCTIONS: dict[str, Function] = {
     "regexp_extract": _constants(extract, 1, 2, 3),
     "regexp_replace": _constants(replace, 1, 2, 3),
     "string_split_regex": _constants(split, 1),
+    "regexp_match": _constants(match, 1, 2),
+    "regexp_extract_all": _constants(extract_all, 1, 2, 3),
+    "regexp_escape": escape,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -131,6 +132,11 @@ def from_numpy(made: np.ndarray[Any, Any], args: Sequence[Value], result: pa.Dat
         elif arg.null_count:
             values = null_where(pc.is_null(arg), values)
     return values
+
+
+def known_everywhere(args: Sequence[Value]) -> np.ndarray[Any, Any]:
+    """Where no argument is NULL: what stands beside a NULL need not be right."""
+    return np.asarray(reduce(np.logical_and, [numpy_of(pc.is_valid(arg), False) for arg in args]))
 
 
 def refuse_where(condition: Value, reason: str) -> None:

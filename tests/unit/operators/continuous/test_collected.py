@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import datetime, timedelta
 from statistics import pstdev
@@ -179,7 +180,9 @@ BY_DUCKDB = [
     "JSON_OBJECT_AGG(s, x)", "JSON_OBJECT_AGG(x, s ORDER BY s)", "STRING_AGG(s, '-' ORDER BY d DESC NULLS FIRST)",
     "STRING_AGG(DISTINCT s, '' ORDER BY s DESC)", "FIRST(s ORDER BY d)", "LAST(x ORDER BY s) FILTER (WHERE d > 1)",
     "ARG_MAX(s, x ORDER BY d)", "MODE(x ORDER BY d)", "SUM(x ORDER BY d)",
-    "COUNT(* ORDER BY s)", "MEDIAN(x ORDER BY s DESC)", "ARRAY_AGG(x)[2]", "ARRAY_AGG(x ORDER BY ts)",
+    "JSON_AGG(JSON_OBJECT('x', x, 's', s) ORDER BY s, x)", "JSON_OBJECT('all', JSON_AGG(JSON_ARRAY(x)))",
+    "JSON_OBJECT_AGG(s, TO_JSON(x)) FILTER (WHERE k = 1)", "COUNT(* ORDER BY s)",
+    "MEDIAN(x ORDER BY s DESC)", "ARRAY_AGG(x)[2]", "ARRAY_AGG(x ORDER BY ts)",
 ]  # fmt: skip
 BY_REFERENCE = [
     "ARRAY_AGG(ts)", "ARRAY_AGG(d) FILTER (WHERE x > 1)", "JSON_AGG(d)", "JSON_AGG(ts)",
@@ -200,6 +203,17 @@ def test_lists_and_orders_are_those_of_duckdb_at_every_instant(place: str) -> No
     columns = ", ".join(f"{text} AS c{n}" for n, text in enumerate(BY_REFERENCE))
     report = wm.check(nested().sql(f"SELECT {columns} FROM {place}"))
     assert report.equal, str(report)
+
+
+def test_json_of_json_is_not_put_into_quotes() -> None:
+    columns = """JSON_OBJECT('all', JSON_AGG(JSON_OBJECT('x', x, 's', s) ORDER BY ts)) AS c,
+                 JSON_OBJECT_AGG(s, JSON_ARRAY(x) ORDER BY ts) AS d"""
+    made = nested().sql(f"SELECT {columns} FROM a [UNBOUNDED] WHERE k = 2").final().to_pylist()
+    rows = [{"x": 1, "s": None}, {"x": 5, "s": "b"}, {"x": None, "s": "b"}]
+    assert [json.loads(made[0]["c"])] == [{"all": rows}]
+    assert made[0]["d"] == '{"b":[5],"b":[null]}'
+    with pytest.raises(wm.UnsupportedError, match="JSON_AGG of JSON with OVER is not supported"):
+        nested().sql("SELECT JSON_AGG(TO_JSON(x)) OVER (ORDER BY ts) AS c FROM a")
 
 
 def test_lists_are_what_is_in_the_window() -> None:

@@ -1,0 +1,1 @@
+SELECT TO_CHAR(k, '999') FROM a
