@@ -43,6 +43,10 @@ class Job:
     sink: Mapping[str, str] = field(repr=False)  # a password may be among them
     explaining: Explaining | None = None
 
+    @property
+    def is_printed(self) -> bool:
+        return self.sink.get("sink") == CONSOLE["sink"]
+
 
 def statements_of(text: str, parameters: Parameters | None = None) -> tuple[list[Statement], str]:
     """What a script says, and its text as it is shown with errors, plans and on pages: without secrets."""
@@ -178,7 +182,7 @@ def warn_of_unused(sinks: Sequence[Declaration], catalog: Catalog) -> None:
 
 def warn_of_unordered(query: QuerySyntax, job: Job) -> None:
     """Rows go into a sink as they become certain, in no other order than that."""
-    if orders_alone(query) and job.plan.kind != "snapshots":
+    if orders_alone(query) and job.plan.kind != "snapshots" and not job.is_printed:
         text = (
             f"ORDER BY without LIMIT means nothing in sink {job.name!r}, into which rows go as they become certain; it "
             f"orders what is given whole, as run --final, final() and RSTREAM … EVERY do"

@@ -664,6 +664,9 @@ class QueryParser(GroupWindowParser):
 
     def _limited(self) -> tuple[int, bool]:
         rows = self._count("a number of rows after LIMIT")
+        if self._match(TokenType.COMMA):
+            behind = self._curr.text if self._curr else "10"
+            self.fail("LIMIT takes one number", self._span(self._prev), hint=f"write LIMIT {behind} OFFSET {rows}")
         return rows, bool(self._match_text_seq("WITH", "TIES"))
 
     def _fetched(self) -> tuple[int, bool]:

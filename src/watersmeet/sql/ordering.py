@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from watersmeet.plan.over_functions import over_type
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.grouping import GroupedOutput, named_output, ordinal
 from watersmeet.sql.scope import Scope, Text
-from watersmeet.sql.syntax import Body, LimitSyntax, OrderKey, QuerySyntax, SelectItem, SelectSyntax, Span, span_of
+from watersmeet.sql.syntax import Body, LimitSyntax, OrderKey, QuerySyntax, SelectItem, SelectSyntax, span_of
 from watersmeet.warning import PlanWarning
 
 # -- ORDER BY -----------------------------------------------------------------------------------------------------
@@ -204,17 +203,12 @@ def _meant(node: exp.Expr, select: SelectSyntax, text: Text) -> exp.Expr:
     items = [item for item in select.items if isinstance(item, SelectItem)]
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
         if len(items) < len(select.items) or not 1 <= int(node.this) <= len(items):
-            raise _no_such_column(node, select.items, text, select.span)
+            raise text.error(
+                f"{node.name} is no number of a column of the select list, or that has a *",
+                span_of(node) or select.span,
+                hint="write the column itself",
+            )
         return items[int(node.this) - 1].expression
     plain = isinstance(node, exp.Column) and not node.args.get("table")
     named = (item.expression for item in items if item.alias and item.alias.text.lower() == node.name.lower())
     return next(named, node) if plain else node
-
-
-def _no_such_column(node: exp.Expr, items: Sequence[object], text: Text, span: Span) -> Exception:
-    return text.error(
-        f"DISTINCT ON and its ORDER BY name columns, or their numbers in a select list without *, and {node.name} is "
-        f"none of the {len(items)}",
-        span_of(node) or span,
-        hint="write the column itself",
-    )

@@ -427,10 +427,13 @@ def _require_windows(why: str, inputs: tuple[Input, ...], scope: Scope, source: 
     found, places = source.found, source.places
     if any(is_ungrouped(one) for one in inputs if one.alias == bare[0]):
         clause, verb = ("PARTITION BY", "partition") if why.startswith("OVER") else ("GROUP BY", "group")
+        written = f"{clause} window_start, window_end and what else you {verb} by"
+        if why == "DISTINCT ON":
+            clause, written = why, f"{why} (window_start, window_end, …) and ORDER BY the same before the rest"
         raise scope.text.error(
             f"{why} over the windows of {bare[0]} needs their columns in {clause}",
             places[bare[0]],
-            hint=f"write {clause} window_start, window_end and what else you {verb} by",
+            hint=f"write {written}",
             kind=WindowError,
         )
     if found.bounds or found.choices:

@@ -120,6 +120,7 @@ class SubqueryJoiner:
 
     def value(self, query: QuerySyntax, span: Span) -> Value:
         """A query that has a row or none, for each row of FROM."""
+        warn_of_unused_order(query, self.context.text)
         select = only_select(query)
         if select is None or select.is_grouped or _has_over(select) or not self._is_one_row(select):
             raise self.context.text.error(

@@ -10,6 +10,7 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.sinks import check_sink, sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.nodes import streams_below
 from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
@@ -55,7 +56,7 @@ def run_job(
                 answer = run.final_answer(log)
                 run.metrics.final_rows = answer.num_rows
                 batches = iter(answer.to_batches())
-            elif final and plan.order:
+            elif plan.order and (final or _is_shown_whole(job)):
                 batches = iter(given_whole(pa.Table.from_batches(batches, schema=schema), plan).to_batches())
             for batch in batches:
                 sink.write(batch)
@@ -67,6 +68,11 @@ def run_job(
     if board is not None:
         board.end()
     return run.metrics
+
+
+def _is_shown_whole(job: Job) -> bool:
+    """Whether rows are printed, and their input ends by itself."""
+    return job.is_printed and all(getattr(one.source, "bounded", False) for one in streams_below(job.plan.root))
 
 
 def telling(run: PulledExecution, board: Board, on_progress: OnProgress | None) -> OnProgress:
