@@ -137,12 +137,20 @@ def windows(draw: st.DrawFn, shape: Shape, keys: Sequence[str] = ("k", "s", "f")
 def window_functions(draw: st.DrawFn, shape: Shape, stream: str) -> str:
     """TUMBLE, HOP or SESSION, in our words or the standard's."""
     size, slide = sorted(draw(st.tuples(st.integers(1, 8), st.integers(1, 8))), reverse=True)
+    whole = size // slide * slide  # of CUMULATE a multiple of its step
     standard = draw(st.booleans())
-    lengths = [f"INTERVAL '{n * 500}' MILLISECONDS" if standard else f"{n * 500} MILLISECONDS" for n in (slide, size)]
+    lengths = [
+        f"INTERVAL '{n * 500}' MILLISECONDS" if standard else f"{n * 500} MILLISECONDS" for n in (slide, size, whole)
+    ]
     offset = draw(st.sampled_from(["", "", ", OFFSET 300 MILLISECONDS", ", -1 SECOND"]))
-    word = draw(st.sampled_from(["TUMBLE", "HOP"] + ([] if shape.emits_changes else ["SESSION"])))
+    word = draw(st.sampled_from(["TUMBLE", "HOP", "CUMULATE"] + ([] if shape.emits_changes else ["SESSION"])))
     key = draw(st.sampled_from(["", " PARTITION BY k", " PARTITION BY s, f"])) if word == "SESSION" else ""
-    sizes = {"TUMBLE": lengths[1] + offset, "HOP": ", ".join(lengths) + offset, "SESSION": lengths[0]}[word]
+    sizes = {
+        "TUMBLE": lengths[1] + offset,
+        "HOP": ", ".join(lengths[:2]) + offset,
+        "CUMULATE": ", ".join([lengths[0], lengths[2]]) + offset,
+        "SESSION": lengths[0],
+    }[word]
     if standard:
         return f"TABLE({word}(TABLE {stream}{key}, DESCRIPTOR(ts), {sizes}))"
     return f"{word}({stream}, {sizes}{key})"
@@ -161,7 +169,8 @@ def window_groups(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
         known += [(f"b.{name}", kind) for name, kind in BASE]
     where = draw(st.sampled_from(["", "", " WHERE a.k > 0", " WHERE a.window_end > a.w"]))
     read = Sources(f"FROM {text}{where}", tuple(known), has_view=False)
-    alone = [] if "SESSION" in function or " JOIN " in text else [["a.window_start"], ["a.window_end"]]
+    alone = [] if "SESSION" in function or " JOIN " in text else [["a.window_end"]]
+    alone += [["a.window_start"]] if alone and "CUMULATE" not in function else []
     return draw(grouped(columns, read, shape, draw(st.sampled_from([["a.window_start", "a.window_end"], *alone]))))
 
 
@@ -365,7 +374,7 @@ def grouped(draw: st.DrawFn, columns: Columns, read: Sources, shape: Shape, alwa
         shown = keys[-1:] == [value] and draw(one_in(4, False, True))
         listed.append(f"{value if shown else draw(aggregates(kind, read, shape))} AS {name}")
     listing = ", ".join(dict.fromkeys(keys))
-    stepping = any(word in read.sql for word in ("TUMBLE(", "HOP(", "SESSION("))
+    stepping = any(word in read.sql for word in ("TUMBLE(", "HOP(", "CUMULATE(", "SESSION("))
     forms = (
         [listing]
         if stepping

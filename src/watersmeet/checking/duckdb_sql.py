@@ -18,6 +18,7 @@ from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted, typed
 from watersmeet.checking.duckdb_over import over_sql
 from watersmeet.model.catalog import Deduplication, Stream, Table
+from watersmeet.model.pace import Pace
 from watersmeet.model.versions import DELETES
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
@@ -141,8 +142,8 @@ class Script:
             case Join(inputs=inputs):
                 for one in inputs:
                     yield from self._moments_of_input(one)
-            case Changes(kind="rstream", every_us=every_us):
-                yield self._multiples(node, every_us or 1)
+            case Changes(kind="rstream", every=Pace() as every):
+                yield self._given_at(node, every)
             case GroupBy(child=join, keys=()):
                 # It begins with the first row of any stream, also of one that a subquery makes others of.
                 yield f"SELECT * FROM ({self._first_event(join)}) AS first ({AT}) WHERE {AT} IS NOT NULL"
@@ -166,11 +167,17 @@ class Script:
                     gone_after = one.window.size_us + (self.boundary == "closed")
                     yield f"SELECT {TIME} + {gone_after} AS {AT} FROM {rows}"
 
-    def _multiples(self, node: Node, every_us: int) -> str:
+    def _given_at(self, node: Node, every: Pace) -> str:
         ends = f"SELECT min({TIME}) AS low, max({TIME}) AS high FROM ({self._event_times(node)})"
-        # % has the sign of the dividend, so before 1970 it must be made positive first.
-        start = f"low + ({every_us} - low % {every_us}) % {every_us}"
-        return f"SELECT unnest(range({start}, high + 1, {every_us})) AS {AT} FROM ({ends})"
+        if every.unit == "us":
+            # % has the sign of the dividend, so before 1970 it must be made positive first.
+            past = f"((low - {every.offset_us}) % {every.every})"
+            start = f"low + ({every.every} - {past}) % {every.every}"
+            return f"SELECT unnest(range({start}, high + 1, {every.every})) AS {AT} FROM ({ends})"
+        numbers = f"unnest(range({_near('low', every)} - 2, {_near('high', every)} + 3))"
+        numbered = f"SELECT *, {numbers} AS {PLACE} FROM ({ends})"
+        moments = f"SELECT low, high, {_begins(PLACE, every)} AS {AT} FROM ({numbered})"
+        return f"SELECT {AT} FROM ({moments}) WHERE {AT} BETWEEN low AND high"
 
     # -- what comes out -------------------------------------------------------------------------------------
 
@@ -550,10 +557,43 @@ def _since(rows: str, window: Landmark) -> str:
 
 def _in_hops(rows: str, window: Hop) -> str:
     """A copy of each row for each window that holds its time."""
-    ends = f"unnest(range({_next_step(f'{TIME} + 1', window)}, {TIME} + {window.size_us} + 1, {window.slide_us}))"
-    columns = _window_columns(f"{NEXT} - {window.size_us}", NEXT, window.zone)
+    if window.calendar is not None:
+        return _in_calendar_windows(rows, window, window.calendar)
+    if window.cumulates:
+        start = f"({TIME} - (({TIME} - {window.offset_us}) % {window.size_us} + {window.size_us}) % {window.size_us})"
+        first = f"({TIME} - ({TIME} - {start}) % {window.slide_us} + {window.slide_us})"
+        ends = f"unnest(range({first}, {start} + {window.size_us} + 1, {window.slide_us}))"
+    else:
+        start = f"{NEXT} - {window.size_us}"
+        ends = f"unnest(range({_next_step(f'{TIME} + 1', window)}, {TIME} + {window.size_us} + 1, {window.slide_us}))"
+    columns = _window_columns(start, NEXT, window.zone)
     lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NEXT} - 1 AS {SINCE}, {NEXT} AS {GONE}"
     return f"(SELECT * EXCLUDE ({NEXT}), {columns}, {lives} FROM (SELECT *, {ends} AS {NEXT} FROM {rows}))"
+
+
+def _in_calendar_windows(rows: str, window: Hop, pace: Pace) -> str:
+    """All windows that may hold the time by what clocks show, and of them those that do."""
+    near = _near(TIME, pace)
+    numbered = f"SELECT *, unnest(range({near} - {window.steps + 1}, {near} + 2)) AS {PLACE} FROM {rows}"
+    bounds = (f"{_begins(PLACE, pace)} AS {SIGN}", f"{_begins(f'({PLACE} + {window.steps})', pace)} AS {NEXT}")
+    columns = _window_columns(SIGN, NEXT, window.zone)
+    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NEXT} - 1 AS {SINCE}, {NEXT} AS {GONE}"
+    held = f"SELECT *, {', '.join(bounds)} FROM ({numbered})"
+    shown_columns = f"* EXCLUDE ({NEXT}, {PLACE}, {SIGN})"
+    return f"(SELECT {shown_columns}, {columns}, {lives} FROM ({held}) WHERE {SIGN} <= {TIME} AND {TIME} < {NEXT})"
+
+
+def _near(time: str, pace: Pace) -> str:
+    """Which of the days or months it is, as clocks show it; around a change of clocks one of those beside it."""
+    shown = time if pace.zone is None else f"wm_shown({time}, '{pace.zone}')"
+    since = f"date_diff('{pace.unit}', TIMESTAMP '1970-01-01', make_timestamp({shown} - {pace.offset_us}))"
+    return f"CAST(floor({since} / {pace.every}) AS BIGINT)"
+
+
+def _begins(number: str, pace: Pace) -> str:
+    midnight = f"epoch_us(TIMESTAMP '1970-01-01' + to_{pace.unit}s(CAST({number} * {pace.every} AS INTEGER)))"
+    reading = f"({midnight} + {pace.offset_us})"
+    return reading if pace.zone is None else f"wm_first({reading}, '{pace.zone}', true)"
 
 
 def _in_sessions(rows: str, window: Session) -> str:

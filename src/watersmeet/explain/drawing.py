@@ -22,7 +22,6 @@ from watersmeet.explain.text import (
     threshold_lines,
 )
 from watersmeet.model.catalog import Table
-from watersmeet.model.time import format_interval
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.pipeline import WORDS, PipelineChoice
@@ -111,9 +110,9 @@ def _node(node: Node, joins: Joins) -> NodeText:
             calls = tuple(to_text(call) for _, call in node.calls)
             kept = () if node.keep is None else (f"kept if {to_text(node.keep)}",)
             return _over(NodeText("other", "over", (*calls, *kept), tuple(kept_of(node))), child, joins)
-        case Changes(kind=kind, child=child, every_us=every):
+        case Changes(kind=kind, child=child, every=every):
             words = {"complete": "when the window is complete", "log": "changes"}.get(kind, kind)
-            often = () if every is None else (f"every {format_interval(every)}",)
+            often = () if every is None else (f"every {every}",)
             return _over(NodeText("other", words, often), child, joins)
         case SetOperation(kind=kind, all=keep, left=left, right=right):
             return NodeText("join", kind + " all" * keep, children=(_node(left, joins), _node(right, joins)))

@@ -204,12 +204,12 @@ def step_lines(node: Node) -> Lines:
             yield _entry(f"{node.words} by", [sort_key(key) for key in keys])
         case Over():
             yield from _over(node)
-        case Changes(kind=kind, child=child, every_us=every):
+        case Changes(kind=kind, child=child, every=every):
             words = _CHANGES.get(kind, kind)
             hop = hop_by_steps(child) if kind == "complete" else None
             if hop is not None and hop.slide_us < hop.size_us:
                 words += "; groups go on from window to window, without a copy of a row for each"
-            yield Line(words + ("" if every is None else f" every {format_interval(every)}"))
+            yield Line(words + ("" if every is None else f" every {every}"))
         case SetOperation(kind=kind, all=keep):
             order = ", one stream in the order of time" if streams_together(node) else ""
             yield Line(kind + (" all" if keep else "") + order)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.errors import WindowError
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US, Times, format_interval
 
 Boundary = Literal["closed", "half_open"]
@@ -76,31 +77,65 @@ class SteppedRows:
 class Hop:
     """`HOP(s, slide, size)`, and `TUMBLE(s, size)` where both are the same: a row is in every window [start, end) that
     holds its time, whose starts are multiples of the slide, shifted by the offset; it has a copy for each. `at_once`:
-    it is there from its own time on, for good; else at the last instant before the end, when the window is complete."""
+    it is there from its own time on, for good; else at the last instant before the end, when the window is complete.
+
+    Windows are numbered in the order of their ends. With a calendar they begin by its pace, and so many `steps` of it
+    are one window; the sizes are then as long as they may be. `CUMULATE(s, step, size)` is one that `cumulates`: its
+    windows begin at multiples of the size only, and end one slide after the other."""
 
     size_us: int
     slide_us: int
     offset_us: int = 0
     at_once: bool = False
     zone: str | None = None  # that of the times
+    calendar: Pace | None = None
+    steps: int = 1
+    cumulates: bool = False
+
+    @property
+    def most_copies(self) -> int:
+        """In how many windows a row may be."""
+        return self.steps if self.calendar is not None else self.size_us // self.slide_us
 
     @property
     def repeats(self) -> bool:
         """Whether a row may be in more windows than one."""
-        return self.slide_us < self.size_us
+        return self.steps > 1 if self.calendar is not None else self.slide_us < self.size_us
 
     @property
     def ends_us(self) -> int:
         """One of the ends, from which the others are multiples of the slide away."""
         return self.offset_us + self.size_us
 
-    def first_ends(self, times: _T) -> _T:
-        """The end of the first window that a row is in: the first after its time."""
-        return (times - self.ends_us) // self.slide_us * self.slide_us + self.ends_us + self.slide_us
+    def starts(self, numbers: Times) -> Times:
+        if self.calendar is not None:
+            return self.calendar.at(numbers)
+        if self.cumulates:
+            return numbers // self.most_copies * self.size_us + self.offset_us
+        return numbers * self.slide_us + self.offset_us
 
-    def copies(self, times: _T) -> _T:
+    def ends(self, numbers: Times) -> Times:
+        if self.calendar is not None:
+            return self.calendar.at(numbers + self.steps)
+        return numbers * self.slide_us + (self.offset_us + self.slide_us if self.cumulates else self.ends_us)
+
+    def last_over(self, times: Times) -> Times:
+        """The number of the last window that ends at a time or before it."""
+        if self.calendar is not None:
+            return self.calendar.numbers(times) - self.steps
+        return (times - (self.offset_us + self.slide_us if self.cumulates else self.ends_us)) // self.slide_us
+
+    def last_holding(self, times: Times) -> Times:
+        """The number of the last window that a row is in, if it is in any; the first is the one after `last_over`."""
+        if self.calendar is not None:
+            return self.calendar.numbers(times)
+        if self.cumulates:
+            return (times - self.offset_us) // self.size_us * self.most_copies + (self.most_copies - 1)
+        return (times - self.offset_us) // self.slide_us
+
+    def copies(self, times: Times) -> Times:
         """How many windows a row is in."""
-        return (self.first_ends(times + self.size_us) - self.first_ends(times)) // self.slide_us
+        return self.last_holding(times) - self.last_over(times)
 
 
 @dataclass(frozen=True)
@@ -186,7 +221,7 @@ def dies_in_turn(window: Window | None) -> bool:
     counts = counting(window)
     apart = counts is not None and bool(counts.partition_by)
     # A PARTITION BY keeps the old rows of quiet keys, and a combination ends with its member that leaves first.
-    several = isinstance(window, Hop) and window.at_once and window.slide_us < window.size_us
+    several = isinstance(window, Hop) and window.at_once and window.repeats
     growing = isinstance(window, Session) and window.at_once
     return not apart and not several and not growing and not isinstance(window, Until)
 

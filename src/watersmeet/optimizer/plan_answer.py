@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Hop, Session, Stepped, Unbounded
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
@@ -59,8 +60,8 @@ class AnswerPlanner:
     def answer(self) -> AnswerNode:
         node = self.plan.root
         match node:
-            case Changes(kind="rstream", child=child, every_us=every_us):
-                return self._snapshots(child, every_us, self.outermost, self.plan.order)
+            case Changes(kind="rstream", child=child, every=every):
+                return self._snapshots(child, every, self.outermost, self.plan.order)
             case Changes(kind="complete"):
                 return self._complete(node, self.outermost)
             case Changes(child=child):
@@ -132,7 +133,7 @@ class AnswerPlanner:
     def changes(self, changes: Changes, around: Surroundings) -> AnswerNode:
         """ISTREAM, DSTREAM or RSTREAM in FROM."""
         if changes.kind == "rstream":
-            return self._snapshots(changes.child, changes.every_us, around)
+            return self._snapshots(changes.child, changes.every, around)
         return (
             self._complete(changes, around) if changes.kind == "complete" else NetNode(self.node(changes.child, around))
         )
@@ -164,10 +165,10 @@ class AnswerPlanner:
         return EachStepNode(inside, hop, having, tuple((n, _placed(e, places)) for n, e in node.columns))
 
     def _snapshots(
-        self, child: Node, every_us: int | None, around: Surroundings, order: tuple[SortKey, ...] = ()
+        self, child: Node, every: Pace | None, around: Surroundings, order: tuple[SortKey, ...] = ()
     ) -> AnswerNode:
-        assert every_us is not None
-        return SnapshotsNode(self.node(child, around), every_us, order)
+        assert every is not None
+        return SnapshotsNode(self.node(child, around), every, order)
 
     def _grouped(self, grouped: GroupBy, columns: Columns, around: Surroundings, *, always: bool) -> AnswerNode:
         """Below stands FROM, which gives the keys and the arguments of the aggregates."""

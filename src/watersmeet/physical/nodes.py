@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Boundary, Hop, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
 from watersmeet.physical.over import TopRows
@@ -489,7 +490,7 @@ class SnapshotsNode(PhysicalNode, word="snapshots"):
     """The whole answer, again and again, in an order if one was asked for."""
 
     child: AnswerNode
-    every_us: int
+    every: Pace
     order: tuple[SortKey, ...] = ()
 
 

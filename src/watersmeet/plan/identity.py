@@ -20,6 +20,7 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import (
     Each,
@@ -121,8 +122,8 @@ def _node(node: Node) -> Iterator[str]:
             yield from _below(f"kept {text}" for text in _conditions([] if keep is None else [keep]))
             yield from _below(f"{_name(name)} = {expression_text(e)}" for name, e in columns)
             yield from _below(_node(child))
-        case Changes(kind=kind, child=child, every_us=every_us):
-            yield kind if every_us is None else f"{kind} every {every_us}"
+        case Changes(kind=kind, child=child, every=every):
+            yield kind if every is None else f"{kind} every {_pace(every)}"
             yield from _below(_node(child))
         case _:  # two queries must not be the same because a part of them has no words
             assert_never(node)
@@ -223,6 +224,10 @@ def _window(window: Window | None) -> str:
         case SteppedRows(count=count, slide=slide, partition_by=keys):
             by = f" by {', '.join(sorted(map(_name, keys)))}" if keys else ""
             return f" [rows {count} slide {slide}{by}]"
+        case Hop(calendar=Pace() as pace, steps=steps, at_once=at_once):
+            return f" [hop {steps} of {_pace(pace)}{' at once' * at_once}]"
+        case Hop(size_us=size_us, slide_us=slide_us, offset_us=offset_us, at_once=at_once, cumulates=True):
+            return f" [cumulate {size_us} by {slide_us} offset {offset_us % size_us}{' at once' * at_once}]"
         case Hop(size_us=size_us, slide_us=slide_us, offset_us=offset_us, at_once=at_once):
             return f" [hop {size_us} by {slide_us} offset {offset_us % slide_us}{' at once' * at_once}]"
         case Session(gap_us=gap_us, partition_by=keys, at_once=at_once):
@@ -238,6 +243,12 @@ def _window(window: Window | None) -> str:
             return f" [until {', '.join(f'{_name(column)} + {size_us}' for column, size_us in ends)}]"
         case _:
             assert_never(window)
+
+
+def _pace(pace: Pace) -> str:
+    if pace.unit == "us":
+        return f"{pace.every}{f' offset {pace.offset_us % pace.every}' if pace.offset_us % pace.every else ''}"
+    return f"{pace} offset {pace.offset_us} in {pace.zone or 'UTC'}"
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError, PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
@@ -435,11 +436,11 @@ class Changes:
 
     kind: ChangesKind
     child: Node
-    every_us: int | None = None
+    every: Pace | None = None
 
     def __post_init__(self) -> None:
-        if (self.kind == "rstream") != (self.every_us is not None) or (self.every_us is not None and self.every_us < 1):
-            raise PlanError(f"RSTREAM, and only that, is sent every so often; {self.kind} was given {self.every_us}")
+        if (self.kind == "rstream") != (self.every is not None) or (self.every is not None and self.every.every < 1):
+            raise PlanError(f"RSTREAM, and only that, is sent every so often; {self.kind} was given {self.every}")
         schema_of(self.child)
 
 

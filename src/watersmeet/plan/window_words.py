@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import format_instant, format_interval
 from watersmeet.model.windows import (
     Each,
@@ -36,6 +39,14 @@ def window_text(window: Window | None) -> str:
         case SteppedRows(count=count, slide=slide, partition_by=keys):
             by = f"PARTITION BY {', '.join(keys)} " if keys else ""
             return f"{by}ROWS {count} SLIDE {slide}"
+        case Hop(calendar=Pace() as pace, steps=steps):
+            whole = replace(pace, every=pace.every * steps)
+            where = "" if pace.zone is None else f" in {pace.zone}"
+            shift = f", OFFSET {format_interval(pace.offset_us)}" if pace.offset_us else ""
+            return f"{'TUMBLE' if steps == 1 else f'HOP {pace},'} {whole}{shift}{where}"
+        case Hop(size_us=size, slide_us=slide, offset_us=offset, cumulates=True):
+            shift = f", OFFSET {format_interval(offset)}" if offset else ""
+            return f"CUMULATE {format_interval(slide)}, {format_interval(size)}{shift}"
         case Hop(size_us=size, slide_us=slide, offset_us=offset):
             shift = f", OFFSET {format_interval(offset)}" if offset else ""
             if size == slide:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from watersmeet.model.catalog import Stream, Table
+from watersmeet.model.pace import Pace
 from watersmeet.model.windows import (
     Boundary,
     Each,
@@ -73,7 +74,7 @@ from watersmeet.reference.inputs import (
 from watersmeet.reference.order import Row, in_order, rank_of_row, same
 from watersmeet.reference.outer import changing, growing
 from watersmeet.reference.over import over
-from watersmeet.reference.steps import InSteps, entering, held, leaving_us
+from watersmeet.reference.steps import InSteps, between_us, entering, held, leaving_us
 
 Op = Literal["+", "-"]
 Change: TypeAlias = tuple[Op, int, Row]
@@ -200,8 +201,8 @@ class _History:
             case Join(inputs=inputs):
                 for one in inputs:
                     yield from self._moments_of_input(one)
-            case Changes(kind="rstream", every_us=every_us):
-                yield from self._multiples(node, every_us or 1)
+            case Changes(kind="rstream", every=Pace() as every):
+                yield from self._given_at(node, every)
             case GroupBy(child=join, keys=()):
                 # It begins with the first row of any stream, also of one that a subquery makes others of.
                 times = (row.at_ns // NS_PER_US for one in streams_below(join) for row in self.members(one))
@@ -226,13 +227,11 @@ class _History:
                 gone = one.window.size_us + (self.boundary == "closed")
                 yield from (time + gone for time in times)
 
-    def _multiples(self, node: Node, every_us: int) -> Iterable[int]:
+    def _given_at(self, node: Node, every: Pace) -> Iterable[int]:
         times = [row.at_ns // NS_PER_US for stream in streams_below(node) for row in self.members(stream)]
         if not times:
             return ()
-        # Rounded up: the first multiple that is not before the first event.
-        first = -(-min(times) // every_us)
-        moments = (step * every_us for step in range(first, max(times) // every_us + 1))
+        moments = between_us(min(times), max(times), every)
         names = [stream.name for stream in streams_below(node)]
         return [moment for moment in moments if not any(_left_out(moment, names, end) for end in self.ends)]
 

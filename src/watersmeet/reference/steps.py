@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+from watersmeet.model.pace import Pace
 from watersmeet.model.windows import WINDOW_COLUMNS, Each, Hop, Landmark, Session, Stepped, SteppedRows
 from watersmeet.reference.inputs import NS_PER_US, Member
 from watersmeet.reference.order import Row, same
+from watersmeet.reference.zones import first_past, moment, nanoseconds, shown
 
 InSteps = Stepped | SteppedRows | Hop | Session | Landmark | Each
 
@@ -15,7 +18,7 @@ InSteps = Stepped | SteppedRows | Hop | Session | Landmark | Each
 def entering(rows: Sequence[Member], window: InSteps) -> list[Member]:
     """The rows that are ever in the window, each with the instant at which it enters."""
     if isinstance(window, Hop):
-        return [_in_window(row, end_us, window) for row in rows for end_us in _ends(row.at_ns // NS_PER_US, window)]
+        return [_in_window(row, held, window) for row in rows for held in _holding(row.at_ns // NS_PER_US, window)]
     if isinstance(window, Each):
         rows = entering(rows, window.within) if isinstance(window.within, SteppedRows) else rows
         return [entry for row in rows for entry in _entries(row, window)]
@@ -77,15 +80,63 @@ def _begun_us(window: Landmark, at_us: int) -> int:
     return window.since_us + (at_us - window.since_us) // window.every_us * window.every_us
 
 
-def _ends(at_us: int, window: Hop) -> Iterator[int]:
-    """The ends of the windows that hold a time."""
+def _holding(at_us: int, window: Hop) -> Iterator[tuple[int, int]]:
+    """The starts and ends of the windows that hold a time."""
+    if window.calendar is not None:
+        yield from _holding_by_calendar(at_us, window.calendar, window.steps)
+        return
     first = at_us + 1
+    if window.cumulates:
+        start = at_us - (at_us - window.offset_us) % window.size_us
+        first += (start - first) % window.slide_us
+        yield from ((start, end) for end in range(first, start + window.size_us + 1, window.slide_us))
+        return
     first += (window.offset_us + window.size_us - first) % window.slide_us
-    return iter(range(first, at_us + window.size_us + 1, window.slide_us))
+    ends = range(first, at_us + window.size_us + 1, window.slide_us)
+    yield from ((end - window.size_us, end) for end in ends)
 
 
-def _in_window(row: Member, end_us: int, window: Hop) -> Member:
-    placed = _placed(row, (end_us - window.size_us) * NS_PER_US, end_us * NS_PER_US)
+def _holding_by_calendar(at_us: int, pace: Pace, steps: int) -> Iterator[tuple[int, int]]:
+    near = _near(at_us, pace)
+    for number in range(near - steps - 1, near + 2):
+        start, end = (begins_us(one, pace) for one in (number, number + steps))
+        if start <= at_us < end:
+            yield start, end
+
+
+def _near(at_us: int, pace: Pace) -> int:
+    """Which of the days or months it is, as clocks show it; around a change of clocks one of those beside it."""
+    reading = moment(shown(at_us * NS_PER_US, pace.zone) - pace.offset_us * NS_PER_US)
+    months = (reading.year - 1970) * 12 + reading.month - 1
+    return ((reading - moment(0)).days if pace.unit == "day" else months) // pace.every
+
+
+def between_us(first_us: int, last_us: int, pace: Pace) -> Iterator[int]:
+    """The instants of a pace from one to another, both included."""
+    if pace.unit == "us":
+        yield from range(first_us + (pace.offset_us - first_us) % pace.every, last_us + 1, pace.every)
+        return
+    number = _near(first_us, pace) - 2
+    while (begins := begins_us(number, pace)) <= last_us:
+        if begins >= first_us:
+            yield begins
+        number += 1
+
+
+def begins_us(number: int, pace: Pace) -> int:
+    """When so many days or months since 1970 have passed, as clocks show it."""
+    of_unit = number * pace.every
+    if pace.unit == "day":
+        midnight = moment(0) + timedelta(days=of_unit)
+    else:
+        midnight = datetime(1970 + of_unit // 12, of_unit % 12 + 1, 1, tzinfo=UTC)
+    reading_ns = nanoseconds(midnight) + pace.offset_us * NS_PER_US
+    return (reading_ns if pace.zone is None else first_past(reading_ns, pace.zone)) // NS_PER_US
+
+
+def _in_window(row: Member, held: tuple[int, int], window: Hop) -> Member:
+    start_us, end_us = held
+    placed = _placed(row, start_us * NS_PER_US, end_us * NS_PER_US)
     return replace(placed, since_ns=None) if window.at_once else placed
 
 

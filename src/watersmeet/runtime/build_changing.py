@@ -151,7 +151,7 @@ class AnswerBuilder:
                 return Net(self._node(node.child))
             case SnapshotsNode():
                 child = self._node(node.child)
-                return Snapshots(child, node.every_us, self._streams_below(node), node.order)
+                return Snapshots(child, node.every, self._streams_below(node), node.order)
 
     def _streams_below(self, node: AnswerNode) -> list[Waiting]:
         """Where the rows enter that an operator is made of, once those below it are made."""

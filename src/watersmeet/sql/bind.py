@@ -9,6 +9,7 @@ from dataclasses import replace
 from watersmeet.errors import OptionError, ParseError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
+from watersmeet.model.pace import MONDAY_US, Pace
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Column, columns_of
@@ -25,6 +26,7 @@ from watersmeet.plan.nodes import (
     log_columns,
     nodes_below,
     schema_of,
+    streams_below,
     streams_together,
 )
 from watersmeet.plan.options import Options
@@ -49,6 +51,7 @@ from watersmeet.sql.syntax import (
     Body,
     Compound,
     CreateView,
+    Length,
     Name,
     QuerySyntax,
     SelectSyntax,
@@ -187,7 +190,7 @@ def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False)
     # A plain join gives rows that never leave: they are its ISTREAM already.
     if head.stream_word is None or (head.stream_word == "istream" and monotone):
         return node, keys
-    return Changes(head.stream_word, node, every), keys
+    return Changes(head.stream_word, node, None if every is None else _pace(every, node)), keys
 
 
 def _refuse_nested_order(query: QuerySyntax, answer: Answer, keys: tuple[SortKey, ...]) -> None:
@@ -208,7 +211,7 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
         case QuerySyntax():
             context = with_named(body, context)
             check_limit(body, context.text)
-            if body.every_us is not None:
+            if body.every is not None:
                 raise context.text.error("EVERY stands inside parentheses", body.span, hint="write it at the very end")
             # The parser has taken off parentheses that only group: these have an ORDER BY, a LIMIT or a WITH.
             warn_of_unused_order(body, context.text)
@@ -293,10 +296,22 @@ def _check_stream_words(query: QuerySyntax, context: Context) -> SelectSyntax:
     return head
 
 
-def _every(query: QuerySyntax, context: Context) -> int | None:
+def _pace(every: Length, node: Node) -> Pace:
+    """Days and longer are those of the calendar, in the zone of the streams' times, which is the query's."""
+    zones = [getattr(one.schema.field(one.time).type, "tz", None) for one in streams_below(node)]
+    zone = next((zone for zone in zones if zone not in (None, "UTC")), None)
+    if every.unit == "us":
+        return Pace(every.us)
+    origin_us = MONDAY_US if every.unit == "week" else 0
+    if every.unit == "month":
+        return Pace(every.count, "month", zone=zone)
+    return Pace(every.us, offset_us=origin_us) if zone is None else Pace(every.days, "day", origin_us, zone)
+
+
+def _every(query: QuerySyntax, context: Context) -> Length | None:
     # EVERY is read after each SELECT and after the whole: people write it in both places.
     head, *_ = selects = list(_selects(query.body))
-    given = [every for every in (*(select.every_us for select in selects), query.every_us) if every is not None]
+    given = [every for every in (*(select.every for select in selects), query.every) if every is not None]
     if len(given) > 1:
         raise context.text.error("EVERY is given twice", query.span, hint="write it once, at the end")
     if head.stream_word == "rstream" and not given:

@@ -25,6 +25,7 @@ from watersmeet.sql.syntax import (
     GapFillSyntax,
     JoinSyntax,
     JoinWord,
+    Length,
     LimitSyntax,
     Name,
     NamedSyntax,
@@ -170,7 +171,7 @@ class QueryParser(GroupWindowParser):
             inner = self._query(nested=True)
             self._close(")")
             # Parentheses around a plain query only group.
-            plain = not inner.order_by and inner.limit is None and inner.every_us is None and not inner.named
+            plain = not inner.order_by and inner.limit is None and inner.every is None and not inner.named
             return inner.body if plain else inner
         return self._values_alone() if self._curr.token_type == TokenType.VALUES else self._select()
 
@@ -682,11 +683,11 @@ class QueryParser(GroupWindowParser):
             self.fail(f"expected ONLY or WITH TIES, found {self._found()}", hint=hint)
         return rows, ties
 
-    def _every(self) -> int | None:
+    def _every(self) -> Length | None:
         start = self._curr
         if self._curr.token_type == TokenType.IDENTIFIER or not self._match_text_seq("EVERY"):
             return None
-        every = self._interval()
-        if every <= 0:
+        every = self._length()
+        if every.us <= 0 and every.count <= 0:
             self.fail("EVERY needs an interval longer than zero", self._from(start))
         return every

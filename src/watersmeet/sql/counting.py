@@ -48,7 +48,7 @@ def counted(query: QuerySyntax, own: Own, test: Test | None = None) -> QuerySynt
 def only_select(query: QuerySyntax) -> SelectSyntax | None:
     """The SELECT that a query is, if its rows are those of it: ORDER BY alone says nothing of them."""
     body = query.body
-    plain = query.limit is None and query.every_us is None
+    plain = query.limit is None and query.every is None
     return body if plain and isinstance(body, SelectSyntax) and not body.distinct_on else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import dropwhile, islice, takewhile
 from typing import Any, ClassVar, NoReturn
@@ -21,6 +22,8 @@ from watersmeet.sql.syntax import (
     ConstraintKind,
     Duration,
     JsonAccess,
+    Length,
+    LengthUnit,
     Months,
     Name,
     QuerySyntax,
@@ -39,6 +42,10 @@ RESERVED = frozenset((
     "ANTI", "ON", "USING", "AS", "AND", "OR", "NOT", "WINDOW", "DWINDOW", "WITH", "CASE", "WHEN", "THEN", "ELSE", "END",
     "IN", "IS", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE", "DISTINCT", "ALL", "BY", "CREATE", "INTERVAL",
 ))  # fmt: skip
+_CALENDAR_UNITS: dict[str, tuple[LengthUnit, int]] = {
+    "day": ("day", 1), "d": ("day", 1), "week": ("week", 1), "w": ("week", 1), "month": ("month", 1),
+    "mon": ("month", 1), "quarter": ("month", 3), "year": ("month", 12), "y": ("month", 12),
+}  # fmt: skip
 _UNIT_WORDS = frozenset(f"{unit}{plural}".upper() for unit in UNITS_US for plural in ("", "s"))
 # What sqlglot asks for in vain, in our words.
 _WANTED: dict[str, tuple[str, str | None]] = {
@@ -300,6 +307,48 @@ class ExpressionParser(parser.Parser):
             if not self._at_bare_interval():
                 break
         return sign * self._countable(start, total)
+
+    def _length(self) -> Length:
+        """An interval of windows, where days and longer are those of the calendar."""
+        start, index = self._curr, self._index
+        found = self._calendar_length()
+        if found is not None:
+            return found
+        self._retreat(index)
+        us = self._interval()
+        words = {word.lower().removesuffix("s") for word in re.findall("[a-zA-Z]+", self._text(start))}
+        if words & _CALENDAR_UNITS.keys():
+            hint = "write whole days, or hours: 36 HOURS are the same everywhere"
+            self.fail("days and longer are those of the calendar, and have no parts", self._from(start), hint)
+        return Length(us)
+
+    def _text(self, start: Token) -> str:
+        first, end = self._from(start)
+        return self.sql[first:end]
+
+    def _calendar_length(self) -> Length | None:
+        """So many days, weeks, months, quarters or years, and nothing else beside them; None if it is no such text."""
+        self._match(TokenType.INTERVAL)
+        if not self._match_set((TokenType.NUMBER, TokenType.STRING)):
+            return None
+        number, _, word = self._prev.text.strip().partition(" ")
+        if not word and self._curr and self._curr.token_type != TokenType.IDENTIFIER:
+            word = self._curr.text
+            self._advance()
+        known = _CALENDAR_UNITS.get(word.strip().lower().removesuffix("s"))
+        if known is None or not number.isdecimal() or int(number) == 0 or self._at_bare_interval():
+            return None
+        unit, times = known
+        count = int(number) * times
+        days = {"day": 1, "week": 7, "month": 31}[unit]
+        self._countable(self._prev, count * days * UNITS_US["day"])
+        return Length(0 if unit == "month" else count * days * UNITS_US["day"], unit, count)
+
+    def _fixed(self, length: Length, start: Token) -> int:
+        """Of a length that the calendar does not make."""
+        if length.unit == "month":
+            self.fail("a month has no fixed length", self._from(start), hint="write the interval in days")
+        return length.us
 
     def _interval_text(self, start: Token, text: str) -> int:
         # INTERVAL '30' SECOND: the text is the number, the unit follows it.

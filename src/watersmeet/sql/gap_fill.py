@@ -53,16 +53,29 @@ class _GapFill:
                 gaps.time.span,
                 hint=f"write GAP_FILL({one.alias}, {one.time}, …)",
             )
+        self.step_us = self._step_us()
         self.moving = of_windows - {self.time}
         self.fills = {self._column(fill.column): fill for fill in gaps.fills}
         self._check()
+
+    def _step_us(self) -> int:
+        step, zone = self.gaps.step, getattr(self._type(self.time), "tz", None)
+        if step.unit == "us" or (step.unit != "month" and zone in (None, "UTC")):
+            return step.us
+        raise self.context.text.error(
+            "gaps are filled by steps of one length, and "
+            + ("months have none" if step.unit == "month" else f"days have 23, 24 or 25 hours in {zone}"),
+            self.gaps.span,
+            hint="write the step in hours, or in days of a query whose timezone is UTC",
+            kind=UnsupportedError,
+        )
 
     def input(self, written: Input) -> Input:
         """The stream with a row for every step. What fills a gap is given with the row that ends it, at its time."""
         one = self.one
         over = Input(one.alias, Derived(one.alias, self._over(), self._over().schema, HIDDEN_TIME, hides_time=True))
         by = f" of each {', '.join(self.keys)}" if self.keys else ""
-        words = f"gaps{by} filled every {format_interval(self.gaps.step_us)} of {self.time}"
+        words = f"gaps{by} filled every {format_interval(self.step_us)} of {self.time}"
         inside = replace(over, window=Each(LISTS, (_ENTRY,), words=words))
         shown = [field.name for field in one.schema if field.name != HIDDEN_TIME]
         columns = [(name, self._filled(name)) for name in shown]
@@ -96,7 +109,7 @@ class _GapFill:
         own, before = (
             _call("epoch_us", Column("", name, self._type(self.time))) for name in (self.time, _before(self.time))
         )
-        step = Literal(self.gaps.step_us, _LONG)
+        step = Literal(self.step_us, _LONG)
         first = _call("least", _call("coalesce", _call("add", before, step), own), own)
         last = _call("subtract", _call("add", own, step), Literal(1, _LONG))
         return _call("generate_series", first, last, step)

@@ -63,7 +63,8 @@ class GroupWindowParser(GapFillParser):
         sizes, offset = self._sizes(word, first=time is None)
         self._close(")")
         window = self._hop_or_session(word, sizes, offset)
-        node = GroupWindow(function=WindowFunction(window, (), time, self._from(start)), column=column)
+        function = WindowFunction(window, (), time, self._from(start), self._has_days(word, sizes))
+        node = GroupWindow(function=function, column=column)
         locate(node, self._from(start))
         return node
 

@@ -109,7 +109,7 @@ def _over_groups(select: SelectSyntax, names: list[str]) -> SelectSyntax:
 
     where = select.having.transform(named)
     groups = replace(
-        select, items=(*select.items, *compared), having=None, distinct=False, stream_word=None, every_us=None
+        select, items=(*select.items, *compared), having=None, distinct=False, stream_word=None, every=None
     )
     inside = QuerySyntax(groups, (), None, None, (), select.span)
     source = SourceSyntax(inside, Name(_GROUPS, select.span), None, select.span)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.errors import BindError, SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Deduplication, Stream, Table
+from watersmeet.model.pace import DAY_US
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
@@ -103,6 +104,8 @@ def bind_sources(
 def _tells_windows(names: frozenset[str], function: WindowFunction) -> bool:
     """Whether columns of these names tell windows apart. Of windows of one length the start tells the end, and the end
     the start; of sessions they do if they are of one partition."""
+    if isinstance(function.window, Hop) and function.window.cumulates:
+        return "window_end" in names
     alone = isinstance(function.window, Hop) or names >= {key.text.lower() for key in function.partition_by}
     return bool(names & set(WINDOW_COLUMNS)) if alone else names >= set(WINDOW_COLUMNS)
 
@@ -330,7 +333,15 @@ def bind_window_function(
         keys = _partition_columns(function.partition_by, one.schema, one.alias, context)
         window = replace(function.window, partition_by=keys, at_once=context.emits_changes and grouped, zone=zone)
     else:
-        window = replace(function.window, at_once=context.emits_changes or not grouped, zone=zone)
+        hop = _in_zone(function.window, zone)
+        if hop.calendar is None and function.has_days and zone not in (None, "UTC"):
+            raise context.text.error(
+                f"days have 23, 24 or 25 hours in {zone}, so they are no multiple of the slide",
+                function.span,
+                hint="write 24 HOURS, or a slide in days",
+                kind=WindowError,
+            )
+        window = replace(hop, at_once=context.emits_changes or not grouped)
     inside = replace(one, window=window)
     if grouped:
         return inside
@@ -340,6 +351,19 @@ def bind_window_function(
     if isinstance(window, Session):
         relation = Derived(one.alias, Changes("complete", project), project.schema, "window_end")
     return Input(one.alias, relation, one.window)
+
+
+def _in_zone(hop: Hop, zone: str | None) -> Hop:
+    """The windows of times in a zone. Days that all have 24 hours are multiples of these."""
+    pace = hop.calendar
+    if pace is None:
+        return replace(hop, zone=zone)
+    if zone not in (None, "UTC"):
+        return replace(hop, zone=zone, calendar=replace(pace, zone=zone))
+    if pace.unit == "month":
+        return replace(hop, zone=zone)
+    slide_us = pace.every * DAY_US
+    return Hop(slide_us * hop.steps, slide_us, pace.offset_us, zone=zone)
 
 
 def _check_windowed(one: Input, source: SourceSyntax, function: WindowFunction, context: Context) -> None:
@@ -383,7 +407,8 @@ def columns_of_windows(one: Input) -> dict[str, Told]:
     """The columns of an input that each tell in which window a row is."""
     if isinstance(one.window, Hop):
         form = replace(one.window, at_once=False, zone=None)
-        return {name: (name, form) for name in WINDOW_COLUMNS}
+        # Of windows that begin together the start does not tell which one is meant.
+        return {name: (name, form) for name in WINDOW_COLUMNS if name == "window_end" or not form.cumulates}
     if isinstance(one.window, Session):
         return {"window_end": _END}
     match one.relation:

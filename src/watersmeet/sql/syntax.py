@@ -19,6 +19,7 @@ from watersmeet.model.windows import Hop, Session, Window
 StreamWord = Literal["istream", "dstream", "rstream"]
 SetKind = Literal["union", "except", "intersect"]
 JoinWord = Literal["inner", "left", "right", "full", "semi", "anti", "asof", "asof_left"]
+LengthUnit = Literal["us", "day", "week", "month"]
 FillWord = Literal["locf", "interpolate", "keepnull", "constant"]
 ConstraintKind = Literal["all", "pair", "directed", "path"]
 
@@ -50,13 +51,29 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class Length:
+    """An interval as it stands in windows: so many days, weeks or months of the calendar, or microseconds, which are
+    those of days that have 24 hours, too."""
+
+    us: int
+    unit: LengthUnit = "us"
+    count: int = 0
+
+    @property
+    def days(self) -> int:
+        return self.count * 7 if self.unit == "week" else self.count
+
+
+@dataclass(frozen=True)
 class WindowFunction:
-    """`TUMBLE(…)`, `HOP(…)` or `SESSION(…)`; columns are still names. `time` is the column of DESCRIPTOR."""
+    """`TUMBLE(…)`, `HOP(…)`, `CUMULATE(…)` or `SESSION(…)`; columns are still names, and the calendar has no zone yet.
+    `time` is the column of DESCRIPTOR. `has_days`: as a size beside a slide that is shorter, so they have 24 hours."""
 
     window: Hop | Session
     partition_by: tuple[Name, ...]
     time: Name | None
     span: Span
+    has_days: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,7 @@ class GapFillSyntax:
     """`GAP_FILL(…)`; columns are still names. `time` is the column that goes on by the step."""
 
     time: Name | None
-    step_us: int
+    step: Length
     fills: tuple[Fill, ...]
     keys: tuple[Name, ...]
     span: Span
@@ -222,7 +239,7 @@ class SelectSyntax:
     constraints: tuple[Constraint, ...]
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
-    every_us: int | None
+    every: Length | None
     span: Span
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     """Where there are several ways to group, or all rows are one group: by the positions of the keys, each of them."""
@@ -271,7 +288,7 @@ class QuerySyntax:
     body: Body
     order_by: tuple[OrderKey, ...]
     limit: LimitSyntax | None
-    every_us: int | None
+    every: Length | None
     settings: tuple[Setting, ...]
     span: Span
     named: tuple[NamedSyntax, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import TokenType, exp
 
+from watersmeet.model.pace import MONDAY_US, Pace
 from watersmeet.model.windows import Hop, Session
 from watersmeet.sql.dialect import BEGINS_QUERY
 from watersmeet.sql.settings import SettingsParser
@@ -13,6 +14,7 @@ from watersmeet.sql.syntax import (
     FillWord,
     FirstRows,
     GapFillSyntax,
+    Length,
     Name,
     QuerySyntax,
     WindowFunction,
@@ -21,8 +23,11 @@ from watersmeet.sql.syntax import (
 _FORMS = {
     "TUMBLE": "TUMBLE(a, 10 MINUTES)",
     "HOP": "HOP(a, 1 MINUTE, 10 MINUTES): first the slide, then the size",
+    "CUMULATE": "CUMULATE(a, 1 MINUTE, 10 MINUTES): first the step, then the size",
     "SESSION": "SESSION(a, 5 MINUTES PARTITION BY k): a session ends when nothing came for that long",
 }
+
+_OF_TWO = {"HOP": "a slide and a size", "CUMULATE": "a step and a size"}
 
 
 class WindowFunctionParser(SettingsParser):
@@ -69,7 +74,11 @@ class WindowFunctionParser(SettingsParser):
         if wrapped:
             self._close(")")
         window = self._hop_or_session(word, sizes, offset)
-        return relation, WindowFunction(window, keys, time, self._from(start))
+        return relation, WindowFunction(window, keys, time, self._from(start), self._has_days(word, sizes))
+
+    @staticmethod
+    def _has_days(word: str, sizes: list[Length]) -> bool:
+        return word in _OF_TWO and any(one.unit != "us" for one in sizes[:2])
 
     def _at_call(self, word: str) -> bool:
         plain = bool(self._curr) and self._curr.token_type != TokenType.IDENTIFIER
@@ -113,45 +122,66 @@ class WindowFunctionParser(SettingsParser):
         (column,) = self._names("the event time")[:1]
         return column
 
-    def _sizes(self, word: str, *, first: bool = False) -> tuple[list[int], int]:
+    def _sizes(self, word: str, *, first: bool = False) -> tuple[list[Length], int]:
         """The intervals, each after a comma; with `first` they are all that stands in the parentheses."""
-        sizes: list[int] = []
+        sizes: list[Length] = []
         while (first and not sizes) or self._match(TokenType.COMMA):
             if self._curr.token_type == TokenType.OFFSET:
                 break
             if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL, TokenType.DASH):
                 self.fail(f"expected an interval, found {self._found()}", hint=f"write {_FORMS[word]}")
-            sizes.append(self._interval())
+            sizes.append(self._length())
         return sizes, self._offset(word, sizes)
 
-    def _offset(self, word: str, sizes: list[int]) -> int:
+    def _offset(self, word: str, sizes: list[Length]) -> int:
         at = self._curr
         if not self._match_text_seq("OFFSET"):
             return 0
         if word == "SESSION":
             hint = f"write {_FORMS[word]}"
             self.fail("SESSION has no OFFSET: a session begins with its first row", self._span(at), hint)
-        if len(sizes) > (2 if word == "HOP" else 1):
+        if len(sizes) > (2 if word in _OF_TWO else 1):
             hint = "leave out OFFSET, or the interval before it"
             self.fail(f"the offset of {word} is said twice", self._span(at), hint)
         return self._interval()
 
-    def _hop_or_session(self, word: str, sizes: list[int], offset: int) -> Hop | Session:
-        least = 2 if word == "HOP" else 1
+    def _hop_or_session(self, word: str, sizes: list[Length], offset: int) -> Hop | Session:
+        least = 2 if word in _OF_TWO else 1
         if len(sizes) < least or len(sizes) > least + (word != "SESSION"):
-            missing = "a gap" if word == "SESSION" else "a slide and a size" if word == "HOP" else "a size"
+            missing = _OF_TWO.get(word, "a gap" if word == "SESSION" else "a size")
             self.fail(f"{word} needs {missing}, and {len(sizes) or 'none'} was given", hint=f"write {_FORMS[word]}")
-        if any(size <= 0 for size in sizes[:least]):
+        if any(size.us <= 0 and size.count <= 0 for size in sizes[:least]):
             self.fail(f"an interval of {word} must be longer than zero", hint=f"write {_FORMS[word]}")
         if word == "SESSION":
-            return Session(sizes[0])
-        slide, size = sizes[:2] if word == "HOP" else (sizes[0], sizes[0])
-        if slide > size:
+            return Session(self._fixed(sizes[0], self._prev))
+        slide, size = sizes[:2] if word in _OF_TWO else (sizes[0], sizes[0])
+        shift = self._fixed(sizes[least], self._prev) if len(sizes) > least else offset
+        if word != "CUMULATE" and slide.unit != "us":
+            return self._calendar_hop(slide, size, shift)
+        slide_us, size_us = (self._fixed(one, self._prev) for one in (slide, size))
+        if slide_us > size_us:
             self.fail(
-                "the slide of HOP is longer than its size, so rows between two windows would be in none",
+                f"the {'slide' if word == 'HOP' else 'step'} of {word} is longer than its size"
+                + (", so rows between two windows would be in none" if word == "HOP" else ""),
                 hint=f"first comes the slide, then the size: write {_FORMS[word].partition(':')[0]}",
             )
-        return Hop(size, slide, sizes[least] if len(sizes) > least else offset)
+        if word == "CUMULATE" and size_us % slide_us:
+            self.fail("the size of CUMULATE is a whole multiple of its step", hint=f"write {_FORMS[word]}")
+        return Hop(size_us, slide_us, shift, cumulates=word == "CUMULATE" and slide_us < size_us)
+
+    def _calendar_hop(self, slide: Length, size: Length, offset_us: int) -> Hop:
+        """Windows that begin with days or months, as clocks show them."""
+        by_months = slide.unit == "month"
+        each, whole = (slide.count, size.count) if by_months else (slide.days, size.days)
+        if by_months != (size.unit == "month") or whole % each or not whole:
+            self.fail(
+                "the size of HOP is a whole multiple of its slide, both in days and weeks or both in months and longer",
+                hint="write for example HOP(a, 1 DAY, 1 WEEK) or HOP(a, 1 MONTH, 1 YEAR)",
+            )
+        origin = MONDAY_US if slide.unit == "week" else 0
+        pace = Pace(each, "month" if by_months else "day", offset_us + origin)
+        steps = whole // each
+        return Hop(pace.longest_us * steps, pace.longest_us, calendar=pace, steps=steps)
 
 
 _FORM = "DEDUPLICATE(a, 10 MINUTES PARTITION BY k): rows of one k within 10 minutes of one that was given are left out"
@@ -229,14 +259,14 @@ class GapFillParser(DeduplicationParser):
             self.fail(f"GAP_FILL needs a step, found {self._found()}", hint=f"write {_GAPS}")
         return self._name("the time that goes on by the step")
 
-    def _step(self) -> int:
+    def _step(self) -> Length:
         if not self._match(TokenType.COMMA):
             self.fail(f"GAP_FILL needs a step, found {self._found()}", hint=f"write {_GAPS}")
         at = self._curr
         if at.token_type not in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL):
             self.fail(f"expected an interval, found {self._found()}", hint=f"write {_GAPS}")
-        step = self._interval()
-        if step <= 0:
+        step = self._length()
+        if step.us <= 0 and step.count <= 0:
             self.fail("the step of GAP_FILL must be longer than zero", self._from(at), hint=f"write {_GAPS}")
         return step
 

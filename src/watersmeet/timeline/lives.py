@@ -53,7 +53,7 @@ def lives_of(join: Join, one: Input, rows: pa.Table, times: Times, counts: Marks
             never = never | (times < window.since_us)
             until = _before(window.deaths(times))
         case Hop(at_once=False):
-            until = window.first_ends(times) + (window.copies(times) - 1) * window.slide_us - 1
+            until = window.ends(window.last_holding(times)) - 1
             never = never | (window.copies(times) == 0)
         case Session(at_once=False):
             until = _session_ends(window, rows, times, counts) - 1

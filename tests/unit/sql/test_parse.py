@@ -41,7 +41,8 @@ def test_every_spelling_of_an_interval_means_the_same_in_every_place(written: st
     assert parsed.sources[0].window is not None
     assert parsed.sources[0].window.window == Range(us)
     assert [constraint.sizes_us for constraint in parsed.constraints] == [(us,), (us,)]
-    assert parsed.every_us == us
+    assert parsed.every is not None
+    assert parsed.every.us == us
 
 
 @pytest.mark.parametrize(

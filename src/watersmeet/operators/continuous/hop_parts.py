@@ -25,7 +25,7 @@ class HopParts:
         answer."""
         hops.by = how
         self.hops, self.how, self._rows = hops, how, rows
-        self._copies = hops.hop.size_us // hops.hop.slide_us
+        self._copies = hops.hop.most_copies
         self._tells = all_given and self._copies > parts.MOST_COPIES
 
     @property

@@ -87,7 +87,7 @@ class Continuous(Operator):
         self._paced = [node for node in everything_below(root) if isinstance(node, Snapshots | EachStep)]
         self._inputs = [leaf.waiting for leaf in leaves.values()]
         paces = [*(node.pace_us for node in self._paced), *(hop.slide_us for hop in hops)]
-        most_copies = max((hop.size_us // hop.slide_us for hop in hops), default=1 if joins else 0)
+        most_copies = max((hop.most_copies for hop in hops), default=1 if joins else 0)
         self._in_parts = bool(paces or joins)
         self._parts = Parts(min(paces, default=None), most_copies)
         self._hop_parts = hop_parts(root, kind)

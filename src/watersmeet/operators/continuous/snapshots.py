@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.pace import Pace
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
@@ -18,22 +19,26 @@ from watersmeet.plan.nodes import SortKey
 
 
 class Snapshots(Unary):
-    """At every multiple of `every_us` since 1970, from the first event on and up to the last, all rows that are
+    """At every instant of a pace, from the first event on and up to the last, all rows that are
     in the answer then, as rows that enter."""
 
     STATE = ("child", "_rows", "_next", "_number")
 
     netted = True
 
-    def __init__(self, child: Node, every_us: int, streams: Sequence[Waiting], order: Sequence[SortKey] = ()) -> None:
+    def __init__(self, child: Node, every: Pace, streams: Sequence[Waiting], order: Sequence[SortKey] = ()) -> None:
         """streams: the streams that the answer is made of. order: in which every answer is given, if in any."""
         super().__init__(child, child.schema)
-        self.pace_us = every_us
+        self.every = every
         self.streams = list(streams)
         self.order = list(order)
         self._rows = Multiset(self.schema, kernel.UNION_ALL)
         self._next = BEGINNING_US
         self._number = 0
+
+    @property
+    def pace_us(self) -> int:
+        return self.every.usual_us
 
     @property
     def held_rows(self) -> int:
@@ -49,7 +54,7 @@ class Snapshots(Unary):
     def to_come(self, until: int) -> int:
         """How many rows are given before an instant if nothing changes."""
         due, stop = self._due(), min(until, self.child.next_event(), self._end())
-        return int(self._rows.left.sum()) * -(-(stop - due) // self.pace_us) if due < stop else 0
+        return int(self._rows.left.sum()) * self.every.count_between(due, stop) if due < stop else 0
 
     def pass_over(self, until: int) -> None:
         """Time has come to an instant, and what was to be given up to it was given in another life."""
@@ -72,7 +77,7 @@ class Snapshots(Unary):
                 whole, moments = self._whole(), self._moments(moment, changes)
                 sent.append(_repeated(whole, moments.size))
                 instants.append(np.repeat(moments, whole.num_rows))
-            moment = self._after_ends(max(moment + self.pace_us, changes))
+            moment = self._after_ends(max(self.every.first_from(moment + 1), changes))
         self._apply(delta)
         if first < FOREVER_US:
             self._next = max(self._next, self._multiple_from(stop))
@@ -104,13 +109,13 @@ class Snapshots(Unary):
 
     def _moments(self, first: int, stop: int) -> Int64s:
         """When answers are given, from the first on."""
-        moments = np.arange(first, stop, self.pace_us)
+        moments = self.every.between(first, stop)
         for ends in zip(*(stream.ends for stream in self.streams), strict=True):
             moments = moments[(moments <= max(last for last, _ in ends)) | (moments > ends[0][1])]
         return moments
 
     def _multiple_from(self, instant: int) -> int:
-        return -(-instant // self.pace_us) * self.pace_us
+        return self.every.first_from(instant)
 
     def _span(self) -> tuple[int, int]:
         """The first and the last event time of the rows that were given out."""

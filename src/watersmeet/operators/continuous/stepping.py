@@ -116,11 +116,12 @@ class Steps(_Held):
         which = np.repeat(np.arange(len(rows)), copies)
         nth = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
         times = rows.times[which]
-        ends = window.first_ends(times) + nth * window.slide_us
+        numbers = window.last_over(times) + 1 + nth
         data = rows.data if bool((copies == 1).all()) else rows.data.take(pa.array(which))
+        ends = window.ends(numbers)
         # The window is complete at the last instant before its end.
         births = times if window.at_once else ends - 1
-        return _dying(_in_windows(data, ends - window.size_us, ends, window.zone), births, ends)
+        return _dying(_in_windows(data, window.starts(numbers), ends, window.zone), births, ends)
 
 
 class Hops(Steps):
@@ -149,7 +150,7 @@ class Hops(Steps):
         if rows is not None:
             inside = rows.take(np.flatnonzero(self.hop.copies(rows.times) > 0))
             came = inside.data.append_column(_CAME, pa.array(inside.times))
-            self.folded.add(Rows(came, self.hop.first_ends(inside.times) - 1))
+            self.folded.add(Rows(came, self.hop.ends(self.hop.last_over(inside.times) + 1) - 1))
         ready = self.folded.release(until)
         if ready is not None:
             self.waiting.add(self._copies(ready, until))
@@ -168,19 +169,18 @@ class Hops(Steps):
         """Of rows that enter before an instant, their copies that do; they come back for those that follow."""
         hop = self.hop
         came: Int64s = rows.data.column(rows.data.num_columns - 1).to_numpy()
-        last = hop.first_ends(came + hop.size_us) - hop.slide_us - 1
-        copies = (np.minimum(last, until - 1) - rows.times) // hop.slide_us + 1
-        following = rows.times + copies * hop.slide_us
+        first, last = hop.last_over(rows.times + 1), hop.last_holding(came)
+        copies = np.minimum(last, hop.last_over(np.array([until]))) - first + 1
+        following = first + copies
         more = np.flatnonzero(following <= last)
-        self.folded.add(Rows(rows.data.take(pa.array(more)), following[more]))
+        self.folded.add(Rows(rows.data.take(pa.array(more)), hop.ends(following[more]) - 1))
         which = np.repeat(np.arange(len(rows)), copies)
-        nth = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
-        births = rows.times[which] + nth * hop.slide_us
+        numbers = first[which] + np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
         # Those of one window in the order in which their rows came.
-        order = np.lexsort((came[which], births))
+        order = np.lexsort((came[which], numbers))
         data = rows.data.remove_column(rows.data.num_columns - 1).take(pa.array(which[order]))
-        ends = births[order] + 1
-        return _dying(_in_windows(data, ends - hop.size_us, ends, hop.zone), births[order], ends)
+        starts, ends = hop.starts(numbers[order]), hop.ends(numbers[order])
+        return _dying(_in_windows(data, starts, ends, hop.zone), ends - 1, ends)
 
 
 class HopsAtOnce(Steps):
@@ -220,8 +220,9 @@ class HopsAtOnce(Steps):
         self.made += stop - self._done
         self._came, self._done = (came, stop) if stop < int(stops[-1]) else (None, 0)
         times = came.times[which]
-        ends = self.hop.first_ends(times) + nth * self.hop.slide_us
-        data = _in_windows(came.data.take(pa.array(which)), ends - self.hop.size_us, ends, self.hop.zone)
+        numbers = self.hop.last_over(times) + 1 + nth
+        ends = self.hop.ends(numbers)
+        data = _in_windows(came.data.take(pa.array(which)), self.hop.starts(numbers), ends, self.hop.zone)
         return Rows(data, times), ends
 
     def _stop(self, came: Rows, stops: Int64s) -> int:

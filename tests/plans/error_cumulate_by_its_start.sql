@@ -1,0 +1,1 @@
+SELECT window_start, COUNT(*) AS n FROM CUMULATE(a, 5 MINUTES, 10 MINUTES) GROUP BY window_start

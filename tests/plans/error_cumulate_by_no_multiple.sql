@@ -1,0 +1,1 @@
+SELECT window_end, COUNT(*) AS n FROM CUMULATE(a, 5 MINUTES, 8 MINUTES) GROUP BY window_end

@@ -1,0 +1,1 @@
+SELECT window_end, COUNT(*) AS n FROM CUMULATE(a, 1 MINUTE, 1 HOUR) GROUP BY window_end

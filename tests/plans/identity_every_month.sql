@@ -1,0 +1,1 @@
+SELECT RSTREAM COUNT(*) AS n FROM zoned [RANGE 1 HOUR] EVERY 1 MONTH OPTIONS (timezone = 'Europe/Berlin')
