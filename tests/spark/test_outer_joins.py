@@ -83,6 +83,8 @@ QUERIES = {
     "the versions of a time": "SELECT a.id, b.id AS y FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.x + 2 < b.x",
     "the latest partner": "SELECT a.id, b.id AS y FROM a ASOF LEFT JOIN b ON a.x = b.x AND b.ts <= a.ts",
     "the first partner from a time on": "SELECT a.id, b.id AS y FROM a ASOF JOIN b ON a.x = b.x AND b.ts > a.ts",
+    "what sees the row before it": "SELECT a.id, l.z, q.y FROM a, LATERAL (SELECT UNNEST([a.id, a.x]) AS z) AS l JOIN "
+    "LATERAL (SELECT b.id AS y FROM b WHERE a.x = b.x AND ABS(b.ts - a.ts) <= 2 SECONDS) AS q ON TRUE",
     "no partner in a window": "SELECT a.x, COUNT(*) AS n FROM a [RANGE 2 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM b "
     "[RANGE 1 SECONDS] WHERE b.x = a.x) GROUP BY a.x",
 }

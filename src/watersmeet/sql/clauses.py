@@ -75,6 +75,8 @@ _JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_W
 
 
 class QueryParser(GroupWindowParser):
+    _lateral = False  # whether a query is read that sees what stands before it
+
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -312,6 +314,7 @@ class QueryParser(GroupWindowParser):
         goes_on = slips.is_word(self._curr) and self._next.token_type in (TokenType.FROM, TokenType.COMMA)
         over = not self._curr or self._curr.token_type in (*_AFTER_QUERY, TokenType.SEMICOLON)
         over = over or self._curr.text.upper() in ("OPTIONS", "EVERY", "EMIT")
+        over = over or (self._lateral and self._curr.token_type == TokenType.WHERE)
         if goes_on or not over or any(isinstance(item, Star) for item in items):
             return None
         span = items[-1].span
@@ -444,6 +447,7 @@ class QueryParser(GroupWindowParser):
             return self._unnest()
         first: FirstRows | None = None
         gaps: GapFillSyntax | None = None
+        lateral = False
         if (in_windows := self._window_function()) is not None:
             relation, function = in_windows
         elif (deduplicated := self._deduplication()) is not None:
@@ -452,6 +456,10 @@ class QueryParser(GroupWindowParser):
             relation, gaps = filled
         elif (made := self._changes() or self._constants()) is not None:
             relation = made
+        elif lateral := self._at_call("LATERAL"):
+            self._advance(2)
+            relation = self._inside_lateral()
+            self._close(")")
         elif self._match(TokenType.L_PAREN):
             relation = self._query(nested=True)
             self._close(")")
@@ -461,15 +469,8 @@ class QueryParser(GroupWindowParser):
             relation = self._name("a stream or table")
             if self._curr.token_type == TokenType.L_PAREN:
                 # TABLE(TUMBLE(…)): what counts is the function inside.
-                word = self._next.text if relation.text.upper() in ("TABLE", "LATERAL") else relation.text
+                word = self._next.text if relation.text.upper() == "TABLE" else relation.text
                 known = PHRASES.get(word.upper()) or FOREIGN.get(word.lower())
-                if relation.text.upper() == "LATERAL" and known is None:
-                    self.fail(
-                        "a subquery in FROM does not see the streams beside it",
-                        relation.span,
-                        hint="join it by a condition: JOIN (SELECT …) AS q ON a.k = q.k",
-                        kind=UnsupportedError,
-                    )
                 self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
             if relation.text.upper() == "PATTERN" and self._curr.token_type == TokenType.L_BRACKET:
                 self.fail("PATTERN is not part of the language", relation.span, hint=PHRASES["PATTERN"])
@@ -484,8 +485,24 @@ class QueryParser(GroupWindowParser):
         if alias is not None and isinstance(relation, SeriesSyntax):
             columns = columns or (alias,)  # the name is that of the column, too
         return SourceSyntax(
-            relation, alias, window, self._from(start), function, as_of, first, columns=columns, gaps=gaps
+            relation,
+            alias,
+            window,
+            self._from(start),
+            function,
+            as_of,
+            first,
+            columns=columns,
+            gaps=gaps,
+            lateral=lateral,
         )
+
+    def _inside_lateral(self) -> QuerySyntax:
+        """A query that may have WHERE without FROM, as it is about the row before it."""
+        around, self._lateral = self._lateral, True
+        query = self._query(nested=True)
+        self._lateral = around
+        return query
 
     def _constants(self) -> ValuesSyntax | SeriesSyntax | None:
         """`VALUES (…), (…)`, or a series."""

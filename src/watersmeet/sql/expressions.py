@@ -195,6 +195,12 @@ class ExpressionBinder:
             raise self.error("* cannot stand inside an expression", node)
         parts = [part for key in ("catalog", "db", "table", "this") if (part := node.args.get(key)) is not None]
         names = [Name(part.name, span_of(part) or span_of(node) or (0, 1)) for part in parts]
+        computed = self.scope.computed_column(names)
+        if computed is not None:
+            made = self.bind(computed[0])
+            for one in computed[1]:
+                made = self._field(made, one.text, node)
+            return made
         struct = self._struct_column(names)
         if struct is not None:
             value, fields = struct

@@ -24,7 +24,7 @@ from watersmeet.sql.correlation import Correlation
 from watersmeet.sql.enriching import enriched, looked_up, may_have_several
 from watersmeet.sql.join_sides import JoinBuilder, Made, is_never_certain, with_where
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, outer_joins, together
-from watersmeet.sql.scope import Scope, visible_fields
+from watersmeet.sql.scope import Computed, Scope, visible_fields
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.subqueries import SubqueryJoiner, Value, asked_in
 from watersmeet.sql.syntax import (
@@ -46,7 +46,14 @@ class FromClause:
     """`scope` is what the clauses of the SELECT may name. Queries that stand in them for a value are joined as they are
     met, so the join is made when all are bound."""
 
-    def __init__(self, select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> None:
+    def __init__(
+        self,
+        select: SelectSyntax,
+        context: Context,
+        bind_subquery: SubqueryBinder,
+        computed: tuple[Computed, ...] = (),
+    ) -> None:
+        """computed: what may be named besides columns of FROM."""
         self.context = context
         written = select
         apart = taken_apart(select, context.text)
@@ -57,7 +64,7 @@ class FromClause:
         refuse_natural(select, inputs, context)
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
-        plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names)
+        plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names, computed=computed)
         asked, where = asked_in(select.where)
         self._values: dict[tuple[Span, str], Value] = {}
         if select.joins_inside_only:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -58,6 +58,18 @@ class Merged:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """A query of LATERAL whose columns are expressions over the row, or over an input that nobody else sees."""
+
+    alias: str
+    columns: tuple[tuple[str, exp.Expr], ...]
+    inside: str | None = None
+
+    def column(self, name: str) -> exp.Expr | None:
+        return next((e for each, e in self.columns if each.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
 class Scope:
     """The inputs of one SELECT. Names are matched as written first, then without regard to case."""
 
@@ -75,6 +87,24 @@ class Scope:
     """The columns of USING."""
     entries: Mapping[str, str] = field(default_factory=dict)
     """The names of UNNEST, in lower case, each with that of the stream that has its columns."""
+    computed: tuple[Computed, ...] = ()
+
+    def computed_column(self, names: Sequence[Name]) -> tuple[exp.Expr, Sequence[Name]] | None:
+        """What a name stands for that LATERAL gives, and the fields that are asked of it."""
+        if len(names) > 1:
+            mine = [one for one in self.computed if one.alias.lower() == names[0].text.lower()]
+            found = mine[0].column(names[1].text) if mine else None
+            if mine and found is None:
+                known = [name for name, _ in mine[0].columns]
+                hint = _meant(names[1].text, known, "its columns are")
+                raise self.text.error(f"{names[0].text} has no column {names[1].text}", names[1].span, hint=hint)
+            return None if found is None else (found.copy(), names[2:])
+        having = [(one.alias, e) for one in self.computed if (e := one.column(names[0].text)) is not None]
+        others = [one.alias for one in self._having(names[0])] if having else []
+        if len(having) + len(others) > 1:
+            candidates = " or ".join(f"{alias}.{names[0].text}" for alias in [*others, *(a for a, _ in having)])
+            raise self.text.error(f"{names[0].text} is ambiguous", names[0].span, hint=f"write {candidates}")
+        return (having[0][1].copy(), ()) if having else None
 
     def input(self, name: Name) -> Input:
         asked = self.entries.get(name.text.lower(), name.text).lower()
@@ -109,8 +139,14 @@ class Scope:
             raise self._unknown(name)
         return self._qualified(found[0], name)
 
+    @property
+    def seen(self) -> tuple[Input, ...]:
+        """The inputs whose columns may be named without them."""
+        hidden = {one.inside for one in self.computed}
+        return tuple(one for one in self.inputs if one.alias not in hidden) if hidden else self.inputs
+
     def _having(self, name: Name) -> list[Input]:
-        return [one for one in self.inputs if field_index(one.schema, name.text) is not None]
+        return [one for one in self.seen if field_index(one.schema, name.text) is not None]
 
     def merged_column(self, name: Name) -> exp.Expr | None:
         """What a name without a source stands for, if it is one of USING."""
@@ -127,7 +163,7 @@ class Scope:
 
     def columns(self, source: Name | None) -> list[Column]:
         """What `*` or `a.*` stands for."""
-        inputs = self.inputs if source is None else (self.input(source),)
+        inputs = self.seen if source is None else (self.input(source),)
         return [Column(one.alias, field.name, field.type) for one in inputs for field in visible_fields(one)]
 
     def is_time(self, column: Column) -> bool:

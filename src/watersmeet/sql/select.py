@@ -29,6 +29,7 @@ from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
 from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated, refuse_nested
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
+from watersmeet.sql.lateral import without_lateral
 from watersmeet.sql.over import OverBinder
 from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
 from watersmeet.sql.scope import Scope
@@ -66,8 +67,9 @@ class Answer:
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
-    select = without_unnest(select, context.text)
-    return _SelectBinder(select, context, FromClause(select, context, bind_subquery), changing).answer()
+    select, computed = without_lateral(without_unnest(select, context.text), context.text)
+    made = FromClause(select, context, bind_subquery, computed)
+    return _SelectBinder(select, context, made, changing).answer()
 
 
 class _SelectBinder:
@@ -369,6 +371,10 @@ def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
 
 def _expanded(item: SelectItem | Star, scope: Scope, binder: ExpressionBinder) -> list[tuple[str, Expression]]:
     if isinstance(item, Star):
+        wanted = [one for one in scope.computed if item.source is None or one.alias.lower() == item.source.text.lower()]
+        computed = [(name, binder.bind(e.copy())) for one in wanted for name, e in one.columns]
+        if item.source is not None and wanted:
+            return computed
         columns = scope.columns(item.source)
         if item.source is not None:
             return [(column.name, column) for column in columns]
@@ -376,7 +382,7 @@ def _expanded(item: SelectItem | Star, scope: Scope, binder: ExpressionBinder) -
         covered = {(alias, one.name.lower()) for one in scope.merged for alias in one.covers}
         once = [(one.name, binder.bind(one.expression.copy())) for one in scope.merged]
         others = [column for column in columns if (column.stream, column.name.lower()) not in covered]
-        return [*once, *((column.name, column) for column in others)]
+        return [*once, *((column.name, column) for column in others), *computed]
     bound = binder.bind(item.expression)
     if item.alias is not None:
         return [(item.alias.text, bound)]

@@ -158,6 +158,8 @@ class SourceSyntax:
     unnest: UnnestSyntax | None = None
     columns: tuple[Name, ...] = ()
     """`AS t (a, b)`."""
+    lateral: bool = False
+    """Whether it is a query that sees what stands before it."""
     gaps: GapFillSyntax | None = None
 
     @property

@@ -46,7 +46,7 @@ class TakenApart:
 
 def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
     """UNNEST in the select list as one in FROM, of which the list has the column."""
-    calls = [one for item in select.items if isinstance(item, SelectItem) for one in _unnests(item.expression)]
+    calls = [one for item in select.items if isinstance(item, SelectItem) for one in unnests(item.expression)]
     if not calls:
         return select
     first = calls[0]
@@ -66,12 +66,12 @@ def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
     return replace(select, tree=tree, items=items, group_by=tuple(map(_entry_for, select.group_by)))
 
 
-def _unnests(node: exp.Expr) -> list[exp.Anonymous]:
+def unnests(node: exp.Expr) -> list[exp.Anonymous]:
     return [one for one in node.find_all(exp.Anonymous) if one.name.lower() == "unnest"]
 
 
 def _with_entry(item: SelectItem) -> SelectItem:
-    whole = item.expression in _unnests(item.expression)
+    whole = item.expression in unnests(item.expression)
     alias = Name("unnest", item.span) if whole and item.alias is None else item.alias
     return replace(item, expression=_entry_for(item.expression), alias=alias)
 

@@ -1,0 +1,1 @@
+SELECT a.k, l.y FROM a CROSS JOIN LATERAL (SELECT a.x + 1 AS y) AS l FULL JOIN b ON a.k = b.k WINDOW = 1 MINUTE

@@ -1,0 +1,1 @@
+SELECT a.k, l.y FROM a RIGHT JOIN LATERAL (SELECT a.x + 1 AS y) AS l ON TRUE

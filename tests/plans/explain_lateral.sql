@@ -1,0 +1,1 @@
+SELECT a.k, l.y, q.x FROM a [RANGE 1 HOUR], LATERAL (SELECT a.x + 1 AS y) AS l, LATERAL (SELECT b.x FROM b [RANGE 1 HOUR] WHERE b.k = a.k ORDER BY b.x DESC LIMIT 3) AS q
