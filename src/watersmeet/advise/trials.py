@@ -30,6 +30,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Plan
 from watersmeet.plan.shedding import Shedding
+from watersmeet.runtime.over import constants_as_tables
 
 SAMPLE_ROWS = 50_000
 SHARES = (0.05, 0.10, 0.25, 0.50, 0.75, 1.00)
@@ -54,6 +55,7 @@ def advise(
     there is no time even then are left out, the least telling ones first, and the advice says so."""
     chosen = _checked(policies)
     _check(plan)
+    plan = constants_as_tables(plan)
     if sample_rows < 1:
         raise OptionError(
             f"a sample of {sample_rows:,} rows shows nothing", hint="give sample = 50000, or leave it out"

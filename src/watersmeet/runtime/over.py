@@ -11,8 +11,11 @@ import pyarrow as pa
 from watersmeet.model.arriving import Arrivals, with_moments
 from watersmeet.model.catalog import Catalog, Relation, Statistics, Stream, Table
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.plan.nodes import Plan, relations_below
-from watersmeet.plan.rewrite import with_relations
+from watersmeet.operators.constants import constant_rows
+from watersmeet.optimizer.read_inputs import unlike
+from watersmeet.plan.constants import Constants
+from watersmeet.plan.nodes import Input, Join, Node, Plan, relations_below
+from watersmeet.plan.rewrite import transform, with_relations
 from watersmeet.plan.user_functions import brought_in
 from watersmeet.runtime.host import Host
 
@@ -23,6 +26,26 @@ def plan_over(plan: Plan, tables: Mapping[str, pa.Table], host: Host, *, has_val
     says_less = has_values or plan.names_views
     over = _with_values_over(plan, tables, host) if says_less else _bound_over(plan, tables, host)
     return replace(over, options=over.options.but(archive=None))
+
+
+def constants_as_tables(plan: Plan) -> Plan:
+    """The plan with the rows that it says itself as static tables, for those who look at the rows of all its inputs."""
+    from watersmeet.io.sources import TableSource
+
+    names = {one.name for one in relations_below(plan.root)}
+
+    def table(one: Input) -> Input:
+        if not isinstance(one.relation, Constants):
+            return one
+        rows = pa.Table.from_batches([constant_rows(one.relation)])
+        name = unlike(names, one.relation.name)
+        names.add(name)
+        return replace(one, relation=Table(name, rows.schema, TableSource(rows, rows.schema)))
+
+    def read(node: Node) -> Node:
+        return replace(node, inputs=tuple(map(table, node.inputs))) if isinstance(node, Join) else node
+
+    return replace(plan, root=transform(plan.root, read))
 
 
 def _bound_over(plan: Plan, tables: Mapping[str, pa.Table], host: Host) -> Plan:

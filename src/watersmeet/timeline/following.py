@@ -14,7 +14,7 @@ from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import FOREVER_US, Times, times_of
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import AT, OP, Changes, Input, Join, Node, Over, Plan, Project, schema_of
+from watersmeet.plan.nodes import AT, OP, Changes, Input, Join, Node, Over, Plan, Project, SetOperation, schema_of
 from watersmeet.plan.options import Options
 from watersmeet.timeline.inputs import NUMBER, Inputs
 from watersmeet.timeline.story import Answer
@@ -130,6 +130,8 @@ def _timed(root: Node) -> Node:
         case Over(columns=columns, time=str(time), child=child):
             when = Column("", time, schema_of(child).field(time).type)
             return replace(root, columns=(*columns, (WHEN, when)))
+        case SetOperation(left=left, right=right):
+            return replace(root, left=_timed(left), right=_timed(right))
         case Changes(kind="complete"):
             # Each group is given once: what enters is the same, with its time.
             return replace(root, kind="istream")

@@ -20,6 +20,7 @@ from watersmeet.operators.evaluate import evaluate_predicate
 from watersmeet.plan.expressions import Call, Column, Expression, columns_of
 from watersmeet.plan.nodes import GroupBy, Input, Join, Plan, Project, nodes_below
 from watersmeet.plan.window_words import window_text
+from watersmeet.runtime.over import constants_as_tables
 from watersmeet.timeline.following import Log, Meetings, Numbers, answers, meetings, rows_in, survivors, without_options
 from watersmeet.timeline.inputs import Inputs, followed_join, lanes_below
 from watersmeet.timeline.lives import Lives, Marks, lives_of
@@ -73,6 +74,7 @@ def _instant_us(what: str, given: dt.datetime | str | None) -> int | None:
 
 def story_of(plan: Plan, part: Part, sample: int | None = None) -> Story:
     """Run the query over all of its input, or the sample that was taken of it, and tell what happened in a part."""
+    plan = constants_as_tables(plan)
     inputs = Inputs.of(plan.root)
     join = followed_join(plan.root)
     met = None if join is None else _met(plan, join, inputs)

@@ -17,6 +17,7 @@ from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import format_instant
 from watersmeet.plan.expressions import Column, EventTime
 from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.runtime.over import constants_as_tables
 from watersmeet.why.asked import Asked, Picked, check_asked, join_of, pick, picked_row, rows_of
 from watersmeet.why.conditions import Meeting, Reason, shown_values
 
@@ -63,6 +64,7 @@ class Why:
 def why(plan: Plan, asked: Asked) -> Why:
     """Look at one row of each input of a join, or of some, and if nothing keeps them apart, run the query and see."""
     check_asked(asked)
+    plan = constants_as_tables(plan)
     join = join_of(plan, list(asked))
     picked = pick(join, asked)
     meeting = Meeting(join, picked)

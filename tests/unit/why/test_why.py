@@ -39,6 +39,8 @@ TOLD = [
     (PAIR, (1, 1), [], "they meet"),
     (PAIR, (1, 2), ["condition"], "7 on the left, 8 on the right"),
     (PAIR, (3, 1), ["condition"], "is NULL, which is not true"),
+    ("SELECT a.id FROM a JOIN (VALUES (7), (8)) AS b (k) ON a.k = b.k", (1, 1), [], "they meet"),
+    ("SELECT a.id FROM a JOIN (VALUES (7), (8)) AS b (k) ON a.k = b.k", (1, 2), ["condition"], "8 on the right"),
     (PAIR, (1, 3), ["window"], "b is 20 s later than a, 10 s too much"),
     (PAIR.replace("WINDOW", "AND a.id > 5 WINDOW"), (1, 3), ["condition", "window"], "a.id > 5"),
     ("SELECT a.id FROM a, b WHERE a.k = b.k DWINDOW (b, a) = 9 SECONDS", (1, 1), ["window"], "b is 2 s later than a"),
