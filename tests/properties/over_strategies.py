@@ -13,9 +13,46 @@ from tests.runners import Bag, Source, bag_of
 PARTITIONS = ((), ("k",), ("k",), ("k", "s"), ("j % 2",), ("f",), ("b",))
 TIES = ((), (), (), ("j",), ("s", "k"))
 WAYS = ("", "", " DESC", " NULLS FIRST", " DESC NULLS FIRST")
-ROWS_FRAMES = ("ROWS BETWEEN {n} PRECEDING AND CURRENT ROW", "ROWS {n} PRECEDING", "ROWS UNBOUNDED PRECEDING")
+ROWS_FRAMES = (
+    "ROWS BETWEEN {n} PRECEDING AND CURRENT ROW", "ROWS {n} PRECEDING", "ROWS UNBOUNDED PRECEDING",
+    "ROWS BETWEEN {n} PRECEDING AND {m} PRECEDING", "ROWS BETWEEN UNBOUNDED PRECEDING AND {n} PRECEDING",
+    "ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW", "ROWS {n} PRECEDING EXCLUDE CURRENT ROW",
+)  # fmt: skip
+ROWS_AHEAD = (
+    "ROWS BETWEEN {n} PRECEDING AND {m} FOLLOWING", "ROWS BETWEEN {n} FOLLOWING AND {m} FOLLOWING",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND {n} FOLLOWING",
+    "ROWS BETWEEN {n} PRECEDING AND {m} FOLLOWING EXCLUDE CURRENT ROW",
+)  # fmt: skip
 RANGE_FRAMES = (
     "RANGE BETWEEN INTERVAL '{n}' SECOND PRECEDING AND CURRENT ROW", "RANGE INTERVAL '{n}' SECOND PRECEDING",
+    "RANGE BETWEEN INTERVAL '{n}' SECOND PRECEDING AND INTERVAL '{m}' SECOND PRECEDING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '{n}' SECOND PRECEDING",
+    "RANGE BETWEEN INTERVAL '{n}' SECOND PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW",
+    "RANGE INTERVAL '{n}' SECOND PRECEDING EXCLUDE TIES",
+)  # fmt: skip
+RANGE_AHEAD = (
+    "RANGE BETWEEN INTERVAL '{n}' SECOND PRECEDING AND INTERVAL '{m}' SECOND FOLLOWING",
+    "RANGE BETWEEN INTERVAL '{n}' SECOND FOLLOWING AND INTERVAL '{m}' SECOND FOLLOWING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '{n}' SECOND FOLLOWING",
+    "RANGE BETWEEN CURRENT ROW AND INTERVAL '{n}' SECOND FOLLOWING EXCLUDE GROUP",
+)  # fmt: skip
+GROUPS_FRAMES = (
+    "", "RANGE UNBOUNDED PRECEDING", "GROUPS {n} PRECEDING", "GROUPS BETWEEN {n} PRECEDING AND {m} PRECEDING",
+    "GROUPS UNBOUNDED PRECEDING", "GROUPS {n} PRECEDING EXCLUDE TIES", "RANGE UNBOUNDED PRECEDING EXCLUDE GROUP",
+    "RANGE BETWEEN CURRENT ROW AND CURRENT ROW", "GROUPS CURRENT ROW",
+)  # fmt: skip
+GROUPS_AHEAD = (
+    "GROUPS BETWEEN {n} PRECEDING AND {m} FOLLOWING", "GROUPS BETWEEN UNBOUNDED PRECEDING AND {n} FOLLOWING",
+    "GROUPS BETWEEN {n} PRECEDING AND {m} FOLLOWING EXCLUDE GROUP",
+    "GROUPS BETWEEN {n} FOLLOWING AND {m} FOLLOWING",
+)  # fmt: skip
+# Of rows that are all there, besides.
+WHOLE_FRAMES = (
+    "ROWS BETWEEN {n} PRECEDING AND UNBOUNDED FOLLOWING", "ROWS BETWEEN {n} FOLLOWING AND UNBOUNDED FOLLOWING",
+    "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "GROUPS BETWEEN {n} FOLLOWING AND UNBOUNDED FOLLOWING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE TIES",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP",
 )  # fmt: skip
 # What any two ways to compute agree on to the last digit.
 AGGREGATES = (
@@ -33,6 +70,7 @@ COLLECTED = {
 ORDERED = {"STRING_AGG(s, '' ORDER BY j DESC)": "string_agg(s, '' ORDER BY j DESC NULLS LAST, {place})"}
 OF_ONES_OWN = {"path(s)": "string_agg(s, '>' ORDER BY {place})"}
 VALUES = ("j", "s", "f", "d", "w", "b", "k")
+SHARES = ("NTILE(2)", "NTILE(3)", "PERCENT_RANK()", "CUME_DIST()")
 
 
 @dataclass(frozen=True)
@@ -77,13 +115,17 @@ def calls(draw: st.DrawFn, number: int, *, ahead: bool = True, kind: str | None 
         value = draw(st.sampled_from(VALUES))
         more = draw(st.sampled_from(("", "", ", 2", ", 0", ", 3")))
         more += draw(st.sampled_from(("", f", {value}"))) if more else ""
+        more += draw(st.sampled_from(("", " IGNORE NULLS", " RESPECT NULLS")))
         function = draw(st.sampled_from(("LAG", "LEAD"))) if ahead else "LAG"
         return Call(
             f"{function}({value}{more}) OVER ({by_keys})", f"{function}({value}{more}) OVER ({by_place})", place
         )
     by_rows = draw(st.booleans())
-    frames = ROWS_FRAMES if by_rows else ("", *RANGE_FRAMES) if not ties else ("", "RANGE UNBOUNDED PRECEDING")
-    frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 4)))
+    frames = [*ROWS_FRAMES, *(ROWS_AHEAD if ahead else ())]
+    if not by_rows:
+        frames = [*GROUPS_FRAMES, *(GROUPS_AHEAD if ahead else ())]
+        frames += [] if ties else [*RANGE_FRAMES, *(RANGE_AHEAD if ahead else ())]
+    frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 4)), m=draw(st.integers(0, 3)))
     within = f"({by_keys} {frame})"
     theirs = f"({by_place} {frame})" if by_rows else within
     if kind == "aggregate":
@@ -94,10 +136,15 @@ def calls(draw: st.DrawFn, number: int, *, ahead: bool = True, kind: str | None 
         function, said = draw(st.sampled_from([*known.items(), *(OF_ONES_OWN.items() if kind == "own" else ())]))
         said = said.format(place=f"place_{number}")
         return Call(f"{function} OVER {within}", f"{said} OVER {theirs}", place)
-    value, first = draw(st.sampled_from(VALUES)), draw(st.booleans())
-    best = f"{'arg_min' if first else 'arg_max'}(struct_pack(v := {value}), place_{number}) OVER {theirs}"
-    name = "FIRST_VALUE" if first else "LAST_VALUE"
-    return Call(f"{name}({value}) OVER {within}", f"struct_extract({best}, 'v')", place)
+    value, function = draw(st.sampled_from(VALUES)), draw(st.sampled_from(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")))
+    ignoring = draw(st.booleans())
+    counted = f" FILTER (WHERE {value} IS NOT NULL)" if ignoring else ""
+    nth = draw(st.integers(1, 3))
+    given = f"{value}, {nth}" if function == "NTH_VALUE" else value
+    said = draw(st.sampled_from((f"({given}) IGNORE NULLS", f"({given} IGNORE NULLS)"))) if ignoring else f"({given})"
+    rows = f"(list(struct_pack(v := {value}) ORDER BY place_{number}){counted} OVER {theirs})"
+    which = {"FIRST_VALUE": "1", "LAST_VALUE": "-1"}.get(function, str(nth))
+    return Call(f"{function}{said} OVER {within}", f"struct_extract({rows}[{which}], 'v')", place)
 
 
 @st.composite
@@ -153,19 +200,20 @@ def changing_calls(draw: st.DrawFn, partition: str, order: str) -> str:
         )
     within = f"{partition} ORDER BY {order}"
     if kind == "rank":
-        return f"{draw(st.sampled_from(('ROW_NUMBER()', 'RANK()', 'DENSE_RANK()')))} OVER ({within})"
+        return f"{draw(st.sampled_from(('ROW_NUMBER()', 'RANK()', 'DENSE_RANK()', *SHARES)))} OVER ({within})"
     value = draw(st.sampled_from(VALUES))
     if kind == "offset":
-        more = draw(st.sampled_from(("", ", 2", ", 0", f", 1, {value}")))
+        more = draw(st.sampled_from(("", ", 2", ", 0", f", 1, {value}", ", k", f", j % 3, {value}", ", -1")))
+        more += draw(st.sampled_from(("", "", " IGNORE NULLS")))
         return f"{draw(st.sampled_from(('LAG', 'LEAD')))}({value}{more}) OVER ({within})"
     by_time = order.split()[0] in ("ts", "w") and "," not in order
-    frames = ("", *ROWS_FRAMES, *(RANGE_FRAMES if by_time else ()))
-    frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 3)))
-    function = (
-        draw(st.sampled_from((*AGGREGATES, *COLLECTED)))
-        if kind == "aggregate"
-        else (f"{draw(st.sampled_from(('FIRST_VALUE', 'LAST_VALUE')))}({value})")
-    )
+    frames = (*GROUPS_FRAMES, *GROUPS_AHEAD, *ROWS_FRAMES, *ROWS_AHEAD, *WHOLE_FRAMES)
+    frames += (*RANGE_FRAMES, *RANGE_AHEAD) if by_time else ()
+    frame = draw(st.sampled_from(frames)).format(n=draw(st.integers(0, 3)), m=draw(st.integers(0, 2)))
+    function = draw(st.sampled_from((*AGGREGATES, *COLLECTED)))
+    if kind != "aggregate":
+        function = draw(st.sampled_from(("FIRST_VALUE({})", "LAST_VALUE({})", "NTH_VALUE({}, 2)", "NTH_VALUE({}, k)")))
+        function = function.format(value) + draw(st.sampled_from(("", " IGNORE NULLS")))
     return f"{function} OVER ({within} {frame})"
 
 

@@ -84,6 +84,10 @@ def test_lead_is_null_at_the_end_and_stays_so_if_more_comes_after_all(rows: str)
 QUERIES = {
     "a running sum and the row before": "SELECT id, SUM(id) OVER w AS total, LAG(id) OVER w AS before FROM a "
     "WINDOW w AS (PARTITION BY x ORDER BY ts)",
+    "rows around a row": "SELECT id, SUM(id) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) AS "
+    "beside, COUNT(*) OVER (w RANGE BETWEEN INTERVAL 3 SECONDS PRECEDING AND INTERVAL 1 SECOND FOLLOWING) AS n, "
+    "NTH_VALUE(id, 2) OVER w AS second, LAG(y) IGNORE NULLS OVER w AS known FROM a "
+    "WINDOW w AS (PARTITION BY x ORDER BY ts)",
     "the first of each": "SELECT x, id FROM a [RANGE 2 SECONDS] QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY id) "
     "<= 2",
     "the first pairs, joined by one column, ranked by another": "SELECT a.id, b.id AS other FROM a [RANGE 2 SECONDS], "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
-from watersmeet.checking.duckdb_expressions import Translator, quoted, typed
+from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted, typed
 from watersmeet.plan.expressions import OverCall
 from watersmeet.plan.nodes import Over, schema_of
 
@@ -48,16 +48,24 @@ def _value(call: OverCall, place: str, apart: str | None) -> str:
     match call.function:
         case "row_number":
             return place
-        case "rank" | "dense_rank":
+        case "rank" | "dense_rank" | "percent_rank" | "cume_dist":
             return f"{call.function}() OVER ({by_keys})"
+        case "ntile":
+            return f"ntile({call.offset}) OVER ({by_place})"
         case "lag" | "lead":
-            found = f"{call.function}({args[0]}, {call.offset}) OVER ({by_place})"
-            there = f"{call.function}({place}, {call.offset}) OVER ({by_place})"
-            return found if len(args) == 1 else f"CASE WHEN {there} IS NULL THEN {args[1]} ELSE {found} END"
-    over = f"({by_keys if call.frame.unit == 'range' else by_place} {_frame(call)})"
-    if call.function in ("first_value", "last_value"):
-        best = "arg_min" if call.function == "first_value" else "arg_max"
-        # In a struct, as these pass over NULL.
+            return _other_row(call, args, place, by_place)
+    if call.frame.unit == "rows" and call.frame.exclude in ("group", "ties"):
+        raise InexpressibleError(f"EXCLUDE {call.frame.exclude.upper()} in a frame of rows")
+    over = f"({by_place if call.frame.unit == 'rows' else by_keys} {_frame(call)})"
+    if call.function == "nth_value":
+        number = str(call.offset) if call.by is None else Translator().sql(call.by)
+        counted = f" FILTER (WHERE {args[0]} IS NOT NULL)" if call.ignores_nulls else ""
+        values = f"list(struct_pack(v := {args[0]}) ORDER BY {place}){counted} OVER {over}"
+        return f"CASE WHEN {number} > 0 THEN struct_extract(({values})[{number}], 'v') END"
+    if call.function in ("first_value", "last_value", "first", "last") and not call.inside_by:
+        best = "arg_min" if call.function.startswith("first") else "arg_max"
+        if call.function in ("first", "last"):
+            return f"{best}({args[0]}, {place}) OVER {over}"  # which pass over NULL
         return f"struct_extract({best}(struct_pack(v := {args[0]}), {place}) OVER {over}, 'v')"
     value = args[0] if args else "*"
     if call.function == "avg":  # the exact mean is a sum and a count
@@ -76,6 +84,29 @@ def _frame(call: OverCall) -> str:
     frame = call.frame
     if frame.whole:
         return "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING" if call.order_by else ""
-    # Times are numbers of microseconds here, so both units are told by a number.
-    since = "UNBOUNDED" if frame.preceding is None else str(frame.preceding)
-    return f"{frame.unit.upper()} BETWEEN {since} PRECEDING AND CURRENT ROW"
+    exclude = f" EXCLUDE {frame.exclude.upper()}" if frame.exclude else ""
+    since = _end(frame.start, "PRECEDING", other=frame.end or 0)
+    until = _end(frame.end, "FOLLOWING", other=frame.start or 0)
+    return f"{frame.unit.upper()} BETWEEN {since} AND {until}{exclude}"
+
+
+def _end(at: int | None, outermost: str, *, other: int) -> str:
+    """Times are numbers of microseconds here, so all units are told by a number. A frame that is empty has both of its
+    ends on one side."""
+    if at is None:
+        return f"UNBOUNDED {outermost}"
+    empty = other < at if outermost == "PRECEDING" else other > at
+    if at == 0 and not empty:
+        return "CURRENT ROW"
+    return f"{abs(at)} {'PRECEDING' if (at or other) < 0 else 'FOLLOWING'}"
+
+
+def _other_row(call: OverCall, args: Sequence[str], place: str, by_place: str) -> str:
+    number = str(call.offset) if call.by is None else f"CAST({Translator().sql(call.by)} AS BIGINT)"
+    ignoring = " IGNORE NULLS" * call.ignores_nulls
+    found = f"{call.function}({args[0]}, {number}{ignoring}) OVER ({by_place})"
+    if len(args) == 1:
+        return found
+    row = f"CASE WHEN {args[0]} IS NOT NULL THEN {place} END" if call.ignores_nulls else place
+    there = f"{call.function}({row}, {number}{ignoring}) OVER ({by_place})"
+    return f"CASE WHEN {number} = 0 OR {number} IS NULL OR {there} IS NOT NULL THEN {found} ELSE {args[1]} END"

@@ -249,8 +249,8 @@ def kept_of(node: Over) -> list[str]:
         return [f"changes as rows come and go: the partition that changes is worked out anew{first}"]
     said = ["a row is given when the watermark has passed it"]
     if node.looks_ahead:
-        said = ["a row is given when the next one is certain, or at the end"]
-    ranges = [call.frame.preceding for _, call in node.calls if keeps_for_us(call) is not None]
+        said = ["a row is given when those after it that it asks for are certain, or at the end"]
+    ranges = [keeps_for_us(call) for _, call in node.calls if keeps_for_us(call) is not None]
     bounded = len(ranges) == len(node.calls)
     if bounded:
         longest = max((size for size in ranges if size is not None), default=0)

@@ -106,19 +106,37 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows that a function of OVER looks at: up to the current one, or with `range` up to the last that ORDER BY
-    does not tell from it. They begin so many rows, or microseconds, before it; None: with the first. `whole`: all rows
-    of the partition."""
+    """The rows that a function of OVER looks at: from `start` to `end`, so many rows, microseconds, or groups of rows
+    that ORDER BY does not tell apart, after the current one, and before it if negative. None: from the first, to the
+    last. With `range` 0 means all that ORDER BY does not tell from the current one. `exclude`: who is left out."""
 
-    unit: OneOf["rows", "range"]
-    preceding: int | None
-    whole: bool = False
+    unit: OneOf["rows", "range", "groups"]
+    start: int | None
+    end: int | None = 0
+    exclude: OneOf["", "current row", "group", "ties"] = ""
+
+    @property
+    def whole(self) -> bool:
+        return self.start is None and self.end is None and not self.exclude
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether rows enter it in turn, each when it is the current one."""
+        begun = self.start is None or self.start <= 0
+        return begun and self.end == 0 and not self.exclude and self.unit != "groups"
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether it is measured by the keys of ORDER BY."""
+        return self.unit == "range" and (self.start is not None or self.end not in (None, 0))
 
 
 @dataclass(frozen=True)
 class OverCall:
     """`f(…) OVER (PARTITION BY … ORDER BY …)`: for a row, a value made of the rows around it. Aggregates go by their
-    names in plan.functions, the others by those in plan.over_functions. `offset` is that of LAG and LEAD."""
+    names in plan.functions, the others by those in plan.over_functions. `offset` is how many rows away LAG and LEAD
+    look, which row of the frame NTH_VALUE is, how many parts NTILE makes; `by` says so where it differs from row to
+    row. `ignores_nulls`: rows without a value do not count for that."""
 
     function: str
     args: tuple[Expression, ...]
@@ -130,6 +148,8 @@ class OverCall:
     distinct: bool = False
     user: UserFunction | None = None
     inside_by: tuple[Way, ...] = ()  # what ORDER BY inside the call says, see Aggregate
+    by: Expression | None = None
+    ignores_nulls: bool = False
 
     @property
     def aggregate(self) -> Aggregate:
@@ -138,7 +158,8 @@ class OverCall:
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        return (*self.args, *self.partition_by, *(key.expression for key in self.order_by))
+        computed = () if self.by is None else (self.by,)
+        return (*self.args, *computed, *self.partition_by, *(key.expression for key in self.order_by))
 
     def over(self, rewrite: Callable[[Expression], Expression]) -> OverCall:
         """The call with every part rewritten."""
@@ -147,6 +168,7 @@ class OverCall:
             args=tuple(map(rewrite, self.args)),
             partition_by=tuple(map(rewrite, self.partition_by)),
             order_by=tuple(replace(key, expression=rewrite(key.expression)) for key in self.order_by),
+            by=None if self.by is None else rewrite(self.by),
         )
 
 
@@ -249,9 +271,9 @@ def _inside_text(call: Aggregate) -> tuple[str, str]:
 def _over_text(call: OverCall) -> str:
     inside, only = _inside_text(call.aggregate)
     given = [inside] if inside else []
-    if call.function in ("lag", "lead"):
+    if call.function in ("lag", "lead", "nth_value", "ntile"):
         given = [*map(to_text, call.args)]
-        given.insert(1, str(call.offset))
+        given.insert(1, str(call.offset) if call.by is None else to_text(call.by))
     elif not given and call.function == "count":
         given = ["*"]
     about = []
@@ -260,18 +282,30 @@ def _over_text(call: OverCall) -> str:
     if call.order_by:
         about.append(f"ORDER BY {', '.join(map(sort_key_text, call.order_by))}")
     about += [text] if (text := frame_text(call)) else []
-    return f"{_called(call)}({'DISTINCT ' * call.distinct}{', '.join(given)}){only} OVER ({' '.join(about)})"
+    inside = f"{'DISTINCT ' * call.distinct}{', '.join(given)}{' IGNORE NULLS' * call.ignores_nulls}"
+    return f"{_called(call)}({inside}){only} OVER ({' '.join(about)})"
 
 
 def frame_text(call: OverCall) -> str:
     """The frame in SQL's words, where it matters and is not what it would be anyway."""
     frame = call.frame
-    if call.function in ("row_number", "rank", "dense_rank", "lag", "lead") or frame.whole:
+    if frame == Frame("range", None) or frame.whole:
         return ""
-    if frame.preceding is None:
-        return "" if frame.unit == "range" else "ROWS UNBOUNDED PRECEDING"
-    size = str(frame.preceding) if frame.unit == "rows" else f"INTERVAL '{format_interval(frame.preceding)}'"
-    return f"{frame.unit.upper()} {size} PRECEDING"
+    unit = frame.unit.upper()
+    left_out = f" EXCLUDE {frame.exclude.upper()}" if frame.exclude else ""
+    since = _bound_text(frame, frame.start, "PRECEDING")
+    if frame.end == 0 and since.endswith("PRECEDING"):
+        return f"{unit} {since}{left_out}"
+    return f"{unit} BETWEEN {since} AND {_bound_text(frame, frame.end, 'FOLLOWING')}{left_out}"
+
+
+def _bound_text(frame: Frame, at: int | None, outermost: str) -> str:
+    if at is None:
+        return f"UNBOUNDED {outermost}"
+    if at == 0:
+        return "CURRENT ROW"
+    size = f"INTERVAL '{format_interval(abs(at))}'" if frame.unit == "range" else str(abs(at))
+    return f"{size} {'PRECEDING' if at < 0 else 'FOLLOWING'}"
 
 
 def _literal_text(value: Any, kind: pa.DataType) -> str:

@@ -43,6 +43,7 @@ from watersmeet.plan.expressions import (
     Column,
     EventTime,
     Expression,
+    Frame,
     Literal,
     OverCall,
     Way,
@@ -292,18 +293,24 @@ def _ways(order_by: tuple[Way, ...]) -> str:
 
 def _over_call(call: OverCall) -> str:
     inside = ", ".join(map(expression_text, call.args)) + _ways(call.inside_by)
-    frame = call.frame
-    since = (
-        "all" if frame.whole else f"{frame.unit} since {'the first' if frame.preceding is None else frame.preceding}"
-    )
     about = [
-        f"offset {call.offset}" * (call.function in ("lag", "lead")),
+        f"offset {call.offset}" * bool(call.offset or call.function in ("lag", "lead")),
+        "" if call.by is None else f"by {expression_text(call.by)}",
+        "without nulls" * call.ignores_nulls,
         f"partition by {', '.join(map(expression_text, call.partition_by))}" * bool(call.partition_by),
         f"order by {', '.join(map(_sort_key, call.order_by))}" * bool(call.order_by),
-        since,
+        _frame(call.frame),
     ]
     name = _versioned(call.function, call.user)
     return f"{name}({'distinct ' * call.distinct}{inside}; {'; '.join(filter(None, about))})::{call.type}"
+
+
+def _frame(frame: Frame) -> str:
+    if frame.whole:
+        return "all"
+    since = "the first" if frame.start is None else -frame.start
+    until = "" if frame.end == 0 else f" until {'the last' if frame.end is None else frame.end}"
+    return f"{frame.unit} since {since}{until}{f' without {frame.exclude}' if frame.exclude else ''}"
 
 
 def _versioned(function: str, user: UserFunction | None) -> str:

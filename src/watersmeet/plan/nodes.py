@@ -38,6 +38,7 @@ from watersmeet.plan.expressions import Aggregate, Expression, OverCall, columns
 from watersmeet.plan.expressions import SortKey as SortKey
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
+from watersmeet.plan.over_functions import looks_ahead
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.spilling import Spilling
 
@@ -474,7 +475,7 @@ class Over:
     @property
     def looks_ahead(self) -> bool:
         """Whether rows are given later than at their own times."""
-        return any(call.function == "lead" and call.offset > 0 for _, call in self.calls)
+        return any(looks_ahead(call) for _, call in self.calls)
 
 
 Node = Join | Project | GroupBy | Distinct | SetOperation | TopK | Over | Changes

@@ -112,6 +112,8 @@ class ExpressionBinder:
                 return self.call("not", [self.bind(node.this)], node)
             case exp.Anonymous():
                 return self._function(node)
+            case exp.IgnoreNulls() | exp.RespectNulls():
+                return self._with_word_on_nulls(node)
             case exp.Cast():
                 return self._cast(node)
             case exp.Case():
@@ -472,6 +474,17 @@ class ExpressionBinder:
             )
         return self.aggregate(call, only=condition)
 
+    def _with_word_on_nulls(self, node: exp.IgnoreNulls | exp.RespectNulls) -> Expression:
+        """`f(x) IGNORE NULLS` as `f(x IGNORE NULLS)`, which aggregates read."""
+        call = node.this
+        if not isinstance(call, exp.Anonymous) or aggregate_name(call.name) is None or not call.expressions:
+            words = "IGNORE NULLS" if isinstance(node, exp.IgnoreNulls) else "RESPECT NULLS"
+            raise self.error(f"{words} goes with FIRST(x) and LAST(x), or with functions of OVER", node)
+        inside = [type(node)(this=call.expressions[0]), *call.expressions[1:]]
+        meant = exp.Anonymous(this=call.this, expressions=inside)
+        meant.meta.update(node.meta)
+        return self.bind(meant)
+
     def over(self, node: exp.Window) -> Expression:
         """Refused: where it may stand, `OverBinder` binds."""
         if self.clause == "ORDER BY":
@@ -757,6 +770,22 @@ class ExpressionBinder:
                 hint=f"say in which order: {node.name.upper()}(x ORDER BY y); or write MIN or MAX, or take the rows as "
                 f"they appear: (SELECT ISTREAM …) [RANGE 1 HOUR]",
             )
+        said, ignores = without_word_on_nulls(node)
+        if ignores is not None and function not in ("first", "last"):
+            raise self.error(
+                "IGNORE NULLS and RESPECT NULLS go with FIRST and LAST",
+                node,
+                hint=f"others pass over NULLs anyway; or write {node.name.upper()}(x) FILTER (WHERE x IS NOT NULL)",
+            )
+        if ignores is False:
+            raise self.error(
+                f"{node.name.upper()} passes over NULLs, and RESPECT NULLS is not supported outside OVER",
+                node,
+                hint="write FIRST_VALUE(x) OVER (PARTITION BY k ORDER BY ts), or COALESCE(x, …) in its place",
+                kind=UnsupportedError,
+            )
+        assert isinstance(said, exp.Anonymous)
+        node = said
         # Aggregates do not nest.
         inside = inside or ExpressionBinder(self.scope, "an aggregate", aggregates=False)
         nodes, written, distinct = _written_inside(node)
@@ -989,6 +1018,23 @@ def _any_of(node: exp.Expr) -> exp.Expr | None:
         listed: exp.Expr = right.expressions[0]
         return None if isinstance(listed, Subquery) else listed
     return None
+
+
+def without_word_on_nulls(call: exp.Expr) -> tuple[exp.Expr, bool | None]:
+    """A call without IGNORE NULLS or RESPECT NULLS, which stands in its parentheses or behind them; and whether it says
+    to ignore them, None if it says nothing."""
+    if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
+        return call.this, isinstance(call, exp.IgnoreNulls)
+    args = list(call.expressions) if isinstance(call, exp.Anonymous) else []
+    inside = [one.this if isinstance(one, exp.Order) else one for one in args]
+    place = next((i for i, one in enumerate(inside) if isinstance(one, exp.IgnoreNulls | exp.RespectNulls)), None)
+    if place is None:
+        return call, None
+    plain = call.copy()
+    word = plain.expressions[place]
+    word = word.this if isinstance(word, exp.Order) else word
+    word.replace(word.this)
+    return plain, isinstance(word, exp.IgnoreNulls)
 
 
 def _as_interval(arg: Expression) -> Expression:

@@ -12,16 +12,15 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import comparable, is_instant, sql_type
 from watersmeet.plan.expressions import Aggregate, Expression, Frame, Literal, OverCall, SortKey
 from watersmeet.plan.functions import aggregate_name
-from watersmeet.plan.over_functions import NEVER_CERTAIN, OFFSETS, OVER_FUNCTIONS, RANKINGS, over_type
+from watersmeet.plan.over_functions import FRAMELESS, NUMBERED, OFFSETS, OVER_FUNCTIONS, VALUES, over_type
 from watersmeet.sql import literals
-from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.expressions import ExpressionBinder, without_word_on_nulls
 from watersmeet.sql.syntax import Duration, span_of
 
 NamedWindows = Mapping[str, exp.Window]
-ALL_BEFORE = Frame("range", None)
+ALL_BEFORE, ALL = Frame("range", None), Frame("range", None, None)
 _MOST_ROWS = 10**18  # so that a sum of a few such numbers is still an int64
 _FORM = "write ROWS BETWEEN 10 PRECEDING AND CURRENT ROW, or RANGE BETWEEN INTERVAL 5 MINUTES PRECEDING AND CURRENT ROW"
-_AHEAD = "LEAD(x) looks ahead; or let the rows in a window, and group them: FROM a [RANGE 1 HOUR] GROUP BY k"
 
 
 @dataclass(frozen=True)
@@ -53,28 +52,24 @@ class _Calls:
             for key in (order.expressions if order is not None else ())
         )
         frame = self._frame(window, keys)
-        call = node.this
-        if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) or (
-            isinstance(call, exp.Anonymous)
-            and any(isinstance(one, exp.IgnoreNulls | exp.RespectNulls) for one in call.expressions)
-        ):
-            raise self._error(
-                "IGNORE NULLS and RESPECT NULLS are not supported: NULLs count as any other value",
-                node,
-                hint="FIRST(x) and LAST(x) pass over NULLs; or filter them out before",
-                kind=UnsupportedError,
-            )
+        call, ignores = without_word_on_nulls(node.this)
         name = str(call.name).lower() if isinstance(call, exp.Anonymous) else ""
         made = OverCall("", (), pa.null(), partition, keys, frame)
-        if name in NEVER_CERTAIN:
+        if ignores is not None and name not in (*OFFSETS, *VALUES, "first", "last"):
             raise self._error(
-                f"{name.upper()} is not supported: it needs the whole partition, whose end is not known",
+                "IGNORE NULLS and RESPECT NULLS go with LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE",
                 node,
-                hint="ROW_NUMBER, RANK and DENSE_RANK count from the beginning",
-                kind=UnsupportedError,
+                hint="aggregates such as SUM(x) pass over NULLs anyway",
             )
-        if name in OVER_FUNCTIONS:
-            return self._function(name, call, made, node)
+        # FIRST and LAST are the aggregates: they pass over NULLs.
+        if ignores is False and name in ("first", "last"):
+            name += "_value"
+        elif ignores and name in ("first_value", "last_value"):
+            name = name.removesuffix("_value")
+            call = call.copy()
+            call.set("this", name)
+        if isinstance(call, exp.Anonymous) and name in OVER_FUNCTIONS:
+            return self._function(name, call, replace(made, ignores_nulls=bool(ignores)), node)
         return self._aggregate(call, made, node)
 
     # -- what is called -------------------------------------------------------------------------------------
@@ -84,37 +79,48 @@ class _Calls:
             raise self._error(
                 f"{name.upper()} needs ORDER BY in OVER: without one no row is the first",
                 node,
-                hint=f"write {name.upper()}({'' if name in RANKINGS else 'x'}) OVER (PARTITION BY k ORDER BY ts)",
+                hint=f"write {name.upper()}({_example(name)}) OVER (PARTITION BY k ORDER BY ts)",
             )
         nodes = list(call.expressions)
-        offset = self._offset(name, nodes, node) if name in OFFSETS else 0
-        args = [self.inside.bind(one) for one in (nodes[:1] + nodes[2:3] if name in OFFSETS else nodes)]
+        place = 0 if name == "ntile" else 1
+        number = nodes.pop(place) if name in NUMBERED and len(nodes) > place else None
+        args = [self.inside.bind(one) for one in nodes]
         try:
-            if name in OFFSETS and len(nodes) > 3:
-                raise TypeError(f"{name.upper()} takes 1 to 3 arguments, not {len(nodes)}")
+            if name in OFFSETS and len(nodes) > 2:
+                raise TypeError(f"{name.upper()} takes 1 to 3 arguments, not {len(nodes) + 1}")
             kind = over_type(name, [arg.type for arg in args])
             if len(args) == 2:
                 args[1] = self._as_default(args[1], kind)
         except (TypeError, ValueError) as error:
             raise self._error(str(error), node) from None
-        framed = made.frame if name not in (*RANKINGS, *OFFSETS) else ALL_BEFORE
-        return replace(made, function=name, args=tuple(args), type=kind, frame=framed, offset=offset)
+        framed = ALL_BEFORE if name in FRAMELESS else made.frame
+        made = replace(made, function=name, args=tuple(args), type=kind, frame=framed)
+        return self._numbered(made, number, node) if name in NUMBERED else made
 
-    def _offset(self, name: str, nodes: list[exp.Expr], node: exp.Window) -> int:
-        if len(nodes) < 2:
-            return 1
-        given = self.inside.bind(nodes[1])
-        if not isinstance(given, Literal) or not isinstance(given.value, int) or given.value < 0:
-            raise self._error(
-                f"the second argument of {name.upper()} says how many rows away: a constant of 0 or more",
-                node,
-                hint=f"write {name.upper()}(x, 2)",
-            )
-        return self._counted(given.value, node)
+    def _numbered(self, made: OverCall, number: exp.Expr | None, node: exp.Window) -> OverCall:
+        """With how many rows away it looks, or which row it is, or how many parts there are."""
+        name = made.function
+        if number is None and name in OFFSETS:
+            return replace(made, offset=1)
+        given = Literal(None, pa.null()) if number is None else self.inside.bind(number)
+        if not pa.types.is_integer(given.type) or (isinstance(given, Literal) and given.value is None):
+            raise self._error(f"{name.upper()} needs a whole number", node, hint=_numbers(name))
+        if not isinstance(given, Literal):
+            if name == "ntile":
+                raise self._error("NTILE needs a constant: all rows are in equal parts", node, hint=_numbers(name))
+            return replace(made, by=given)
+        offset = self._counted(int(given.value), node)
+        if name not in OFFSETS:
+            if offset < 1:
+                raise self._error(f"{name.upper()} counts from 1, not from {offset}", node, hint=_numbers(name))
+            return replace(made, offset=offset)
+        # A negative one looks the other way; the current row is no other one, whatever it holds.
+        other = name if offset >= 0 else OFFSETS[1 - OFFSETS.index(name)]
+        return replace(made, function=other, offset=abs(offset), ignores_nulls=made.ignores_nulls and offset != 0)
 
     def _counted(self, rows: int, node: exp.Window) -> int:
-        if rows >= _MOST_ROWS:
-            raise self._error(f"{rows} rows are more than this system can count", node)
+        if abs(rows) >= _MOST_ROWS:
+            raise self._error(f"{abs(rows)} rows are more than this system can count", node)
         return rows
 
     @staticmethod
@@ -183,60 +189,90 @@ class _Calls:
     def _frame(self, node: exp.Window, keys: tuple[SortKey, ...]) -> Frame:
         spec = node.args.get("spec")
         if spec is None:
-            return ALL_BEFORE if keys else replace(ALL_BEFORE, whole=True)
+            return ALL_BEFORE if keys else ALL
         unit = str(spec.args["kind"]).lower()
-        if unit not in ("rows", "range") or spec.args.get("exclude") is not None:
-            words = "EXCLUDE" if unit in ("rows", "range") else unit.upper()
-            raise self._error(f"{words} in OVER is not supported", node, hint=_FORM, kind=UnsupportedError)
-        ends = self._end(spec, node)
-        start = self._start(spec, unit, keys, node)
-        if ends == "last" and start is not None:
-            raise self._error("a frame that ends with the last row begins with the first", node, hint=_AHEAD)
-        if ends == "last":
-            return replace(ALL_BEFORE, whole=True)
+        start, end = self._bound(spec, "start", unit, node), self._bound(spec, "end", unit, node)
+        self._check_sides(spec, node)
+        exclude = "" if spec.args.get("exclude") is None else str(spec.args["exclude"].name).lower()
+        frame = _simplest(Frame(unit, start, end, "" if exclude == "no others" else exclude))  # type: ignore[arg-type]
+        if frame.whole:
+            return ALL
         if not keys:
             raise self._error(f"{unit.upper()} in OVER needs ORDER BY, to say which rows come before", node, hint=_FORM)
-        return Frame("rows" if unit == "rows" else "range", start)
+        if {start, end} <= {None, 0}:
+            by_time = len(keys) == 1 and is_instant(keys[0].expression.type)
+            # All of one key are a group, whatever the key is; of times it is known how long they matter.
+            return replace(frame, unit="groups") if frame.by_keys and not by_time else frame
+        return self._timed(frame, keys, node) if unit == "range" else frame
 
-    def _end(self, spec: exp.WindowSpec, node: exp.Window) -> str:
-        end, side = spec.args.get("end"), str(spec.args.get("end_side") or "").upper()
-        if end is None or end == "CURRENT ROW":
-            return "current"
-        if end == "UNBOUNDED" and side == "FOLLOWING":
-            return "last"
-        raise self._error(
-            "a frame ends with the current row"
-            if side == "FOLLOWING"
-            else "a frame that ends before the current row is not supported",
-            node,
-            hint=_AHEAD if side == "FOLLOWING" else "LAG(x, n) is the row n before; " + _FORM,
-            kind=UnsupportedError,
-        )
-
-    def _start(self, spec: exp.WindowSpec, unit: str, keys: tuple[SortKey, ...], node: exp.Window) -> int | None:
-        start, side = spec.args["start"], str(spec.args.get("start_side") or "").upper()
-        if side == "FOLLOWING":
-            raise self._error("a frame begins at or before the current row", node, hint=_AHEAD, kind=UnsupportedError)
-        if start == "UNBOUNDED":
+    def _bound(self, spec: exp.WindowSpec, which: str, unit: str, node: exp.Window) -> int | None:
+        given, side = spec.args.get(which), str(spec.args.get(f"{which}_side") or "").upper()
+        if given is None or given == "CURRENT ROW":
+            return 0
+        if given == "UNBOUNDED":
+            if side != ("PRECEDING" if which == "start" else "FOLLOWING"):
+                raise self._error(f"a frame does not {_verb(which)} with UNBOUNDED {side}", node, hint=_FORM)
             return None
-        if unit == "rows":
-            given = Literal(0, pa.int64()) if start == "CURRENT ROW" else self.inside.bind(start)
-            if not isinstance(given, Literal) or not pa.types.is_integer(given.type) or given.value < 0:
-                raise self._error("ROWS needs a number of rows", node, hint=_FORM)
-            return self._counted(int(given.value), node)
-        if start != "CURRENT ROW" and not isinstance(start, Duration):
-            raise self._error("RANGE needs an interval", node, hint=_FORM)
+        if not side:
+            raise self._error(f"say on which side: PRECEDING or FOLLOWING, in {unit.upper()}", node, hint=_FORM)
+        if unit == "range":
+            if not isinstance(given, Duration):
+                raise self._error("RANGE needs an interval", node, hint=_FORM)
+            size = int(given.args["us"])
+            if size < 0:
+                raise self._error("RANGE needs an interval that is not negative", node, hint=_FORM)
+        else:
+            bound = self.inside.bind(given)
+            if not isinstance(bound, Literal) or not pa.types.is_integer(bound.type) or bound.value < 0:
+                raise self._error(f"{unit.upper()} needs a number of {unit}", node, hint=_FORM)
+            size = self._counted(int(bound.value), node)
+        return -size if side == "PRECEDING" else size
+
+    def _check_sides(self, spec: exp.WindowSpec, node: exp.Window) -> None:
+        """What other systems refuse, too: words in the wrong order. A frame may be empty all the same."""
+        order = ("PRECEDING", "", "FOLLOWING")
+        first, last = (order.index(str(spec.args.get(side) or "").upper()) for side in ("start_side", "end_side"))
+        if first > last:
+            raise self._error(
+                "a frame ends before it begins", node, hint="write BETWEEN 5 PRECEDING AND 2 PRECEDING, the first first"
+            )
+
+    def _timed(self, frame: Frame, keys: tuple[SortKey, ...], node: exp.Window) -> Frame:
         if len(keys) != 1:
             raise self._error("RANGE with an interval needs one key of ORDER BY", node, hint="order by the time alone")
-        if start != "CURRENT ROW" and not is_instant(keys[0].expression.type):
-            kind = sql_type(keys[0].expression.type)
-            raise self._error(f"RANGE with an interval goes by a time, and not by {kind}", node, hint=_FORM)
-        size = 0 if start == "CURRENT ROW" else int(start.args["us"])
-        if size < 0:
-            raise self._error("RANGE needs an interval that is not negative", node, hint=_FORM)
-        return size
+        kind = keys[0].expression.type
+        if not is_instant(kind):
+            raise self._error(f"RANGE with an interval goes by a time, and not by {sql_type(kind)}", node, hint=_FORM)
+        return frame
 
     def _error(
         self, message: str, node: exp.Expr, *, hint: str | None = None, kind: type[UnsupportedError] | None = None
     ) -> Exception:
         return self.around.error(message, node, hint=hint, **({} if kind is None else {"kind": kind}))
+
+
+def _example(name: str) -> str:
+    """Arguments for a function, to be shown."""
+    if name in ("ntile", "nth_value"):
+        return "4" if name == "ntile" else "x, 2"
+    return "x" if name in (*OFFSETS, *VALUES) else ""
+
+
+def _numbers(name: str) -> str:
+    return f"write {name.upper()}({'x, 2' if name in OFFSETS else _example(name)})"
+
+
+def _verb(which: str) -> str:
+    return "begin" if which == "start" else "end"
+
+
+def _simplest(frame: Frame) -> Frame:
+    """The same rows in the fewest words: what is left out at an edge is not in the frame in the first place."""
+    if frame.unit == "groups" and frame.start is None and frame.end in (None, 0) and frame.exclude != "group":
+        frame = replace(frame, unit="range")
+    by_groups = frame.unit == "groups" or not (frame.by_keys or frame.unit == "rows")
+    if frame.end == 0 and frame.exclude == "current row" and frame.unit == "rows":
+        return replace(frame, end=-1, exclude="")
+    if frame.end == 0 and frame.exclude == "group" and by_groups:
+        return replace(frame, unit="groups", end=-1, exclude="")
+    return frame

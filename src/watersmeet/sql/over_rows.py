@@ -21,6 +21,7 @@ from watersmeet.plan.expressions import (
     walk,
 )
 from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, View
+from watersmeet.plan.over_functions import OFFSETS, SHARES
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Span
 
@@ -38,8 +39,14 @@ def is_changing(calls: Sequence[OverCall], inputs: Sequence[Input], scope: Scope
     for call in calls:
         if not call.order_by:
             return "OVER without ORDER BY"
-        if call.frame.whole:
+        if call.frame.end is None:
             return "OVER with a frame up to the last row"
+        if call.function in SHARES:
+            return f"{call.function.upper()}, which counts the rows of the whole partition,"
+        if call.by is not None and (call.function in OFFSETS or call.frame.start is None):
+            return f"{call.function.upper()} with a number that is computed"
+        if call.frame.exclude and call.frame.start is None:
+            return "EXCLUDE in a frame from the first row"
         if not _is_event_time(call, inputs, scope):
             return "OVER in another order than that of event time"
     return None
@@ -203,13 +210,13 @@ def _around(inner: Over, node: Project, alias: str, predicates: Sequence[Express
 
 
 def ahead_inside(inputs: Sequence[Input], places: dict[str, Span], scope: Scope) -> SqlError | None:
-    """What LEAD gives becomes known after the time of its row, so nothing can be joined or counted by that time."""
+    """What a row gets of those after it becomes known after its time, so nothing can be joined or counted by that."""
     for one in inputs:
         if isinstance(one.relation, Derived) and isinstance(one.relation.plan, Over) and one.relation.plan.looks_ahead:
             return scope.text.error(
-                f"{one.alias} looks ahead with LEAD: its rows come after their time, and only a selection goes around",
+                f"{one.alias} looks ahead: its rows come after their time, and only a selection goes around",
                 places.get(one.alias),
-                hint="write it with LAG: each row with the one before it",
+                hint="write it with LAG, or a frame that ends with the current row: each row with those before it",
                 kind=UnsupportedError,
             )
     return None

@@ -253,3 +253,79 @@ def number_shown(before, shown, same, numbers, next_number):
             numbers[e] = next_number
             next_number += 1
     return next_number
+
+
+@kernel
+def frame_edges(starts, measure, start, end, has_start, has_end, firsts, stops):
+    """Of each row the first of its frame and one past the last, which lie `start` and `end` from it by a measure that
+    never falls within a partition."""
+    for part in range(len(starts) - 1):
+        first = starts[part]
+        stop = starts[part] if has_end else starts[part + 1]
+        for row in range(starts[part], starts[part + 1]):
+            while has_start and first < starts[part + 1] and measure[first] < measure[row] + start:
+                first += 1
+            while stop < starts[part + 1] and measure[stop] <= measure[row] + end:
+                stop += 1
+            firsts[row], stops[row] = first, max(first, stop)
+
+
+@kernel
+def shift_rows(since, until, first, stop, sign, out_rows, out_signs, at):
+    """The rows that leave (-1) or enter (+1) when rows from `since` up to `until` become those from `first` up to
+    `stop`, neither of which is less than before. Returns where the output goes on."""
+    begin, behind = (since, min(until, first)) if sign < 0 else (max(until, first), stop)
+    for row in range(begin, behind):
+        out_rows[at], out_signs[at] = row, sign
+        at += 1
+    return at
+
+
+@kernel
+def frame_changes(parts, asked, firsts, gaps, afters, stops, own, out_rows, out_signs, out_ends):
+    """What enters and leaves the frame of a partition from one row that is asked for to the next: rows with +1 and -1,
+    and where those of each end. Where nothing changes there is the row itself with 0. Returns how many there are."""
+    at = np.int64(0)
+    for k in range(len(asked)):
+        if k == 0 or parts[k] != parts[k - 1]:
+            first, gap, after, stop = firsts[k], firsts[k], afters[k], afters[k]
+            alone = np.int64(-1)
+        begin = at
+        # Who leaves goes first: a row may pass from behind the gap to before it.
+        at = shift_rows(first, gap, firsts[k], gaps[k], -1, out_rows, out_signs, at)
+        at = shift_rows(after, stop, afters[k], stops[k], -1, out_rows, out_signs, at)
+        if alone >= 0:
+            out_rows[at], out_signs[at] = alone, -1
+            at += 1
+        at = shift_rows(first, gap, firsts[k], gaps[k], 1, out_rows, out_signs, at)
+        at = shift_rows(after, stop, afters[k], stops[k], 1, out_rows, out_signs, at)
+        alone = asked[k] if own[k] else np.int64(-1)
+        if alone >= 0:
+            out_rows[at], out_signs[at] = alone, 1
+            at += 1
+        if at == begin:
+            out_rows[at], out_signs[at] = asked[k], 0
+            at += 1
+        out_ends[k] = at
+        first, gap, after, stop = firsts[k], gaps[k], afters[k], stops[k]
+    return at
+
+
+@kernel
+def needed_since(starts, measure, coming, waits, start, end, has_start, needed):
+    """Of each partition the first row that is still asked for: by the first row that waits, or by the next to come,
+    whose measure is at least `coming`. Of frames that begin with the first row only the last one counts."""
+    for part in range(len(starts) - 1):
+        begin, behind = starts[part], starts[part + 1]
+        row = begin
+        while row < behind and not waits[row]:
+            row += 1
+        here = measure[row] if row < behind else coming[part]
+        first = begin
+        if has_start:
+            while first < row and measure[first] < here + start:
+                first += 1
+        else:
+            while first + 1 < behind and measure[first + 1] <= here + end:
+                first += 1
+        needed[part] = min(first, row)

@@ -1,21 +1,25 @@
-"""LEAD: rows wait until the row that they ask for has come, or nothing more comes."""
+"""LEAD and frames that look ahead: rows wait until those that they ask for are certain, or nothing more comes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.delta import Delta, Int64s
+from watersmeet.operators.continuous.over.around import Around, Met
 from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.frames import Named, Values
+from watersmeet.operators.continuous.over.partitions import is_lead, with_one_frame
 from watersmeet.operators.continuous.over.queues import Queues
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.contract import WaitingRows
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.slots import Slots
+from watersmeet.physical.over import calls_alike
 
 
 class Lead:
@@ -23,32 +27,51 @@ class Lead:
 
     STATE = ("queues",)
 
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
+    def __init__(self, named: Named) -> None:
+        self.calls = [named]
         self.queues = Queues()
 
-    def met(self, rows: Arranged, held: Int64s, room: int) -> tuple[Int64s, Int64s]:
-        """The numbers of held rows that new ones are looked for by, and which of these that is."""
-        moved = self.queues.move(rows, held[rows.order], room, by_rows=True, reach=self.offset - 1)
+    @property
+    def nbytes(self) -> int:
+        return self.queues.nbytes
+
+    def met(self, rows: Arranged, held: Int64s, room: int, values: Values, until: int) -> Iterator[Met]:
+        """The numbers of held rows that new ones are looked for by, and these."""
+        ((name, call),) = self.calls
+        moved = self.queues.move(rows, held[rows.order], room, by_rows=True, reach=call.offset - 1)
         leaves = np.flatnonzero(moved.signs < 0)
         asking = self.queues.keys[moved.changed[leaves]]
         self.queues.slots.give_back(moved.left)
-        return asking, rows.order[moved.steps_of_changes[leaves]]
+        found = rows.order[moved.steps_of_changes[leaves]]
+        instants = np.empty(len(rows), np.int64)
+        instants[rows.order] = rows.keys
+        yield Met(name, asking, taken(values(call.args[0]), found), instants[found])
+
+    def next_due(self) -> int:
+        return FOREVER_US
+
+    def passed(self, until: int, *, ended: bool = False) -> Iterator[Met]:
+        """Time alone brings no row; at the end nobody has to be looked for."""
+        if ended:
+            self.queues = Queues()
+        return iter(())
 
 
 class Ahead:
-    """Rows with all that is known of them, until every LEAD of theirs is."""
+    """Rows with all that is known of them, until all that they ask for is."""
 
-    STATE = ("slots", "rows", "found", "defaults", "leads", "_missing", "_serials", "_times_us", "_certain_us",
+    STATE = ("slots", "rows", "found", "defaults", "askers", "_missing", "_serials", "_times_us", "_certain_us",
              "_next", "_last_us")  # fmt: skip
 
     def __init__(self, known: pa.Schema, calls: Sequence[Named]) -> None:
-        """known: the columns besides those of LEAD."""
+        """known: the columns besides those of the functions that look ahead."""
         self.calls = list(calls)
         self.schema = pa.schema([*known, *(pa.field(name, call.type) for name, call in self.calls)])
         self.slots = Slots()
-        self.leads = [Lead(call.offset) for _, call in self.calls]
-        # What a LEAD has found lies in a table of its own: it comes later than the rest.
+        leads = [Lead((name, call)) for name, call in self.calls if is_lead(call)]
+        framed = [alike for part in calls_alike(self.calls) for alike in with_one_frame(part)]
+        self.askers: list[Lead | Around] = [*leads, *map(Around, framed)]
+        # What a function has found lies in a table of its own: it comes later than the rest.
         self.rows = RowTable(known)
         self.found = [RowTable(pa.schema([pa.field(name, call.type)])) for name, call in self.calls]
         self.defaults = [RowTable(pa.schema([pa.field(name, call.type)])) for name, call in self.calls]
@@ -66,7 +89,11 @@ class Ahead:
     @property
     def nbytes(self) -> int:
         tables = (self.rows, *self.found, *self.defaults)
-        return sum(table.nbytes for table in tables) + sum(lead.queues.nbytes for lead in self.leads)
+        return sum(table.nbytes for table in tables) + sum(one.nbytes for one in self.askers)
+
+    def next_due(self) -> int:
+        """The earliest instant at which time alone makes a row certain."""
+        return min(one.next_due() for one in self.askers)
 
     def waiting(self) -> WaitingRows | None:
         """What there is to tell of the rows that wait, if any do."""
@@ -79,10 +106,15 @@ class Ahead:
         return np.flatnonzero(self.rows.holds(np.arange(self.slots.room)))
 
     def enter(
-        self, known: pa.RecordBatch, instants: Int64s, arranged: Mapping[str, tuple[Arranged, int]], values: Values
+        self,
+        known: pa.RecordBatch,
+        instants: Int64s,
+        arranged: Mapping[str, tuple[Arranged, int]],
+        values: Values,
+        until: int,
     ) -> Delta:
-        """Take new rows, each LEAD with its order of them and the room of its partitions; the rows that are known now,
-        each at the instant at which they are."""
+        """Take new rows, each function with its order of them and the room of its partitions; the rows that are known
+        now, each at the instant at which they are."""
         n = instants.size
         held = self.slots.take(n)
         room = self.slots.room
@@ -94,25 +126,40 @@ class Ahead:
         self._serials[held] = np.arange(self._next, self._next + n)
         self._next += n
         self._last_us = int(instants[-1]) if n else self._last_us
-        complete = [np.empty(0, np.int64)]
-        for (name, call), lead, found, default in zip(self.calls, self.leads, self.found, self.defaults, strict=True):
+        self._certain_us[held] = instants
+        for (_, call), default in zip(self.calls, self.defaults, strict=True):
             if len(call.args) > 1:
                 default.put(held, [values(call.args[1])])
-            asking, met = lead.met(arranged[name][0], held, arranged[name][1])
-            found.put(asking, [taken(values(call.args[0]), met)])
+        ready = []
+        for one in self.askers:
+            rows, size = arranged[one.calls[0][0]]
+            ready.append(self._noted(one.met(rows, held, size, values, until)))
+        return self._given(np.unique(np.concatenate(ready)))
+
+    def passed(self, until: int) -> Delta:
+        """The rows of which time makes all certain that they ask for."""
+        ready = [self._noted(one.passed(until)) for one in self.askers if one.next_due() < until]
+        return self._given(np.unique(np.concatenate([np.empty(0, np.int64), *ready])))
+
+    def _noted(self, met: Iterable[Met]) -> Int64s:
+        """The rows of which nothing is missing any more."""
+        complete = [np.empty(0, np.int64)]
+        places = {name: place for place, (name, _) in enumerate(self.calls)}
+        for one in met:
+            self.found[places[one.name]].put(one.asking, [one.values])
             # A row may be asked for by several of one call's, but each asks once.
-            self._missing[asking] -= 1
-            self._certain_us[asking] = np.maximum(self._certain_us[asking], instants[met])
-            complete.append(asking[self._missing[asking] == 0])
-        ready = np.unique(np.concatenate(complete))
-        return self._given(ready)
+            self._missing[one.asking] -= 1
+            self._certain_us[one.asking] = np.maximum(self._certain_us[one.asking], one.instants)
+            complete.append(one.asking[self._missing[one.asking] == 0])
+        return np.concatenate(complete)
 
     def end(self) -> Delta:
-        """Nothing more comes: all that waits, with NULL or the default where nothing was found."""
+        """Nothing more comes: all that waits, with what there is in its frames, and NULL or the default where nothing
+        was found."""
         waiting = self._held()
+        for one in self.askers:
+            self._noted(one.passed(FOREVER_US, ended=True))
         self._certain_us[waiting] = self._last_us
-        for lead in self.leads:
-            lead.queues = Queues()
         return self._given(waiting)
 
     def _given(self, held: Int64s) -> Delta:
@@ -122,6 +169,7 @@ class Ahead:
             columns.append(_found(held, found, default if len(call.args) > 1 else None, call.type))
         data = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         instants = self._certain_us[held]
+        self._last_us = max(self._last_us, int(instants.max(initial=self._last_us)))
         with_default = [table for (_, call), table in zip(self.calls, self.defaults, strict=True) if len(call.args) > 1]
         for table in (self.rows, *self.found, *with_default):
             table.drop(held)

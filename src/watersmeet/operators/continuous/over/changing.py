@@ -76,7 +76,7 @@ class OverChanging(Divides, Unary):
         self.grows = grows
         _, one = self.calls[0]
         self.partition_by, self.order_by = one.partition_by, one.order_by
-        self.ranged = any(call.frame.unit == "range" and call.frame.preceding is not None for _, call in self.calls)
+        self.ranged = any(call.frame.by_keys for _, call in self.calls)
         self.numbers = RowIds()  # of the child's rows, by the numbers they have there
         self.ids = RowIds()  # of partitions
         self.rows = RowTable(child.schema)
@@ -288,8 +288,8 @@ class OverChanging(Divides, Unary):
         begins, peers = np.empty(n, np.bool_), np.empty(n, np.int64)
         count = int(kernel.peers(cells, members.peers[rows], cells, False, begins, peers))
         arranged = Arranged(np.arange(n), cells, members.keys[rows], begins, peers, np.arange(n), count)
-        fresh = Partitions(self.calls)
-        known |= fresh.apply(arranged, lambda e: evaluate(e, column, n), int(cells[-1]) + 1, all_there=True)
+        fresh = Partitions(self.calls, all_there=True)
+        known |= fresh.apply(arranged, lambda e: evaluate(e, column, n), int(cells[-1]) + 1)
         shown = np.ones(n, np.bool_) if self.keep is None else evaluate_predicate(self.keep, column, n)
         arrays = [evaluate(e, column, n) for _, e in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema), shown

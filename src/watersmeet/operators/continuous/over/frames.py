@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells
+from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.queues import Queues
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.few_rows import taken
 from watersmeet.plan.expressions import Expression, OverCall
+from watersmeet.plan.over_functions import VALUES
 
 Named = tuple[str, OverCall]
 Values = Callable[[Expression], pa.Array]  # of the new rows, as they came
@@ -36,14 +38,18 @@ def or_else(found: pa.Array, there: np.ndarray[tuple[int], np.dtype[np.bool_]], 
 class Running:
     """Frames that begin with the first row of the partition: nothing leaves them."""
 
-    STATE = ("aggregators", "firsts")
+    STATE = ("aggregators", "firsts", "counts", "nths")
 
     def __init__(self, calls: Sequence[Named], *, by_rows: bool) -> None:
         self.by_rows = by_rows
-        self.calls = [(name, call) for name, call in calls if call.function != "first_value"]
+        self.has_calls = bool(calls)
+        self.calls = [(name, call) for name, call in calls if call.function not in VALUES]
         self.first_calls = [(name, call) for name, call in calls if call.function == "first_value"]
         self.aggregators: list[Aggregator] = [make_aggregator(call.aggregate, fifo=True) for _, call in self.calls]
         self.firsts = RowTable(pa.schema([pa.field(name, call.args[0].type) for name, call in self.first_calls]))
+        self.nth_calls = [(name, call) for name, call in calls if call.function == "nth_value"]
+        self.counts = [Count() for _ in self.nth_calls]
+        self.nths = [RowTable(pa.schema([pa.field(name, call.type)])) for name, call in self.nth_calls]
 
     @property
     def held_rows(self) -> int:
@@ -51,7 +57,8 @@ class Running:
 
     @property
     def nbytes(self) -> int:
-        return self.firsts.nbytes + sum(one.nbytes for one in self.aggregators)
+        tables = sum(one.nbytes for one in (self.firsts, *self.nths))
+        return tables + sum(one.nbytes for one in (*self.counts, *self.aggregators))
 
     def apply(self, rows: Arranged, values: Values, room: int) -> dict[str, pa.Array]:
         made: dict[str, pa.Array] = {}
@@ -66,6 +73,9 @@ class Running:
             self._note_firsts(rows, values)
             kept = self.firsts.get(rows.partitions[rows.back])
             made |= {name: column for (name, _), column in zip(self.first_calls, kept, strict=True)}
+        for (name, call), count, nth in zip(self.nth_calls, self.counts, self.nths, strict=True):
+            count.grow(room)
+            made[name] = taken(_nth(call, cells, count, nth, rows, values), places)
         return made
 
     def _note_firsts(self, rows: Arranged, values: Values) -> None:
@@ -76,6 +86,22 @@ class Running:
 
     def empty(self, partitions: Int64s) -> None:
         raise AssertionError("what has seen all rows of a partition never forgets it")
+
+
+def _nth(call: OverCall, cells: Cells, count: Count, nth: RowTable, rows: Arranged, values: Values) -> pa.Array:
+    """NTH_VALUE of all rows up to each one."""
+    given = rows.values(values(call.args[0]))
+    counted = count.apply(cells, given if call.ignores_nulls else None, rows.numbers).to_numpy(zero_copy_only=False)
+    # Where the count does not move on no row counts.
+    here = np.flatnonzero((counted == call.offset) & ~nth.holds(rows.partitions))
+    here = here[np.append(True, rows.partitions[here][1:] != rows.partitions[here][:-1])[: here.size]]
+    nth.put(rows.partitions[here], [taken(given, here)])
+    known = counted >= call.offset
+    found = np.flatnonzero(known)
+    places = np.zeros(known.size, np.int64)
+    places[found] = np.arange(found.size)
+    (kept,) = nth.get(rows.partitions[found])
+    return or_else(taken(kept, places), known, None) if found.size else pa.nulls(known.size, call.type)
 
 
 class Whole:

@@ -11,13 +11,15 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.continuous.over.around import Around
 from watersmeet.operators.continuous.over.arranged import Arranged, arranged
-from watersmeet.operators.continuous.over.frames import Moving, Named, Running, Values, Whole, or_else
+from watersmeet.operators.continuous.over.frames import Moving, Named, Running, Values, Whole
+from watersmeet.operators.continuous.over.lined import Lined, value_of
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.kernels import frames as kernel
-from watersmeet.plan.expressions import OverCall
-from watersmeet.plan.over_functions import OFFSETS, RANKINGS, VALUES, keeps_for_us
+from watersmeet.plan.expressions import Expression, OverCall
+from watersmeet.plan.over_functions import OFFSETS, RANKINGS, SHARES, VALUES, keeps_for_us, looks_ahead
 
 FEW_PARTITIONS = 64
 
@@ -34,12 +36,16 @@ class Framed(Protocol):
 class Partitions:
     STATE = ("ids", "frames", "_counts", "_dense", "_last_us", "_next", "_since")
 
-    def __init__(self, calls: Sequence[Named]) -> None:
+    def __init__(self, calls: Sequence[Named], *, all_there: bool = False) -> None:
+        """all_there: no partition will get another row, so it is known what comes after a row."""
         self.calls = list(calls)
+        self.all_there = all_there
         _, one = self.calls[0]
         self.partition_by, self.ties = one.partition_by, one.order_by[1:]
         self.ids = RowIds()
         self.frames: list[Framed] = _frames(self.calls)
+        if not all_there:
+            self.frames += [Around(alike) for alike in with_one_frame(self.calls) if not looks_ahead(alike[0][1])]
         self.ranked = [(name, call) for name, call in self.calls if call.function in RANKINGS]
         self._counts: Int64s = np.zeros(0, np.int64)
         self._dense: Int64s = np.zeros(0, np.int64)
@@ -71,19 +77,31 @@ class Partitions:
         self._next += n
         return rows
 
-    def apply(self, rows: Arranged, values: Values, room: int, *, all_there: bool = False) -> dict[str, pa.Array]:
-        """The columns that the functions make, in the order in which the rows came. room: all partitions have numbers
-        below this. all_there: none of these partitions will get another row, so it is known what comes after a row."""
+    def apply(self, rows: Arranged, values: Values, room: int) -> dict[str, pa.Array]:
+        """The columns that the functions make, in the order in which the rows came, without those that ask for rows to
+        come. room: all partitions have numbers below this."""
         made = self._ranks(rows, room) if self.ranked else {}
         for frame in self.frames:
             made |= frame.apply(rows, values, room)
         for name, call in self.calls:
-            direct = _of_its_own(rows, values, call)
-            if direct is None and all_there:
-                direct = _of_what_follows(rows, values, call)
+            direct = _of_its_own(rows, values, call) if _is_plain(call) else None
             if direct is not None:
                 made[name] = direct
-        return made
+        return made | (self._of_all(rows, values) if self.all_there else {})
+
+    def _of_all(self, rows: Arranged, values: Values) -> dict[str, pa.Array]:
+        """What is made of rows that are all there."""
+        calls = [(name, call) for name, call in self.calls if not _is_plain(call)]
+        lines = Lined(np.append(np.flatnonzero(rows.begins), len(rows)), rows.cells, rows.keys)
+        known: dict[Expression, pa.Array] = {}
+
+        def in_lines(part: Expression) -> pa.Array:
+            if part not in known:
+                known[part] = rows.values(values(part))
+            return known[part]
+
+        return {name: value_of(call, lines, np.arange(len(rows)), in_lines).take(pa.array(rows.back))
+                for name, call in calls}  # fmt: skip
 
     def _ranks(self, rows: Arranged, room: int) -> dict[str, pa.Array]:
         self._counts, self._dense = grown(self._counts, room), grown(self._dense, room)
@@ -120,6 +138,7 @@ class Partitions:
 def _frames(calls: Sequence[Named]) -> list[Framed]:
     """Functions that look at the same rows share them."""
     alike: dict[tuple[bool, int | None], list[Named]] = {}
+    calls = [(name, call) for name, call in calls if _is_plain(call)]
     whole = [(name, call) for name, call in calls if _is_whole(call)]
     for name, call in calls:
         key = None if _is_whole(call) else _frame_key(call)
@@ -130,6 +149,29 @@ def _frames(calls: Sequence[Named]) -> list[Framed]:
         Running(named, by_rows=by_rows) if reach is None else Moving(named, by_rows=by_rows, reach=reach)
         for (by_rows, reach), named in alike.items()
     ]
+
+
+def with_one_frame(calls: Sequence[Named]) -> list[list[Named]]:
+    """The functions whose rows must be looked up, in whatever frame they have."""
+    alike: dict[object, list[Named]] = {}
+    for name, call in calls:
+        if not _is_plain(call) and not is_lead(call):
+            alike.setdefault(call if call.function in OFFSETS else call.frame, []).append((name, call))
+    return list(alike.values())
+
+
+def is_lead(call: OverCall) -> bool:
+    """Whether a function is the value of a row that comes so many rows after."""
+    return call.function == "lead" and not call.ignores_nulls
+
+
+def _is_plain(call: OverCall) -> bool:
+    """Whether a function goes by rows in the order in which they come: none but those before the current one count."""
+    if call.function in OFFSETS:
+        return call.by is None and not call.ignores_nulls and (call.function == "lag" or call.offset == 0)
+    if call.function in RANKINGS or call.frame.whole:
+        return call.function not in ("last_value", "nth_value")
+    return call.frame.ends_here and call.function not in (*SHARES, "nth_value")
 
 
 def _is_whole(call: OverCall) -> bool:
@@ -144,30 +186,15 @@ def _frame_key(call: OverCall) -> tuple[bool, int | None] | None:
         return None
     if call.frame.whole:
         return (True, None)  # FIRST_VALUE, which is the same in all frames that begin with the first row
-    return (call.frame.unit == "rows", call.frame.preceding)
+    return (call.frame.unit == "rows", None if call.frame.start is None else -call.frame.start)
 
 
 def _of_its_own(rows: Arranged, values: Values, call: OverCall) -> pa.Array | None:
     """What a function gives that looks at no row but the current one and those that the order does not tell from it."""
     if call.function in ("lag", "lead") and call.offset == 0:
         return values(call.args[0])
-    if call.function != "last_value" or call.frame.whole:
+    if call.function != "last_value":
         return None
     if call.frame.unit == "rows":
         return values(call.args[0])
     return taken(values(call.args[0]), rows.order[rows.cell_ends[rows.cells[rows.back]] - 1])
-
-
-def _of_what_follows(rows: Arranged, values: Values, call: OverCall) -> pa.Array | None:
-    if call.function not in ("lead", "last_value"):
-        return None
-    starts = np.flatnonzero(rows.begins)
-    ends = np.append(starts[1:], len(rows))
-    end = ends[np.cumsum(rows.begins) - 1]  # of each row's partition, one past its last row
-    if call.function == "last_value":
-        return taken(values(call.args[0]), rows.order[end - 1][rows.back])
-    there = np.arange(len(rows)) + call.offset
-    known = there < end
-    found = taken(values(call.args[0]), rows.order[np.where(known, there, 0)][rows.back])
-    default = values(call.args[1]) if len(call.args) > 1 else None
-    return or_else(found, known[rows.back], default)

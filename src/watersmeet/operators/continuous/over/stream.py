@@ -16,7 +16,8 @@ from watersmeet.operators.continuous.over.frames import Named
 from watersmeet.operators.continuous.over.partitions import Partitions
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.physical.over import calls_alike
-from watersmeet.plan.expressions import Column, Expression, OverCall
+from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.over_functions import looks_ahead
 
 
 class OverStream(Unary):
@@ -37,10 +38,10 @@ class OverStream(Unary):
         self.keep = keep
         self.columns = list(columns)
         self.parts = [Partitions(alike) for alike in calls_alike(calls)]
-        leads = [(name, call) for name, call in calls if _is_ahead(call)]
-        known = [*child.schema, *(pa.field(name, call.type) for name, call in calls if not _is_ahead(call))]
+        ahead = [(name, call) for name, call in calls if looks_ahead(call)]
+        known = [*child.schema, *(pa.field(name, call.type) for name, call in calls if not looks_ahead(call))]
         self.known = pa.schema(known)
-        self.ahead = Ahead(self.known, leads) if leads else None
+        self.ahead = Ahead(self.known, ahead) if ahead else None
         self._next = 0
 
     @property
@@ -51,16 +52,20 @@ class OverStream(Unary):
     def nbytes(self) -> int:
         return sum(one.nbytes for one in self.parts) + (0 if self.ahead is None else self.ahead.nbytes)
 
+    def next_event(self) -> int:
+        own = FOREVER_US if self.ahead is None else self.ahead.next_due()
+        return min(own, self.child.next_event())
+
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
-        found = [self._made(delta)] if len(delta) else []
-        if self.ahead is not None and until >= FOREVER_US:
-            found.append(self.ahead.end())
+        found = [self._made(delta, until)] if len(delta) else []
+        if self.ahead is not None:
+            found.append(self.ahead.end() if until >= FOREVER_US else self.ahead.passed(until))
         for one in self.parts:
             one.forget(until)
         return self._selected(merged(found, found[0].data.schema)) if found else no_changes(self.schema)
 
-    def _made(self, delta: Delta) -> Delta:
+    def _made(self, delta: Delta, until: int) -> Delta:
         """The rows with all columns that there are, or those of them that are known now."""
 
         def values(expression: Expression) -> pa.Array:
@@ -76,7 +81,7 @@ class OverStream(Unary):
         known = pa.RecordBatch.from_arrays([columns[name] for name in self.known.names], schema=self.known)
         if self.ahead is None:
             return delta.with_data(known)
-        return self.ahead.enter(known, delta.instants, arranged, values)
+        return self.ahead.enter(known, delta.instants, arranged, values, until)
 
     def _selected(self, delta: Delta) -> Delta:
         data = delta.data
@@ -92,7 +97,3 @@ class OverStream(Unary):
         self._next += len(delta)
         made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return Delta(made, delta.instants, delta.diffs, numbers, delta.noticed)
-
-
-def _is_ahead(call: OverCall) -> bool:
-    return call.function == "lead" and call.offset > 0

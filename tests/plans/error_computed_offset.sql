@@ -1,0 +1,1 @@
+SELECT LAG(x, k) OVER (ORDER BY ts) FROM a
