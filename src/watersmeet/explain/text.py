@@ -336,7 +336,7 @@ def threshold_lines(join: Join) -> Lines:
 
 def join_words(join: Join) -> str:
     left, *others = (one.alias for one in join.inputs)
-    waits = ", once it is certain that none can come" if join.certain else ""
+    waits = ", once it is certain that none can come" if join.certain else ", while they have none"
     match join.kind:
         case "left":
             return f"left join: combinations, and rows of {left} without a partner{waits}"
