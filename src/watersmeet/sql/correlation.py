@@ -7,7 +7,7 @@ into its FROM, each combination of what is named of them once: it is asked for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import count
@@ -98,14 +98,14 @@ class Correlation:
         own = _names(inputs)
         pairs: list[Pair] = []
         others: list[exp.Expr] = []
-        of_rows = any(self.names_around(one, seen, own) for one in _outside_of_where(select))
+        of_rows = any(self._names_around(one, seen, own) for one in _outside_of_where(select))
         for part in [] if select.where is None else conjuncts_of(select.where):
             pair = self._pair(part, own, seen)
             if pair is not None:
                 pairs.append(pair)
                 continue
             others.append(part)
-            of_rows = of_rows or self.names_around(part, seen, own)
+            of_rows = of_rows or self._names_around(part, seen, own)
         if of_rows or pairs or any(part.find(Subquery) for part in others):
             self._require_windows(inputs, places)
             self._refuse_aggregates_of_others(select, seen, own)
@@ -113,16 +113,18 @@ class Correlation:
             return self._with_rows_around(query, select, seen, own)
         return Untied(replace(select, where=_all_of(others)), tuple(pairs))
 
-    def names_around(self, part: exp.Expr, context: Context, own: Names) -> bool:
-        """Whether an expression of a query, or a query in it, names what stands around that query."""
+    def names_around(self, query: QuerySyntax, select: SelectSyntax, written: Sequence[exp.Expr]) -> bool:
+        """Whether something of a query's SELECT, or a query in it, names what stands around that query."""
+        if not written:
+            return False
+        seen = with_named(query, self.context)
+        inputs, _ = bind_sources(select.sources, seen, self.bind_subquery)
+        return any(self._names_around(one, seen, _names(inputs)) for one in written)
+
+    def _names_around(self, part: exp.Expr, context: Context, own: Names) -> bool:
         found: list[exp.Expr] = []
         _Walk(self.bind_subquery, self._noted_in(found)).expression(part, context, (own,))
         return bool(found)
-
-    def names_around_in_joins(self, query: QuerySyntax, select: SelectSyntax) -> bool:
-        seen = with_named(query, self.context)
-        inputs, _ = bind_sources(select.sources, seen, self.bind_subquery)
-        return any(self.names_around(one, seen, _names(inputs)) for one in select.on)
 
     # ---- own conditions ---------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Correlation:
         for mine, theirs in ((part.this, part.expression), (part.expression, part.this)):
             if not _has_own(mine, own) or _has_own(theirs, own):
                 continue
-            if self.names_around(theirs, seen, own) and not self.names_around(mine, seen, own):
+            if self._names_around(theirs, seen, own) and not self._names_around(mine, seen, own):
                 return Pair(mine, self._binder.bind(theirs))
         return None
 
@@ -176,7 +178,7 @@ class Correlation:
         for join in joins_in(select.tree):
             if join.condition is None or join.kind in _KEEP_THEIR_LEFT:
                 continue
-            if self.names_around(join.condition, seen, own):
+            if self._names_around(join.condition, seen, own):
                 raise self.context.text.error(
                     f"ON of a {join.kind.upper()} JOIN in a query names what stands around that query",
                     span_of(join.condition),
@@ -189,7 +191,7 @@ class Correlation:
         for call in calls:
             if not is_aggregate(call, self.context.text.functions) or _has_own(call, own):
                 continue
-            if self.names_around(call, seen, own):
+            if self._names_around(call, seen, own):
                 raise self.context.text.error(
                     f"the aggregate {self.context.text.piece(span_of(call))} goes over columns that stand around the "
                     f"query only, and SQL takes it for one of the query around",

@@ -42,7 +42,7 @@ from watersmeet.plan.text_functions import GIVING_JSON
 from watersmeet.plan.time_functions import PARTS, part_named, unit_named
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
-from watersmeet.sql.counting import Test, counted, equal_to, is_null
+from watersmeet.sql.counting import Test, counted, equal_to, is_null, is_one_row
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
@@ -358,6 +358,8 @@ class ExpressionBinder:
                 hint="write a query around: SELECT … FROM (SELECT k, COUNT(*) AS n … GROUP BY k) AS g WHERE g.n IN (…)",
                 kind=UnsupportedError,
             )
+        if is_one_row(query.args["query"], self.scope.text.functions):
+            return self.call("eq", [value, self._value_of_query(query)], node)
         found = self._has_rows(query, node, "found", equal_to(value))
         if self._false_is_as_good(node):
             return found

@@ -65,7 +65,7 @@ class FromClause:
         # Only for a hint: WHERE cannot see these names, and people expect it to.
         named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names, computed=computed)
-        asked, where = asked_in(select.where)
+        asked, where = asked_in(select.where, context.text.functions)
         self._values: dict[tuple[Span, str], Value] = {}
         if select.joins_inside_only:
             self.scope = replace(plain, value_of=self._value)

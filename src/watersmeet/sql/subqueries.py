@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
@@ -18,27 +19,25 @@ from watersmeet.model.windows import Bound, Choice
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, conjuncts, replaced, streams_of
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
 from watersmeet.sql.correlation import Correlation, Untied
-from watersmeet.sql.counting import has_aggregates, only_select
+from watersmeet.sql.counting import Own, has_aggregates, is_one_row, only_select
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
 from watersmeet.sql.named_queries import with_named
 from watersmeet.sql.ordering import warn_of_unused_order
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
-from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Subquery, span_of
+from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Star, Subquery, span_of
 from watersmeet.sql.time_bounds import time_bounds
 from watersmeet.sql.windows import Conditions, conjuncts_of
-
-TRUE = Literal(True, pa.bool_())
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A condition on a query: whether it has a row, one of whose columns is equal to `value` if that is given."""
+    """A condition on a query: whether it has a row, whose columns are equal to `values` if these are given."""
 
     query: QuerySyntax
     negated: bool
-    value: exp.Expr | None
+    values: tuple[exp.Expr, ...]
     span: Span
 
 
@@ -65,7 +64,7 @@ class Value:
     depends_on: tuple[Expression, ...] = ()
 
 
-def asked_in(where: exp.Expr | None) -> tuple[list[Asked], list[exp.Expr]]:
+def asked_in(where: exp.Expr | None, own: Own) -> tuple[list[Asked], list[exp.Expr]]:
     """The conditions of WHERE that are about queries, and the others."""
     if where is None:
         return [], []
@@ -73,7 +72,8 @@ def asked_in(where: exp.Expr | None) -> tuple[list[Asked], list[exp.Expr]]:
     others: list[exp.Expr] = []
     for part in conjuncts_of(where):
         asked = _asked(part)
-        if asked is None:
+        # With one row IN is a comparison with its value.
+        if asked is None or (len(asked.values) == 1 and is_one_row(asked.query, own)):
             others.append(part)
         else:
             found.append(asked)
@@ -88,9 +88,11 @@ def _asked(node: exp.Expr, *, negated: bool = False) -> Asked | None:
         case exp.Not(this=inner):
             return _asked(inner, negated=not negated)
         case exp.Exists(this=Subquery() as query):
-            return Asked(query.args["query"], negated, None, span)
+            return Asked(query.args["query"], negated, (), span)
+        case exp.In(this=exp.Tuple(expressions=values), expressions=[Subquery() as query]):
+            return Asked(query.args["query"], negated, tuple(values), span)
         case exp.In(this=value, expressions=[Subquery() as query]):
-            return Asked(query.args["query"], negated, value, span)
+            return Asked(query.args["query"], negated, (value,), span)
     return None
 
 
@@ -109,13 +111,11 @@ class SubqueryJoiner:
         """What is to be looked for in a query, or to be missing in it."""
         warn_of_unused_order(asked.query, self.context.text)
         select = only_select(asked.query)
-        column: Expression
         if select is not None and self._is_plain(asked.query, select):
-            right, column, found = self._as_partners(select, asked)
+            right, columns, found = self._as_partners(select, asked)
         else:
-            right, column, found = self._as_source(asked, select)
-        if asked.value is not None:
-            found.predicates.append(self._equal(asked, asked.value, column))
+            right, columns, found = self._as_source(asked, select)
+        found.predicates += map(partial(self._equal, asked), asked.values, columns)
         return Partners("anti" if asked.negated else "semi", right, found, asked.span)
 
     def value(self, query: QuerySyntax, span: Span) -> Value:
@@ -205,29 +205,30 @@ class SubqueryJoiner:
 
     # ---- queries that are sources of their own ----------------------------------------------------------------------
 
-    def _as_source(self, asked: Asked, select: SelectSyntax | None) -> tuple[Group, Expression, Conditions]:
+    def _as_source(self, asked: Asked, select: SelectSyntax | None) -> tuple[Group, Sequence[Expression], Conditions]:
         """A query that is more than FROM and WHERE, or has queries inside."""
         query, untied = asked.query, None if select is None else self.correlation.untied(asked.query, select)
         if select is None or untied is None or not untied.pairs:
             right, columns = self._view(query)
-            self._check_one_column(asked, len(columns))
-            return right, columns[0], Conditions()
+            self._check_columns(asked, len(columns))
+            return right, columns, Conditions()
         self._check_tied(asked, select)
         keys = _keys_of(untied, asked.span)
         # Which columns EXISTS selects says nothing, unless groups go by their numbers.
-        items = () if asked.value is None and not select.is_grouped else untied.select.items
+        items = untied.select.items if asked.values or select.is_grouped else ()
         by = (*untied.select.group_by, *(key.expression.copy() for key in keys)) if select.is_grouped else ()
         body = replace(untied.select, items=(*items, *keys), group_by=by, distinct=False)
         right, columns = self._view(replace(query, body=body, order_by=()))
-        self._check_one_column(asked, len(columns) - len(keys))
-        return right, columns[0], Conditions(self._tied(untied, columns[-len(keys) :]))
+        self._check_columns(asked, len(columns) - len(keys))
+        return right, columns, Conditions(self._tied(untied, columns[-len(keys) :]))
 
-    def _check_one_column(self, asked: Asked, number: int) -> None:
-        if number != 1 and asked.value is not None:
+    def _check_columns(self, asked: Asked, number: int) -> None:
+        if asked.values and number != len(asked.values):
+            compared = "one is" if len(asked.values) == 1 else f"{len(asked.values)} are"
             raise self.context.text.error(
-                f"the query in the parentheses has {number} columns, and one is compared",
+                f"the query in the parentheses has {number} column{'s' if number > 1 else ''}, and {compared} compared",
                 asked.query.span,
-                hint="select the one that is meant",
+                hint="select the one that is meant" if len(asked.values) == 1 else "select as many as stand before IN",
             )
 
     def _check_tied(self, asked: Asked, select: SelectSyntax) -> None:
@@ -250,7 +251,7 @@ class SubqueryJoiner:
 
     # ---- queries whose rows are partners ----------------------------------------------------------------------------
 
-    def _as_partners(self, select: SelectSyntax, asked: Asked) -> tuple[Group, Expression, Conditions]:
+    def _as_partners(self, select: SelectSyntax, asked: Asked) -> tuple[Group, Sequence[Expression], Conditions]:
         """FROM of a query that is not more than that. It sees the streams around it."""
         seen = with_named(asked.query, self.context)
         inputs, places = bind_sources(select.sources, seen, self.bind_subquery)
@@ -265,10 +266,9 @@ class SubqueryJoiner:
         found = Conditions()
         for part in conjuncts_of(select.where) if select.where is not None else []:
             self._add(part, inside, others, right, found)
-        column: Expression = TRUE
-        if asked.value is not None:
-            column = _over(self._selected(select, inside, asked), others)
-        return right, column, found
+        columns = [_over(column, others) for column in self._selected(select, inside)] if asked.values else []
+        self._check_columns(asked, len(columns))
+        return right, columns, found
 
     def _add(self, part: exp.Expr, inside: Scope, others: dict[str, str], right: Group, found: Conditions) -> None:
         bound = ExpressionBinder(inside, "WHERE", event_time=False).condition(part)
@@ -290,14 +290,11 @@ class SubqueryJoiner:
             within = streams_of(renamed) <= own and len(right.members) > 1
             (right.found if within else found).predicates.append(renamed)
 
-    def _selected(self, select: SelectSyntax, inside: Scope, asked: Asked) -> Expression:
-        if len(select.items) != 1 or not isinstance(select.items[0], SelectItem):
-            raise self.context.text.error(
-                "IN compares with one column, and the query in the parentheses does not select just one",
-                select.span,
-                hint="write x IN (SELECT y FROM b [RANGE 1 HOUR])",
-            )
-        return ExpressionBinder(inside, "the select list").bind(select.items[0].expression)
+    def _selected(self, select: SelectSyntax, inside: Scope) -> list[Expression]:
+        binder, found = ExpressionBinder(inside, "the select list"), list[Expression]()
+        for item in select.items:
+            found += inside.columns(item.source) if isinstance(item, Star) else [binder.bind(item.expression)]
+        return found
 
     def _equal(self, asked: Asked, written: exp.Expr, column: Expression) -> Expression:
         binder = ExpressionBinder(self.scope, "WHERE")
@@ -320,9 +317,13 @@ class SubqueryJoiner:
         if has_aggregates(select, self.context.text.functions):
             return False
         items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-        written = [*items, *select.on, *([] if select.where is None else [select.where])]
-        nested = any(one.find(Subquery) for one in written)
-        return not nested and not self.correlation.names_around_in_joins(query, select)
+        where = [] if select.where is None else [select.where]
+        if any(one.find(Subquery) for one in (*items, *select.on, *where)):
+            return False
+        # Of one name for both the partners get another, and a column of the other would go with it.
+        around = {one.alias.lower() for one in self.scope.inputs}
+        alike = any(one.named is not None and one.named.text.lower() in around for one in select.sources)
+        return not self.correlation.names_around(query, select, [*select.on, *((*items, *where) if alike else ())])
 
     def unlike(self, alias: str) -> str:
         """A name that is not in use."""

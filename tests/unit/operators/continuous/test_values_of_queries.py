@@ -146,6 +146,16 @@ SEEN = {
     "groups": """EXISTS (SELECT b.k FROM b [UNBOUNDED] WHERE b.x < a.x GROUP BY b.k HAVING COUNT(*) > 1)""",
     "equal groups": "a.x IN (SELECT b.x FROM b [UNBOUNDED] WHERE b.k = a.k GROUP BY b.x HAVING COUNT(*) > 0)",
     "several columns": "EXISTS (SELECT k, COUNT(*) FROM b [UNBOUNDED] GROUP BY k HAVING COUNT(*) > 9)",
+    "one row": "a.x NOT IN (SELECT MAX(b.x) FROM b [UNBOUNDED] WHERE b.k = a.k)",
+    "one row under or": "a.k = 3 OR a.x IN (SELECT MAX(b.x) FROM b [UNBOUNDED] WHERE b.k > a.k)",
+    "groups under or": "a.k = 3 OR a.k IN (SELECT k FROM b [UNBOUNDED] GROUP BY k HAVING COUNT(*) > 1)",
+    "union": "(a.k IN (SELECT k FROM b [UNBOUNDED] UNION SELECT k FROM c [UNBOUNDED] WHERE k > 2)) IS NULL",
+    "the least two": """CASE WHEN a.x IN (SELECT x FROM b [UNBOUNDED] ORDER BY x LIMIT 2) THEN a.k > 1
+                             ELSE a.k = 1 END""",
+    "pairs": "(a.k, a.x + 1) IN (SELECT k, x FROM c [UNBOUNDED])",
+    "no pairs": "(a.k, a.x) NOT IN (SELECT k, x FROM b [UNBOUNDED] WHERE k > 1)",
+    "a star": "a.k IN (SELECT * FROM (SELECT k FROM b [UNBOUNDED] WHERE k > 1) AS q)",
+    "a name of another": "EXISTS (SELECT 1 FROM (SELECT k AS z FROM b [UNBOUNDED]) AS a WHERE z = x)",
     "the second": "a.x IN (SELECT b.x FROM b [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (ORDER BY b.x) = 2)",
     "outer join": """EXISTS (SELECT 1 FROM b [UNBOUNDED] LEFT JOIN c [UNBOUNDED] ON b.x = c.x AND c.k = a.k
                              WHERE b.k = a.k AND c.x IS NULL)""",
@@ -208,7 +218,9 @@ def test_values_of_the_rows_stand_beside_aggregates_and_in_them(sql: str) -> Non
     [
         ("EXISTS (SELECT 1 FROM b [ROWS 2] WHERE b.k = a.k QUALIFY ROW_NUMBER() OVER (ORDER BY b.x) = 2)", "OVER"),
         ("EXISTS (SELECT b.x FROM b [ROWS 2] WHERE b.k = a.k GROUP BY ROLLUP (b.x))", "GROUPING SETS"),
+        ("EXISTS (SELECT MAX(b.x) FROM b [ROWS 2] WHERE b.k = a.k HAVING COUNT(*) > 1)", "one row"),
         ("1 = (SELECT MAX(b.x) OVER () FROM b [ROWS 2])", "one row"),
+        ("a.k = 1 OR a.k IN (SELECT k, x FROM b [ROWS 2])", "are conditions of WHERE"),
         ("EXISTS (SELECT 1 FROM b [ROWS 2] FULL JOIN c [ROWS 2] ON b.k = c.k AND b.x = a.x)", "FULL JOIN"),
     ],
 )
