@@ -19,6 +19,7 @@ GROWING = [
     "SELECT a.id, l.* FROM s0 AS a LEFT JOIN LATERAL (SELECT a.k AS y, 1 AS one WHERE a.j > 0) AS l ON TRUE",
     "SELECT a.id, q.v FROM s0 AS a, LATERAL (SELECT u + 1 AS v FROM UNNEST(a.l) AS t (u) WHERE u > 0) AS q",
     "SELECT a.id, q.v FROM s0 AS a, LATERAL (SELECT unnest(a.l) AS v) AS q",
+    "SELECT a.id, q.v FROM s0 AS a LEFT JOIN LATERAL (SELECT unnest(a.l) AS v) AS q ON TRUE",
     f"SELECT a.id, q.y FROM s0 AS a, LATERAL (SELECT b.id AS y FROM s1 AS b WHERE {NEAR}) AS q WHERE a.j > 0",
     f"SELECT a.id, q.y FROM s0 AS a LEFT JOIN LATERAL (SELECT b.id AS y FROM s1 AS b WHERE {NEAR}) AS q ON q.y > 1",
     f"SELECT a.id, q.y FROM s0 AS a LEFT JOIN LATERAL (SELECT 1 AS y FROM s1 AS b WHERE {NEAR}) AS q ON TRUE",

@@ -23,6 +23,12 @@ ENTRIES = "(SELECT *, unnest(l) AS x, generate_subscripts(l, 1) AS n FROM s0) AS
 NEAR = "ABS(epoch_us(b.ts) - epoch_us(a.ts)) <= 1000000"
 QUERIES = {
     f"SELECT a.id, t.x, n FROM {APART} WHERE x > 0 OR n = 1": f"SELECT id, x, n FROM {ENTRIES} WHERE x > 0 OR n = 1",
+    "SELECT a.id, x FROM s0 AS a LEFT JOIN UNNEST(a.l) AS t (x) ON TRUE WHERE a.j > 0":
+    "SELECT a.id, x FROM s0 AS a LEFT JOIN LATERAL (SELECT unnest(a.l) AS x) AS t ON TRUE WHERE a.j > 0",
+    "SELECT b.id, x, a.id AS y FROM s1 AS b LEFT JOIN s0 AS a ON b.k = a.k AND ABS(b.ts - a.ts) <= 1 SECONDS "
+    "LEFT JOIN UNNEST(a.l) AS t (x) ON TRUE":
+    f"SELECT b.id, x, a.id AS y FROM s1 AS b LEFT JOIN s0 AS a ON b.k = a.k AND {NEAR} "
+    "LEFT JOIN LATERAL (SELECT unnest(a.l) AS x) AS t ON TRUE",
     "SELECT id, UNNEST(l) + 1 AS x, k FROM s0 WHERE j > 0": "SELECT id, unnest(l) + 1 AS x, k FROM s0 WHERE j > 0",
     "SELECT t.u AS id, UNNEST([v, j, NULL]) AS x FROM s0 AS t (u, time, v) WHERE v > 0":
     "SELECT t.u AS id, unnest([v, j, NULL]) AS x FROM s0 AS t (u, time, v) WHERE v > 0",

@@ -231,17 +231,18 @@ class _Walk:
         where: exp.Expr | None,
         unnest: UnnestSyntax,
     ) -> FromSyntax:
-        if join.kind == "left":
+        plain = where is None and _said(join.condition) is None and all(isinstance(e, exp.Column) for _, e in items)
+        if join.kind == "left" and not plain:
             raise self._refused(
-                "with LEFT JOIN cannot take lists apart: rows without an entry are not given",
+                "of lists beside LEFT JOIN gives their entries as they are, ON TRUE",
                 source.span,
-                "write CROSS JOIN, or UNNEST of a list that has an entry",
+                "write LEFT JOIN UNNEST(a.items) AS t (item) ON TRUE, and CASE around the item",
             )
         self.conditions += _known([where, _said(join.condition)])
         self.computed.append(Computed(_alias(source), tuple(items)))
         name = Name(f"{HIDDEN}{_alias(source)}", source.span)
         apart = SourceSyntax(name, name, None, source.span, unnest=unnest)
-        return JoinSyntax("inner", join.left, apart, None, join.span, crossed=True)
+        return JoinSyntax(join.kind, join.left, apart, None, join.span, crossed=join.kind == "inner")
 
     # ---- one source -------------------------------------------------------------------------------------------------
 

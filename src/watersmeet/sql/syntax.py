@@ -108,12 +108,13 @@ class GapFillSyntax:
 
 @dataclass(frozen=True)
 class UnnestSyntax:
-    """`UNNEST(list) [WITH ORDINALITY] AS name (entry, number)`."""
+    """`UNNEST(list) [WITH ORDINALITY] AS name (entry, number)`; with `keeps` a row without entries is given, too."""
 
     values: exp.Expr
     columns: tuple[Name, ...]
     numbered: bool
     span: Span
+    keeps: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from watersmeet.errors import SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import Each, counting
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Call, Column, Expression, Literal
 from watersmeet.plan.nodes import Derived, Input, Join, Project
 from watersmeet.sql.context import Context
 from watersmeet.sql.expressions import ExpressionBinder
@@ -115,11 +115,14 @@ def _without(tree: FromSyntax, text: Text, found: list[tuple[str, SourceSyntax]]
     if not isinstance(tree.right, SourceSyntax) or tree.right.unnest is None:
         return replace(tree, left=left, right=_without(tree.right, text, found))
     always = tree.condition is None or (isinstance(tree.condition, exp.Boolean) and tree.condition.this)
-    if tree.kind != "inner" or not always or tree.using:
-        raise _refused("UNNEST stands after a comma or CROSS JOIN", tree.right.span, text)
+    keeps = tree.kind == "left"
+    if not (tree.kind == "inner" or keeps) or not always or tree.using:
+        raise _refused("UNNEST stands after a comma, CROSS JOIN, or LEFT JOIN … ON TRUE", tree.right.span, text)
+    if keeps and tree.right.unnest.numbered:
+        raise _refused("WITH ORDINALITY does not go with LEFT JOIN: NULL has no number", tree.right.span, text)
     owner = _owner(tree.right.unnest, [_name(source).lower() for source in sources_in(left)], text)
-    found.append((owner, tree.right))
-    return _with_lists(left, owner)
+    found.append((owner, replace(tree.right, unnest=replace(tree.right.unnest, keeps=keeps))))
+    return left if keeps else _with_lists(left, owner)
 
 
 # A row that is given without its partner has no list of it, and so no entries: what a join is to whom it belongs to.
@@ -181,6 +184,7 @@ def bind_unnest(one: Input, unnest: UnnestSyntax, context: Context) -> Input:
         raise context.text.error(
             f"UNNEST takes a list, but this is {sql_type(values.type)}", span_of(unnest.values) or unnest.span
         )
+    values = _or_null(values) if unnest.keeps else values
     column = values.name if isinstance(values, Column) else LISTS
     each = Each(column, _columns(one, unnest, context))
     if (counts := counting(one.window)) is not None and (isinstance(one.relation, Stream) or column != LISTS):
@@ -198,6 +202,13 @@ def bind_unnest(one: Input, unnest: UnnestSyntax, context: Context) -> Input:
     columns = tuple((field.name, Column(one.alias, field.name, field.type)) for field in shown)
     project = Project(Join((inside,), boundary=context.boundary), columns)
     return Input(one.alias, Derived(one.alias, project, project.schema, one.time, one.hides_time), one.window)
+
+
+def _or_null(values: Expression) -> Expression:
+    """A list with an entry in any case."""
+    some = Call("gt", (Call("length", (values,), pa.int64()), Literal(0, pa.int64())), pa.bool_())
+    nothing = Call("list_value", (Literal(None, values.type.value_type),), values.type)
+    return Call("case", (some, values, nothing), values.type)
 
 
 def _columns(one: Input, unnest: UnnestSyntax, context: Context) -> tuple[str, ...]:
