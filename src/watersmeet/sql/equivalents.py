@@ -136,7 +136,6 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("encode", 2): _encoded,
     ("decode", 2): _decoded,
     ("div", 2): lambda args: exp.IntDiv(this=args[0], expression=args[1]),
-    ("fmod", 2): lambda args: exp.Mod(this=args[0], expression=args[1]),
     ("nanvl", 2): lambda args: _choice(_call("ISNAN", [args[0].copy()]), args[1], args[0]),
     ("json_extract_path", 3): _into_json(as_text=False),
     ("json_extract_path_text", 3): _into_json(as_text=True),

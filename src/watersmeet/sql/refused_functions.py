@@ -114,8 +114,8 @@ _TABLE: tuple[tuple[str, str], ...] = (
         _OWN,
     ),
     (
-        "fdiv",
-        "write FLOOR(x / y), or x // y, which cuts towards zero",
+        "fdiv fmod",
+        "write FLOOR(x / y) and x - y * FLOOR(x / y); x // y and x % y cut towards zero",
     ),
     (
         "add subtract multiply divide",
