@@ -96,6 +96,10 @@ class ExpressionParser(parser.Parser):
     }
     BITWISE: ClassVar[dict[TokenType, type[exp.Binary]]] = {**parser.Parser.BITWISE, TokenType.HASH: Xor}
     LAMBDAS: ClassVar[dict[TokenType, Any]] = {}  # an arrow among arguments is the same as everywhere
+    RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **parser.Parser.RANGE_PARSERS,
+        **dict.fromkeys((TokenType.TILDE, TokenType.IRLIKE), lambda self, this: self.refuse_tilde()),
+    }
     # Values have taken their places already (parameters.py): a colon is one of x[2:n].
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
         kind: parse for kind, parse in parser.Parser.PLACEHOLDER_PARSERS.items() if kind != TokenType.COLON
@@ -200,6 +204,13 @@ class ExpressionParser(parser.Parser):
         if this is not None:
             return super()._parse_range(this, parse_is)
         return self._located(super()._parse_range, None, parse_is)
+
+    def refuse_tilde(self) -> NoReturn:
+        self.fail(
+            f"{self._prev.text} looks for a pattern in PostgreSQL, and for all of it in DuckDB",
+            self._span(self._prev),
+            hint="write REGEXP_MATCHES(s, 'a.b'), REGEXP_MATCHES(s, 'a.b', 'i') in any case, or REGEXP_FULL_MATCH",
+        )
 
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:
         # Either may be the name of a column, too.

@@ -38,6 +38,7 @@ from watersmeet.plan.functions import (
     result_type,
     scalar_name,
 )
+from watersmeet.plan.nested_functions import is_list
 from watersmeet.plan.text_functions import GIVING_JSON
 from watersmeet.plan.time_functions import PARTS, part_named, unit_named
 from watersmeet.plan.user_functions import UserFunction
@@ -274,6 +275,10 @@ class ExpressionBinder:
                 return self.call("not", [self._same(node)], node)
             case exp.Like() | exp.ILike():
                 return self._like(node)
+            case exp.Escape(this=exp.Like() | exp.ILike()):
+                return self._like_with_escape(node)
+            case exp.In() if node.args.get("field") is not None:
+                return self.call("list_contains", [self.bind(node.args["field"]), self.bind(node.this)], node)
             case exp.Extract():
                 return self._part(str(node.this.name).lower(), node.expression, node)
             case exp.BitwiseNot():
@@ -328,7 +333,7 @@ class ExpressionBinder:
         found = self.call("list_contains", [among, value], node)
         nulls = self.call("lt", [self.call("list_count", [among], node), self.call("length", [among], node)], node)
         known = self.call("case", [found, Literal(True, pa.bool_()), nulls, Literal(None, pa.bool_()), found], node)
-        return known if isinstance(node, exp.EQ) else self.call("not", [known], node)
+        return self.call("not", [known], node) if isinstance(node, exp.NEQ) else known
 
     def _value_of_query(self, node: Subquery) -> Expression:
         if self.scope.value_of is None:
@@ -379,8 +384,14 @@ class ExpressionBinder:
         return asked and isinstance(above.parent, exp.Case) and above.parent.this is None
 
     def _joined_texts(self, node: exp.DPipe) -> Expression:
+        parts = [self.bind(node.this), self.bind(node.expression)]
+        if all(is_list(part.type) for part in parts):
+            missing = self.call("or", [self.call("is_null", [part], node) for part in parts], node)
+            joined = self.call("list_concat", parts, node)
+            # Unlike LIST_CONCAT it is NULL where one of them is.
+            return self.call("case", [missing, Literal(None, joined.type), joined], node)
         try:
-            return self.call("concat", [self.bind(node.this), self.bind(node.expression)], node)
+            return self.call("concat", parts, node)
         except BindError as error:
             error.hint = error.hint or "|| joins texts; between conditions write OR"
             raise
@@ -422,6 +433,20 @@ class ExpressionBinder:
             args = [self.call("lower", [arg], node) for arg in args]
         test = self.call("like", args, node)
         return self.call("not", [test], node) if node.args.get("negate") else test
+
+    def _like_with_escape(self, node: exp.Escape) -> Expression:
+        """A constant pattern in which a mark takes the meaning from what follows it, as the pattern that says so."""
+        pattern, mark = node.this.expression, node.expression
+        if not (isinstance(pattern, exp.Literal) and isinstance(mark, exp.Literal) and len(mark.name) == 1):
+            raise self.error("LIKE … ESCAPE needs a constant pattern, and one character", node)
+        try:
+            expression = literals.like_pattern(pattern.name, mark.name)
+        except ValueError as error:
+            raise self.error(str(error), node) from None
+        options = "si" if isinstance(node.this, exp.ILike) else "s"
+        given = [self.bind(node.this.this), *(Literal(one, pa.string()) for one in (expression, options))]
+        test = self.call("regexp_full_match", given, node)
+        return self.call("not", [test], node) if node.this.args.get("negate") else test
 
     def _trim(self, node: exp.Trim) -> Expression:
         """TRIM([LEADING | TRAILING | BOTH] [characters FROM] s)"""
@@ -532,6 +557,8 @@ class ExpressionBinder:
     def _cast(self, node: exp.Cast) -> Expression:
         value = self._written(node.this)
         sql = self.scope.text.piece(span_of(node.args["to"]))
+        if sql.upper() == "INTERVAL":
+            return self._interval(value, node)
         target = arrow_type(sql)
         if target is None:
             raise self.error(f"{sql} is not a type that CAST knows", node)
@@ -539,6 +566,15 @@ class ExpressionBinder:
         if isinstance(node, exp.TryCast):
             return self._tried(value, target, node)
         return self.converted(value, target, node)
+
+    def _interval(self, value: Expression, node: exp.Cast) -> Expression:
+        """PostgreSQL's `'5 minutes'::INTERVAL`."""
+        if not (isinstance(value, Literal) and isinstance(value.value, str)):
+            raise self.error("only a constant can be cast to INTERVAL", node, hint="write x * INTERVAL 1 SECOND")
+        try:
+            return literals.fitted(value, pa.duration("us"))
+        except ValueError as error:
+            raise self.error(str(error), node) from None
 
     def _written(self, node: exp.Expr) -> Expression:
         """What is cast; a number in it is the one that is written."""

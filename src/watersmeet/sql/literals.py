@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -14,11 +15,12 @@ import pyarrow as pa
 from watersmeet.model import casts
 from watersmeet.model.casts.reading import moment as read_moment
 from watersmeet.model.time import parse_interval
-from watersmeet.model.types import common_type, comparable, is_instant, is_text, sql_type
+from watersmeet.model.types import common_type, comparable, is_instant, is_number, is_text, sql_type
 from watersmeet.model.zones import instant_of, moved
 from watersmeet.plan.expressions import Expression, Literal
 
 NULL = Literal(None, pa.null())
+_SPECIAL = re.compile(r"[\\.^$|()\[\]{}*+?]")  # in regular expressions
 _EXACT: dict[str, Callable[[Decimal, Decimal], Decimal]] = {"add": add, "subtract": sub, "multiply": mul}
 
 
@@ -61,10 +63,33 @@ def negated(literal: Literal) -> Literal:
 
 def computed(function: str, args: Sequence[Expression]) -> Literal | None:
     """What two numbers with a point make, exactly: 0.06 + 0.01 is 0.07, which no sum of the nearest doubles is."""
-    numbers = [arg.value for arg in args if isinstance(arg, Literal) and isinstance(arg.value, int | float)]
+    # Intervals and truths are whole numbers in Python, too.
+    numbers = [
+        arg.value
+        for arg in args
+        if isinstance(arg, Literal) and is_number(arg.type) and isinstance(arg.value, int | float)
+    ]
     if function not in _EXACT or len(numbers) != 2 or not any(isinstance(one, float) for one in numbers):
         return None
     return Literal(float(_EXACT[function](*(Decimal(repr(one)) for one in numbers))), pa.float64())
+
+
+def like_pattern(pattern: str, mark: str) -> str:
+    """A pattern of LIKE with an escape as a regular expression. Raises ValueError if nothing follows the escape.
+
+    >>> like_pattern("50!%_", "!")
+    '50%.'
+    """
+    made, marks = "", iter(pattern)
+    for one in marks:
+        if one == mark:
+            one = next(marks, "")
+            if not one:
+                raise ValueError(f"the pattern {pattern!r} ends with its escape")
+            made += _SPECIAL.sub(r"\\\g<0>", one)
+        else:
+            made += {"%": ".*", "_": "."}.get(one) or _SPECIAL.sub(r"\\\g<0>", one)
+    return made
 
 
 def meet(args: list[Expression]) -> list[Expression]:

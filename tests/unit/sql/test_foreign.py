@@ -74,6 +74,7 @@ CATALOG = golden_catalog()
         ("x # 3", "XOR(x, 3)"),
         ("LENGTH(s -> 'a')", "LENGTH(JSON_EXTRACT(s, 'a'))"),
         ("ENCODE(s, 'hex')", "LOWER(HEX(s))"),
+        ("ts + '5 minutes'::INTERVAL", "ts + INTERVAL 5 MINUTES"),
     ],
 )
 def test_what_says_exactly_the_same_is_read_as_the_same(foreign: str, ours: str) -> None:
@@ -91,6 +92,13 @@ def test_what_says_exactly_the_same_is_read_as_the_same(foreign: str, ours: str)
         ("DATEADD(month, 1, ts)", "month is no unit of a fixed length"),
         ("ENCODE(s, 'latin1')", "bytes are written as 'hex', 'base64', 'utf-8', 'utf8', not as 'latin1'"),
         ("s #> 'a'", "#> and #>> need a path as PostgreSQL writes it, a constant such as '{a,b}'"),
+        ("1.5 * INTERVAL 1 HOUR", "DOUBLE * INTERVAL has no meaning"),
+        ("HOUR(ts - ts)", "HOUR needs a TIMESTAMP or DATE, not INTERVAL; EPOCH(…) gives the seconds of an interval"),
+        ("s LIKE 'a!' ESCAPE '!'", "the pattern 'a!' ends with its escape"),
+        ("s LIKE s ESCAPE '!'", "LIKE … ESCAPE needs a constant pattern, and one character"),
+        ("s::INTERVAL", "only a constant can be cast to INTERVAL"),
+        ("s ~ 'a'", "~ looks for a pattern in PostgreSQL, and for all of it in DuckDB"),
+        ("s ~* 'a'", "~* looks for a pattern in PostgreSQL, and for all of it in DuckDB"),
         ("x ^ 2", "^ is a power in some languages and bits in others"),
         ("JSON_OBJECT('a')", "JSON_OBJECT takes at least 2 arguments, not 1"),
         ("JSON_OBJECT('a', 1, 'b')", "JSON_OBJECT takes a name and a value for each field"),
