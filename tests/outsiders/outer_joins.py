@@ -94,13 +94,15 @@ def draw_endless(draw: random.Random, streams: Streams) -> Case:
         "EXISTS": "SELECT {columns} FROM {u} WHERE EXISTS (SELECT 1 FROM {v} WHERE {on})",
         "NOT IN": "SELECT {columns} FROM {u} WHERE u.k NOT IN (SELECT v.k FROM {v} WHERE v.x > 1)",
     }
+    columns = "u.k AS c0, u.x AS c1" + (", v.x AS c2, v.d AS c3" if kind in ("LEFT", "RIGHT", "FULL") else "")
     text = say(
-        asked.get(kind, "SELECT {columns} FROM {u} {kind} JOIN {v} ON {on}"),
-        columns="u.k AS c0, u.x AS c1" + (", v.x AS c2, v.d AS c3" if kind in ("LEFT", "RIGHT", "FULL") else ""),
+        asked.get(kind, "SELECT {columns} FROM {u} {kind} JOIN {v} ON {on}{where}"),
+        columns=columns,
         u=source(draw.choice("ab"), u(draw), "u"),
         v=source(draw.choice("bc"), v(draw), "v"),
         kind=kind,
         on=_matching(draw, "u", "v"),
+        where=draw.choice(("", "", " WHERE v.x > 1", " WHERE v.x IS NULL OR u.x > 1")) if ", v." in columns else "",
     )
     return case("changing", text)
 

@@ -365,3 +365,10 @@ def test_what_no_new_row_can_meet_is_still_withdrawn_when_its_partner_leaves(run
              EXCEPT SELECT v AS x, v AS y FROM c [RANGE 1 SECOND]"""
     log = run(sql, timeline("a: 1@0 9@8\nb: 2@0.5 8@8\nc: 7@8"))
     assert changes(log)[:2] == ["0.5 +1 2", "1.000001 -1 2"]
+
+
+def test_a_join_whose_rows_without_a_partner_are_left_out_changes_as_it_was_asked_for(run):
+    windows = "a [RANGE 3 SECONDS] LEFT JOIN b [RANGE 3 SECONDS] ON a.v = b.v"
+    sql = f"SELECT x, y FROM (SELECT a.v AS x, b.v AS y FROM {windows}) AS j WHERE y > 0"
+    log = run(sql, timeline("a: 1@0 1@2\nb: 1@1"))
+    assert changes(log) == ["1 +1 1", "2 +1 1", "3.000001 -1 1", "4.000001 -1 1"]

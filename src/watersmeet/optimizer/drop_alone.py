@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from watersmeet.plan.expressions import Call, Column, Expression, Literal, replaced, walk
 from watersmeet.plan.functions import goes_by_time
-from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Plan, Project, View, children
+from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Plan, Project, View, children, is_monotone
 from watersmeet.plan.rewrite import with_children
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -24,11 +24,18 @@ Named = tuple[tuple[str, Expression], ...]
 def drop_alone(plan: Plan) -> Plan:
     """The plan as it runs: the same one if no left join is left out."""
     root = _node(plan.root)
+    if is_monotone(root) and not is_monotone(plan.root):
+        # By itself an inner join would only grow, and this is asked for as an answer that changes.
+        root = _with_children(plan.root)
     return plan if root is plan.root else replace(plan, root=root)
 
 
+def _with_children(node: Node) -> Node:
+    return with_children(node, [_node(child) for child in children(node)])
+
+
 def _node(node: Node) -> Node:
-    node = with_children(node, [_node(child) for child in children(node)])
+    node = _with_children(node)
     match node:
         case Project(child=Join() as join, columns=columns) if (found := _inner(join)) is not None:
             joined, stands = found
