@@ -201,14 +201,17 @@ def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
 
 
 @st.composite
-def asof_groups(draw: st.DrawFn, late: bool = False) -> tuple[str, tuple[Source, ...]]:
-    """In an answer that changes: rows enter with their partner when that is certain, and leave with their window."""
+def asof_groups(draw: st.DrawFn, late: bool = False) -> OuterCase:
+    """In an answer that changes: rows enter with their partner when that is certain, and leave with their window. When
+    that is has no words in plain SQL."""
     left = draw(st.booleans())
     times, nearest = draw(asof_times("b", ends=left))
     keys = draw(st.lists(st.sampled_from(KEYS), max_size=1))
     condition = " AND ".join([*(f"a.{key} = b.{key}" for key in keys), *times, *nearest])
-    names = [draw(st.sampled_from(STREAMS)) for _ in "ab"]
+    names = draw(st.lists(st.sampled_from(STREAMS), min_size=2, max_size=2, unique=True))
     read = tuple(draw(streams(name, 7, late)) for name in STREAMS if name in names)
     rows = f"{names[0]} [RANGE {draw(st.integers(0, 4))} SECONDS] AS a"
     joined = f"{rows} ASOF {'LEFT ' if left else ''}JOIN {names[1]} AS b ON {condition}"
-    return f"SELECT a.k, COUNT(*) AS n, COUNT(b.id) AS m, MAX(b.j) AS most FROM {joined} GROUP BY a.k", read
+    return OuterCase(
+        f"SELECT a.k, COUNT(*) AS n, COUNT(b.id) AS m, MAX(b.j) AS most FROM {joined} GROUP BY a.k", "", read
+    )

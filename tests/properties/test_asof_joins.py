@@ -55,19 +55,17 @@ def test_a_state_that_is_saved_goes_on_as_if_nothing_had_happened(case: OuterCas
 
 @few
 @given(asof_groups(late=True), st.sampled_from([1, 2, None]))
-def test_rows_enter_groups_when_their_partner_is_certain(
-    case: tuple[str, tuple[Source, ...]], rows_per_batch: int | None
-) -> None:
-    sql, sources = case
-    plan, given = bound_plan(sql, sources), answered(local_query(sql, sources, rows_per_batch))
-    expected = answer(plan, tables_of(given.in_time(sources)))
+def test_rows_enter_groups_when_their_partner_is_certain(case: OuterCase, rows_per_batch: int | None) -> None:
+    plan = bound_plan(case.sql, case.sources)
+    given = answered(local_query(case.sql, case.sources, rows_per_batch))
+    expected = answer(plan, tables_of(given.in_time(case.sources)))
     assert_same(sent(plan, rows_of(given.table)), sent(plan, expected))
 
 
 @few
 @given(asof_groups())
-def test_a_check_finds_groups_of_partners_right(case: tuple[str, tuple[Source, ...]]) -> None:
-    report = check(local_query(*case))
+def test_a_check_finds_groups_of_partners_right(case: OuterCase) -> None:
+    report = check(local_query(case.sql, case.sources))
     assert report.equal, str(report)
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.effort import random_cases
-from tests.properties.outer_strategies import OuterCase, asof_cases, outer_cases
+from tests.properties.outer_strategies import OuterCase, asof_cases, asof_groups, outer_cases
 from tests.properties.test_outer_joins import planned
 from tests.properties.test_queries_as_values import value_cases
 from tests.properties.test_unnest import GROUPED, PLAIN
@@ -69,7 +69,9 @@ def test_groups_of_versions_are_the_same_whatever_crashes_and_whenever_it_ends(c
 
 
 @few
-@given(st.one_of(window_cases(), value_cases(), cases_over_groups(), entry_cases(GROUPED, PLAIN)), st.data())
+@given(
+    st.one_of(window_cases(), value_cases(), cases_over_groups(), entry_cases(GROUPED, PLAIN), asof_groups()), st.data()
+)
 def test_groups_and_values_are_the_same_whatever_crashes_and_whenever_it_ends(case: OuterCase, data) -> None:
     case = replace(case, sources=tuple(one for one in case.sources if one.name in case.sql))
     run = simulated(case.sql, case.sources, data.draw(splits(case)), data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
@@ -59,11 +60,28 @@ def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
             "AS x FROM a) AS q",
             kind=UnsupportedError,
         )
+    if select.is_grouped and not any(map(partial(_is_entry, select), select.group_by)):
+        raise text.error(
+            "lists are taken apart before rows are grouped, and GROUP BY lacks the entry",
+            span,
+            hint="group by it: SELECT UNNEST(items) AS item, COUNT(*) AS n … GROUP BY item; to take a list of groups "
+            "apart, write it in a query around",
+            kind=UnsupportedError,
+        )
     unnest = UnnestSyntax(first.expressions[0], (Name(ENTRY, span),), False, span)
     source = SourceSyntax(Name("unnest", span), Name(ENTRY, span), None, span, unnest=unnest)
     tree = JoinSyntax("inner", select.tree, source, None, span, crossed=True)
     items = tuple(_with_entry(item) if isinstance(item, SelectItem) else item for item in select.items)
     return replace(select, tree=tree, items=items, group_by=tuple(map(_entry_for, select.group_by)))
+
+
+def _is_entry(select: SelectSyntax, key: exp.Expr) -> bool:
+    """Whether a key of GROUP BY is an item with UNNEST: as such, by its name or by its number."""
+    with_one = [item for item in select.items if isinstance(item, SelectItem) and unnests(item.expression)]
+    named = {item.alias.text.lower() if item.alias else "unnest" for item in with_one}
+    numbers = {str(place) for place, item in enumerate(select.items, start=1) if item in with_one}
+    by_name = isinstance(key, exp.Column) and key.name.lower() in named
+    return by_name or bool(unnests(key)) or (isinstance(key, exp.Literal) and str(key.this) in numbers)
 
 
 def unnests(node: exp.Expr) -> list[exp.Anonymous]:

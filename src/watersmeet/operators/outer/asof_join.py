@@ -410,7 +410,11 @@ class AsofJoin(Sided):
         instants = self._instants(everything)
         # Rows of the other side at the very instant count, so time must have passed it.
         passed = np.flatnonzero(instants < until_us)
-        asked = self._asked(everything.take(passed), instants[passed])
+        if passed.size == 0:
+            self._due_us = int(instants.min())
+            return None
+        asking = everything if passed.size == len(everything) else everything.take(passed)
+        asked = self._asked(asking, instants[passed])
         sure = instants.copy()
         sure[passed] = asked.found.sure
         ready = sure < until_us
@@ -419,7 +423,7 @@ class AsofJoin(Sided):
             return None
         self._waiting = [] if bool(ready.all()) else [everything.take(np.flatnonzero(~ready))]
         self._answered_us = max(self._answered_us, int(sure[ready].max()))
-        return asked.take(np.flatnonzero(ready[passed]))
+        return asked if bool(ready[passed].all()) else asked.take(np.flatnonzero(ready[passed]))
 
     def _asked(self, rows: Rows, instants: Int64s) -> Asked:
         matches = np.ones(len(rows), np.bool_)

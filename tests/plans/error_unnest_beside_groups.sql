@@ -1,0 +1,1 @@
+SELECT k, UNNEST([x, 1]) AS number, COUNT(*) AS n FROM a [RANGE 1 HOUR] GROUP BY k
