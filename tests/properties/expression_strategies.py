@@ -145,6 +145,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
                "TRY_CAST({text} AS FLOAT)"),
     "time": (
         "time_bucket(INTERVAL 5 MINUTES, {time})", "time_bucket(INTERVAL 7 DAYS, {time})", "make_timestamp({small})",
+        "({time} + {small} * INTERVAL 1 MONTH)", "({date} - INTERVAL '5' QUARTER)",
         "time_bucket(INTERVAL 3 HOURS, {time}, {time})", "date_trunc('{unit}', {time})",
         "CAST({date} AS TIMESTAMP)", "TRY_CAST({text} AS TIMESTAMP)",
         "strptime({text}, '%Y-%m-%d')", "try_strptime({text}, '%Y-%m-%d')",

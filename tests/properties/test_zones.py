@@ -42,6 +42,7 @@ SELECT a.ts, YEAR(a.ts) AS y, MONTH(a.ts) AS m, DAY(a.ts) AS d, HOUR(a.ts) AS h,
        HOUR(a.n) AS nh, DATE_TRUNC('day', a.n) AS nd, a.ts + INTERVAL 1 DAY AS p, a.ts - a.n AS gap, event_time() AS et,
        QUARTER(a.ts) AS q, DAYOFWEEK(a.ts) AS dow, WEEK(a.ts) AS w, DAYOFYEAR(a.ts) AS doy, MICROSECOND(a.ts) AS us,
        STRFTIME(a.ts, '%Y-%m-%d %H:%M:%S %a %j') AS txt, LAST_DAY(a.ts) AS ld, DATE_ADD(a.ts, 3) AS later,
+       a.ts + INTERVAL 1 MONTH AS mo, a.n - DAY(a.n) * INTERVAL 1 QUARTER AS mn,
        DATE_DIFF('day', a.ts, a.n) AS dd, DATE_DIFF('hour', a.ts, a.n) AS dh, DATE_DIFF('month', a.n, a.ts) AS dm,
        EPOCH_US(a.ts) AS e, DAYNAME(a.ts) AS name
 FROM a"""

@@ -43,6 +43,9 @@ MACROS = (
     "WHEN wm_shown(wm_after(r, z), z) = r THEN wm_after(r, z) "
     "WHEN skipped AND wm_shown(wm_before(r, z) - 1, z) < r THEN wm_before(r, z) "
     "ELSE error('a time that clocks skip') END",
+    # What is skipped is by as much later, as in DuckDB.
+    "CREATE OR REPLACE TEMP MACRO wm_moved(r, z) AS CASE WHEN wm_shown(wm_before(r, z), z) = r THEN wm_before(r, z) "
+    "WHEN wm_shown(wm_after(r, z), z) = r THEN wm_after(r, z) ELSE wm_before(r, z) END",
 )
 
 
@@ -177,6 +180,10 @@ def _call(call: Call, args: Sequence[str]) -> str:
             return _difference(args, call)
         case "last_day":
             return _midnight(f"last_day(make_timestamp({_shown(args[0], call.args[0].type)}))")
+        case "plus_months":
+            shown, zone = _shown(args[0], call.args[0].type), _zone(call.type)
+            moved = f"epoch_us(make_timestamp({shown}) + to_months(CAST({args[1]} AS INTEGER)))"
+            return moved if zone is None else f"wm_moved({moved}, {zone})"
         case "date_plus_days":
             day = f"CAST(make_timestamp({_shown(args[0], call.args[0].type)}) AS DATE)"
             return _midnight(f"({day} + CAST({args[1]} AS INTEGER))")

@@ -348,6 +348,8 @@ def _call_text(call: Call) -> str:
             return _case_text(call)
         case "bit_not":
             return f"~{texts[0]}"
+        case "plus_months":
+            return f"{texts[0]} + {_months_text(call.args[1])}"
         case "date_plus_days":
             return f"DATE_ADD({', '.join(map(to_text, call.args))})"
         case "field":
@@ -358,6 +360,12 @@ def _call_text(call: Call) -> str:
             first, last = ("" if arg == Literal(None, pa.null()) else to_text(arg) for arg in call.args[1:])
             return f"{texts[0]}[{first}:{last}]"
     return f"{_called(call)}({', '.join(map(to_text, call.args))})"
+
+
+def _months_text(months: Expression) -> str:
+    if isinstance(months, Literal) and months.value is not None:
+        return f"INTERVAL '{months.value}' MONTH"
+    return f"{to_text(months)} * INTERVAL '1' MONTH"
 
 
 def _called(call: Call | Aggregate | OverCall) -> str:

@@ -44,6 +44,12 @@ def _time_bucket(function: str, args: Types) -> pa.DataType:
     return pa.timestamp("us", tz=getattr(args[1], "tz", None))
 
 
+def _plus_months(function: str, args: Types) -> pa.DataType:
+    check(function, 1, args[0], INSTANT)
+    check(function, 2, args[1], WHOLE)
+    return pa.timestamp("us", tz=getattr(args[0], "tz", None))
+
+
 def _make_timestamp(function: str, args: Types) -> pa.DataType:
     if len(args) not in (1, 6):
         raise TypeError(f"MAKE_TIMESTAMP takes year, month, day, hour, minute and second, or microseconds since 1970, "
@@ -58,6 +64,7 @@ FUNCTIONS: dict[str, Signature] = {
     "date_trunc": Signature(_date_trunc, 2, 2),
     "date_diff": gives(_LONG, TEXT, INSTANT, INSTANT),
     "date_plus_days": gives(_DATE, INSTANT, WHOLE),
+    "plus_months": Signature(_plus_months, 2, 2),
     "last_day": gives(_DATE, INSTANT),
     "make_date": gives(_DATE, WHOLE, WHOLE, WHOLE),
     "make_timestamp": Signature(_make_timestamp, 1, 6),
@@ -74,8 +81,8 @@ FUNCTIONS: dict[str, Signature] = {
     "dayname": gives(_TEXT, INSTANT),
     "monthname": gives(_TEXT, INSTANT),
 }
-# Stands for what DATE_ADD(d, n) and DATE_SUB(d, n) say.
-OPERATORS = frozenset(("date_plus_days",))
+# Stand for what DATE_ADD(d, n) and DATE_SUB(d, n) say, and t + n * INTERVAL 1 MONTH.
+OPERATORS = frozenset(("date_plus_days", "plus_months"))
 ALIASES = {
     **{name: part for name, part in PART_ALIASES.items() if len(name) > 3 or name in ("dow", "doy")},
     "timestamp_micros": "make_timestamp", "unix_timestamp": "unix_seconds",

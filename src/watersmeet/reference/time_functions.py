@@ -13,7 +13,7 @@ from watersmeet.plan.expressions import Call
 from watersmeet.reference.casts import cast, zone_of
 from watersmeet.reference.functions import date_trunc
 from watersmeet.reference.values import Value
-from watersmeet.reference.zones import moment, nanoseconds, shown
+from watersmeet.reference.zones import moment, nanoseconds, shown, with_offset_before
 
 Rule = Callable[[list[Value], Call], Value]
 _US = 1_000
@@ -89,6 +89,18 @@ def _make_timestamp(values: list[Value], call: Call) -> int:
 
 def _plus_days(values: list[Value], call: Call) -> int:
     return _midnight(_clock(values, call).date() + timedelta(days=values[1]))
+
+
+def _plus_months(values: list[Value], call: Call) -> int:
+    at = _clock(values, call)
+    year, month = divmod(at.year * 12 + at.month - 1 + values[1], 12)
+    try:
+        day = min(at.day, calendar.monthrange(year, month + 1)[1])
+        moved = nanoseconds(at.replace(year=year, month=month + 1, day=day, tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise DataError("so many months are more than can be counted") from None
+    zone = getattr(call.type, "tz", None)
+    return moved if zone is None else with_offset_before(moved, zone)
 
 
 def _time_bucket(values: list[Value], call: Call) -> int:
@@ -170,6 +182,7 @@ FUNCTIONS: dict[str, Rule] = {
     "epoch_ns": lambda values, call: values[0] // _US * 1000,
     "date_diff": _date_diff,
     "date_plus_days": _plus_days,
+    "plus_months": _plus_months,
     "last_day": _last_day,
     "make_date": _make_date,
     "make_timestamp": _make_timestamp,

@@ -35,7 +35,7 @@ def first_shown(shown_ns: int, zone: str | None) -> int:
     """The first instant at which clocks show this; it is an error if they skip it."""
     if zone is None:
         return shown_ns
-    instant = _with_offset_before(shown_ns, zone)
+    instant = with_offset_before(shown_ns, zone)
     if shown(instant, zone) != shown_ns:
         reading = moment(shown_ns).replace(tzinfo=None)
         raise DataError(f"{reading} does not exist in {zone}: clocks skip it there")
@@ -44,7 +44,7 @@ def first_shown(shown_ns: int, zone: str | None) -> int:
 
 def first_past(shown_ns: int, zone: str) -> int:
     """The first instant at which clocks show this, or if they skip it, what comes after."""
-    high = _with_offset_before(shown_ns, zone)
+    high = with_offset_before(shown_ns, zone)
     if shown(high, zone) == shown_ns:
         return high
     low = high - 86_400 * 10**9  # a gap is at most a day
@@ -61,7 +61,7 @@ def offset_text(instant_ns: int, zone: str) -> str:
     return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
 
 
-def _with_offset_before(shown_ns: int, zone: str) -> int:
+def with_offset_before(shown_ns: int, zone: str) -> int:
     """By the offset that held before a change of clocks, which for a time shown twice gives the first."""
     reading = moment(shown_ns).replace(tzinfo=ZoneInfo(zone), fold=0)
     return nanoseconds(reading.astimezone(UTC))

@@ -10,7 +10,7 @@ from sqlglot import exp
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.time_format import from_letters, from_postgres
 from watersmeet.plan.time_functions import unit_named
-from watersmeet.sql.syntax import AsDate, Duration, JsonAccess
+from watersmeet.sql.syntax import AsDate, Duration, JsonAccess, Months
 
 Args = Sequence[exp.Expr]
 
@@ -79,12 +79,16 @@ def _char(args: Args) -> exp.Expr:
     return _call("STRFTIME", [args[0], exp.Literal.string(from_postgres(str(args[1].this)))])
 
 
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
 def _added(args: Args) -> exp.Expr:
     """DATEADD(unit, n, ts)"""
-    size = UNITS_US.get(unit_named(args[0].name) or "")
-    if size is None:
-        raise ValueError(f"{args[0].name or 'this'} is no unit of a fixed length; write ts + INTERVAL 1 DAY")
-    return exp.Add(this=args[2], expression=exp.Mul(this=exp.Paren(this=args[1]), expression=Duration(us=size)))
+    unit = unit_named(args[0].name) or ""
+    if unit not in UNITS_US and unit not in _MONTHS:
+        raise ValueError(f"{args[0].name or 'this'} is no unit of time; write ts + INTERVAL 1 DAY")
+    each = Duration(us=UNITS_US[unit]) if unit in UNITS_US else Months(months=_MONTHS[unit])
+    return exp.Add(this=args[2], expression=exp.Mul(this=exp.Paren(this=args[1]), expression=each))
 
 
 def _encoded(args: Args) -> exp.Expr:

@@ -73,6 +73,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.SimilarTo: "regexp_full_match", Xor: "xor",
 }  # fmt: skip
 _WITH_KEYS = ("json_object_agg", "jsonb_object_agg", "map_agg")  # rows whose first argument is NULL do not count
+_TO_MONTHS = {"to_months": 1, "to_quarters": 3, "to_years": 12}
 _ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least", "list_value")
 _MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least", "list_value")
 
@@ -250,8 +251,8 @@ class ExpressionBinder:
 
     def _predicate(self, node: exp.Expr) -> Expression:
         function = _BINARY.get(type(node))
-        if function in ("add", "subtract") and isinstance(node.expression, Months):
-            return self._months_later(node, 1 if function == "add" else -1)
+        if function in ("add", "subtract") and (moved := self._moved_by_months(node, function)) is not None:
+            return moved
         if (listed := _any_of(node)) is not None:
             return self._among_listed(node, listed)
         if function is not None:
@@ -309,21 +310,52 @@ class ExpressionBinder:
                 return self.over(node)
         raise self._unsupported(node)
 
-    def _months_later(self, node: exp.Expr, sign: int) -> Expression:
-        """A constant time by the calendar."""
-        start, months = self.bind(node.this), node.expression.args["months"]
-        if isinstance(start, Literal) and isinstance(start.value, date) and getattr(start.type, "tz", None) is None:
-            try:
-                return literals.months_later(start, sign * months)
-            except ValueError as error:
-                raise self.error(str(error), node) from None
-        raise self._uneven(node.expression)
+    def _moved_by_months(self, node: exp.Expr, function: str) -> Expression | None:
+        """A time and months, which go by the calendar: `ts + INTERVAL 1 MONTH`, `INTERVAL 1 YEAR * n + ts`."""
+        if (months := self._months_in(node.expression)) is not None:
+            months = self.call("negate", [months], node) if function == "subtract" else months
+            return self._months_later(self.bind(node.this), _folded(months), node)
+        if function == "add" and (months := self._months_in(node.this)) is not None:
+            return self._months_later(self.bind(node.expression), _folded(months), node)
+        return None
+
+    def _months_in(self, node: exp.Expr) -> Expression | None:
+        """How many months an interval has; None if it has none, or is no interval."""
+        match node:
+            case exp.Paren():
+                return self._months_in(node.this)
+            case Months():
+                return Literal(node.args["months"], pa.int64())
+            case exp.Anonymous() if (each := _TO_MONTHS.get(str(node.name).lower())) and len(node.expressions) == 1:
+                return self.call("multiply", [self.bind(node.expressions[0]), Literal(each, pa.int64())], node)
+            case exp.Neg():
+                months = self._months_in(node.this)
+                return None if months is None else self.call("negate", [months], node)
+            case exp.Mul():
+                sides = (node.this, node.expression)
+                for side, times in (sides, sides[::-1]):
+                    if (months := self._months_in(side)) is not None:
+                        return self.call("multiply", [self.bind(times), months], node)
+        return None
+
+    def _months_later(self, start: Expression, months: Expression, node: exp.Expr) -> Expression:
+        if isinstance(start, Literal) and is_text(start.type):
+            start = self.converted(start, pa.timestamp("us"), node)
+        match start, months:
+            case Literal(value=date()), Literal(value=int(count)) if getattr(start.type, "tz", None) is None:
+                try:
+                    return literals.months_later(start, count)
+                except ValueError as error:
+                    raise self.error(str(error), node) from None
+        if not is_instant(start.type) and not pa.types.is_null(start.type):
+            raise self._uneven(node)
+        return self.call("plus_months", [start, months], node)
 
     def _uneven(self, node: exp.Expr) -> Exception:
         return self.error(
-            "months and years have no fixed length, and are added to constants only",
+            "months and years have no fixed length, and are only added to times",
             node,
-            hint="write the interval in days; or DATE '1994-01-01' + INTERVAL '1' YEAR",
+            hint="write ts + INTERVAL '1' MONTH; or the interval in days",
             kind=UnsupportedError,
         )
 
@@ -746,8 +778,11 @@ class ExpressionBinder:
 
     def _moved(self, node: exp.Anonymous) -> Expression:
         """DATE_ADD and DATE_SUB: of an interval, or of a number of days."""
-        value, by = (self.bind(one) for one in node.expressions)
         backwards = str(node.name).lower() == "date_sub"
+        if (months := self._months_in(node.expressions[1])) is not None:
+            months = self.call("negate", [months], node) if backwards else months
+            return self._months_later(self.bind(node.expressions[0]), _folded(months), node)
+        value, by = (self.bind(one) for one in node.expressions)
         if not pa.types.is_integer(by.type):
             return self.call("subtract" if backwards else "add", [value, by], node)
         if isinstance(value, Literal) and is_text(value.type):
@@ -1073,6 +1108,16 @@ def without_word_on_nulls(call: exp.Expr) -> tuple[exp.Expr, bool | None]:
     word = word.this if isinstance(word, exp.Order) else word
     word.replace(word.this)
     return plain, isinstance(word, exp.IgnoreNulls)
+
+
+def _folded(months: Expression) -> Expression:
+    """A number of months that is known."""
+    match months:
+        case Call(function="negate", args=(Literal(value=int(value)),)):
+            return Literal(-value, pa.int64())
+        case Call(function="multiply", args=(Literal(value=int(a)), Literal(value=int(b)))):
+            return Literal(a * b, pa.int64())
+    return months
 
 
 def _as_interval(arg: Expression) -> Expression:

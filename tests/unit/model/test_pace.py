@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -116,3 +117,31 @@ def test_answers_come_at_midnights_of_the_zone(zone: str | None, every: str) -> 
     text = f"SELECT RSTREAM COUNT(*) AS n FROM a [RANGE 20 DAYS] EVERY {every} OPTIONS (timezone = '{zone or 'UTC'}')"
     sources = [Source("a", rows, "ts")]
     assert by_local_engine(text, sources, 5) == by_reference(text, sources)
+
+
+MONTHS = (
+    "ts + INTERVAL 1 MONTH", "ts - INTERVAL '3' MONTH", "ts + n * INTERVAL '1 month'", "INTERVAL 1 YEAR * n + ts",
+    "DATE_ADD(ts, INTERVAL '2' MONTHS)", "CAST(ts AS DATE) + INTERVAL '1' QUARTER", "ts + TO_MONTHS(n)",
+    "ts + (-(INTERVAL 1 MONTH))", "CAST(ts AS DATE) - n * INTERVAL '1' YEAR",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [None, "UTC"], ids=["as written", "instants"])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_months_are_added_as_in_duckdb(zone: str, kind: str | None) -> None:
+    """In March clocks skip what one of these would be."""
+    times = pa.array(
+        [us(2024, 1, 31, 1), us(2024, 2, 29, 12), us(2023, 12, 31, 23), us(1969, 3, 31, 5), us(2024, 8, 31)]
+    )
+    rows = pa.table({"n": [2, -1, 2, None, 13], "ts": times.cast(pa.timestamp("us", kind))})
+    session = wm.Session(timezone=zone)
+    session.stream("a", rows, time="ts")
+    query = session.sql(f"SELECT {', '.join(f'{one} AS c{n}' for n, one in enumerate(MONTHS))} FROM a")
+    with duckdb.connect() as connection:
+        connection.execute(f"SET TimeZone = '{zone}'")
+        connection.register("a", rows)
+        shown = [one.replace("DATE_ADD(ts, ", "(ts + ") for one in MONTHS]
+        said = connection.sql(f"SELECT {', '.join(f'{one} AS c{n}' for n, one in enumerate(shown))} FROM a")
+        expected = said.to_arrow_table().cast(query.to_arrow().schema).to_pylist()
+    assert sorted(map(str, query.to_arrow().to_pylist())) == sorted(map(str, expected))
+    assert wm.check(query).equal

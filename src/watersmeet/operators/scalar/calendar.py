@@ -81,6 +81,28 @@ def date_plus_days(args: Sequence[Value], call: Call) -> Value:
     return pc.cast(pc.cast(moved, pa.int32()), pa.date32())
 
 
+_MOST_MONTHS = 12 * 200_000
+
+
+def plus_months(args: Sequence[Value], call: Call) -> Value:
+    """The same day and time of day so many months later, or of the last day if that month has no such day, as clocks
+    show it. Of what they show twice it is the first, and what they skip is by as much later."""
+    shown = reading(convert(args[0], call.type))
+    us, months = np.asarray(_us(shown)), np.asarray(numpy_of(convert(args[1], _LONG), 0))
+    if bool((np.abs(months) > _MOST_MONTHS).any()):
+        raise pa.ArrowInvalid("so many months are more than can be counted")
+    days = us.astype("M8[us]").astype("M8[D]")
+    before, after = days.astype("M8[M]"), days.astype("M8[M]") + months
+    last = (after + 1).astype("M8[D]") - np.timedelta64(1, "D")
+    later = np.minimum(after.astype("M8[D]") + (days - before.astype("M8[D]")), last)
+    of_day = us - days.astype("M8[us]").astype(np.int64)
+    moved = pc.cast(from_numpy(later.astype("M8[us]").astype(np.int64) + of_day, args, _LONG), pa.timestamp("us"))
+    if call.type.tz is None:
+        return moved
+    near = pc.assume_timezone(moved, call.type.tz, ambiguous="earliest", nonexistent="earliest")
+    return pc.add(near, pc.subtract(moved, pc.local_timestamp(near)))
+
+
 def make_date(args: Sequence[Value], call: Call) -> Value:
     year, month, day = (np.asarray(numpy_of(convert(arg, _LONG), 1)) for arg in args)
     return _dates(_days(year, month, day, known_everywhere(args)), args)
@@ -130,6 +152,7 @@ FUNCTIONS: dict[str, Function] = {
     "date_diff": per_constant(0, date_diff),
     "last_day": last_day,
     "date_plus_days": date_plus_days,
+    "plus_months": plus_months,
     "make_date": make_date,
     "make_timestamp": make_timestamp,
     "time_bucket": time_bucket,
