@@ -21,8 +21,9 @@ from watersmeet.plan.nodes import Input
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.counting import is_aggregate
 from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.lateral import without_lateral
 from watersmeet.sql.named_queries import with_named
-from watersmeet.sql.scope import Scope
+from watersmeet.sql.scope import Computed, Scope
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.syntax import (
     Body,
@@ -41,8 +42,10 @@ from watersmeet.sql.syntax import (
     WindowCondition,
     joins_in,
     locate,
+    sources_in,
     span_of,
 )
+from watersmeet.sql.unnesting import taken_apart, without_unnest
 from watersmeet.sql.windows import conjuncts_of
 
 
@@ -62,6 +65,39 @@ class Names:
 
 
 _KEEP_THEIR_LEFT = ("inner", "left", "semi", "anti", "asof", "asof_left")
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What stands in FROM of a query, and what may be named of it."""
+
+    inputs: tuple[Input, ...]
+    places: Mapping[str, Span]
+    entries: Mapping[str, str]
+    computed: tuple[Computed, ...]
+
+    def scope(self, around: Scope) -> Scope:
+        return replace(
+            around, inputs=self.inputs, outer=around, entries=self.entries, computed=self.computed, merged=()
+        )
+
+    @property
+    def names(self) -> Names:
+        fields = [one for each in self.inputs for one in each.schema]
+        computed = [name.lower() for one in self.computed for name, _ in one.columns]
+        sources = [*(one.alias for one in self.inputs), *(one.alias for one in self.computed), *self.entries]
+        return Names(
+            frozenset(name.lower() for name in sources),
+            frozenset((*(one.name.lower() for one in fields), *computed)),
+            frozenset(one.name.lower() for one in fields if pa.types.is_struct(one.type)),
+        )
+
+
+def entries_of(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder) -> Entries:
+    plain, computed = without_lateral(without_unnest(select, context.text), context.text)
+    apart = taken_apart(plain, context.text)
+    inputs, places = bind_sources(sources_in(apart.tree), context, bind_subquery)
+    return Entries(inputs, places, apart.names, computed)
 
 
 @dataclass(frozen=True)
@@ -94,8 +130,8 @@ class Correlation:
     def untied(self, query: QuerySyntax, select: SelectSyntax) -> Untied:
         """select: that of the query."""
         seen = with_named(query, self.context)
-        inputs, places = bind_sources(select.sources, seen, self.bind_subquery)
-        own = _names(inputs)
+        entries = entries_of(select, seen, self.bind_subquery)
+        own = entries.names
         pairs: list[Pair] = []
         others: list[exp.Expr] = []
         of_rows = any(self._names_around(one, seen, own) for one in _outside_of_where(select))
@@ -107,7 +143,7 @@ class Correlation:
             others.append(part)
             of_rows = of_rows or self._names_around(part, seen, own)
         if of_rows or pairs or any(part.find(Subquery) for part in others):
-            self._require_windows(inputs, places)
+            self._require_windows(entries.inputs, entries.places)
             self._refuse_aggregates_of_others(select, seen, own)
         if of_rows:
             return self._with_rows_around(query, select, seen, own)
@@ -118,8 +154,8 @@ class Correlation:
         if not written:
             return False
         seen = with_named(query, self.context)
-        inputs, _ = bind_sources(select.sources, seen, self.bind_subquery)
-        return any(self._names_around(one, seen, _names(inputs)) for one in written)
+        own = entries_of(select, seen, self.bind_subquery).names
+        return any(self._names_around(one, seen, own) for one in written)
 
     def _names_around(self, part: exp.Expr, context: Context, own: Names) -> bool:
         found: list[exp.Expr] = []
@@ -242,7 +278,7 @@ class _RowsAround:
     def query(self, around: SelectSyntax) -> QuerySyntax:
         """More rows than there are do no harm, so that conditions with queries in them are left out."""
         span = around.span
-        items = tuple(SelectItem(node.copy(), Name(to_text(value), span), span) for value, node in self.found.items())
+        items = tuple(SelectItem(Bound(bound=value), Name(to_text(value), span), span) for value in self.found)
         parts = [] if around.where is None else conjuncts_of(around.where)
         plain = [part.copy() for part in parts if not part.find(Subquery, WindowCondition)]
         body = SelectSyntax(None, True, items, around.tree, _all_of(plain), (), (), None, None, span)
@@ -282,12 +318,12 @@ class _Walk:
                 return self.query(body, context, known)
 
     def select(self, select: SelectSyntax, context: Context, known: tuple[Names, ...]) -> SelectSyntax:
-        inputs, _ = bind_sources(select.sources, context, self.bind_subquery)
-        each = partial(self.expression, context=context, known=(*known, _names(inputs)))
+        own = entries_of(select, context, self.bind_subquery).names
+        each = partial(self.expression, context=context, known=(*known, own))
         # GROUP BY may name columns of the answer.
         given = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
         answer = Names(frozenset(), frozenset(given), frozenset())
-        key = partial(self.expression, context=context, known=(*known, _names(inputs), answer))
+        key = partial(self.expression, context=context, known=(*known, own, answer))
         items = (
             one if isinstance(one, Star) else replace(one, expression=each(one.expression)) for one in select.items
         )
@@ -326,15 +362,6 @@ def _with_conditions(tree: FromSyntax, change: Callable[[exp.Expr], exp.Expr]) -
     condition = None if tree.condition is None else change(tree.condition)
     left, right = (_with_conditions(side, change) for side in (tree.left, tree.right))
     return replace(tree, left=left, right=right, condition=condition)
-
-
-def _names(inputs: tuple[Input, ...]) -> Names:
-    fields = [one for each in inputs for one in each.schema]
-    return Names(
-        frozenset(one.alias.lower() for one in inputs),
-        frozenset(one.name.lower() for one in fields),
-        frozenset(one.name.lower() for one in fields if pa.types.is_struct(one.type)),
-    )
 
 
 def _has_own(node: exp.Expr, own: Names) -> bool:

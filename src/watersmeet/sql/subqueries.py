@@ -18,7 +18,7 @@ from watersmeet.model.types import is_text
 from watersmeet.model.windows import Bound, Choice
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, conjuncts, replaced, streams_of
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
-from watersmeet.sql.correlation import Correlation, Untied
+from watersmeet.sql.correlation import Correlation, Untied, entries_of
 from watersmeet.sql.counting import Own, has_aggregates, is_one_row, only_select
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
@@ -177,8 +177,7 @@ class SubqueryJoiner:
                 return None
             return Literal(0 if part.function == "count" else None, part.type)
 
-        inputs, _ = bind_sources(select.sources, with_named(query, self.context), self.bind_subquery)
-        inside = Scope(self.context.text, inputs, self.context.zone, outer=self.scope, value_of=self.scope.value_of)
+        inside = entries_of(select, with_named(query, self.context), self.bind_subquery).scope(self.scope)
         made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)
         return None if isinstance(made, Literal) and made.value is None else made
 
@@ -313,6 +312,8 @@ class SubqueryJoiner:
         """Whether the rows of a query are those of its FROM: equal ones are as good as one, so DISTINCT says nothing.
         Without queries inside they are partners as they are."""
         if select.is_grouped or select.having is not None or select.stream_word is not None or _has_over(select):
+            return False
+        if any(one.unnest is not None or one.lateral for one in select.sources):
             return False
         if has_aggregates(select, self.context.text.functions):
             return False

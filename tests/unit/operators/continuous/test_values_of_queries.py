@@ -155,6 +155,10 @@ SEEN = {
     "pairs": "(a.k, a.x + 1) IN (SELECT k, x FROM c [UNBOUNDED])",
     "no pairs": "(a.k, a.x) NOT IN (SELECT k, x FROM b [UNBOUNDED] WHERE k > 1)",
     "a star": "a.k IN (SELECT * FROM (SELECT k FROM b [UNBOUNDED] WHERE k > 1) AS q)",
+    "lists": """EXISTS (SELECT 1 FROM b [UNBOUNDED], UNNEST([b.x, b.k]) AS u (e) WHERE e < a.x AND b.k = a.k)""",
+    "sums of lists": "9 > (SELECT SUM(e) FROM b [UNBOUNDED], UNNEST([b.x, b.k]) AS u (e) WHERE e < a.x)",
+    "lateral": """EXISTS (SELECT 1 FROM b [UNBOUNDED], LATERAL (SELECT b.x + 1 AS y) AS l
+                          WHERE b.k = a.k AND l.y > 2)""",
     "a name of another": "EXISTS (SELECT 1 FROM (SELECT k AS z FROM b [UNBOUNDED]) AS a WHERE z = x)",
     "the second": "a.x IN (SELECT b.x FROM b [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (ORDER BY b.x) = 2)",
     "outer join": """EXISTS (SELECT 1 FROM b [UNBOUNDED] LEFT JOIN c [UNBOUNDED] ON b.x = c.x AND c.k = a.k
@@ -207,6 +211,8 @@ def test_a_query_sees_rows_around_it_from_any_depth(condition: str) -> None:
         "[UNBOUNDED] WHERE b.k > a.k AND b.x IN (SELECT x FROM c [UNBOUNDED] WHERE c.k < a.k))",
         "SELECT a.k, a.x, (SELECT SUM(a.x + b.x) FROM b [UNBOUNDED] WHERE b.k = a.k) AS m FROM a [UNBOUNDED]",
         f"SELECT a.k, a.x, (SELECT COUNT(*) FROM b [UNBOUNDED] WHERE {DEEP}) AS n FROM a [UNBOUNDED]",
+        "SELECT a.k, e, (SELECT COUNT(*) FROM b [UNBOUNDED] WHERE b.x < e + y) AS n FROM a [UNBOUNDED], "
+        "UNNEST([a.x, a.k]) AS u (e), LATERAL (SELECT a.x + 1 AS y) AS l",
     ],
 )
 def test_values_of_the_rows_stand_beside_aggregates_and_in_them(sql: str) -> None:
