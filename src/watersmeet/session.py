@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError, SourceError
 from watersmeet.importing import undisturbed
-from watersmeet.model.catalog import Catalog, kind_of
+from watersmeet.model.catalog import Catalog, Stream, kind_of
 from watersmeet.model.declaration import Declaration, declared_schema
 from watersmeet.model.declaration import Kind as DeclaredKind
 from watersmeet.model.stream_values import EventTime, Hints, RowPolicy, words_of
@@ -53,8 +53,8 @@ class Session:
         OPTIONS (timezone = '…').
         """
         self.timezone = check_zone(str(timezone))
-        self.catalog = Catalog()
         self.host = host_for(spark, buckets)
+        self.catalog = Catalog(self._opened_rows)
         notices_by_default()
 
     def stream(
@@ -323,6 +323,11 @@ class Session:
     def explain(self, text: str, parameters: Parameters | None = None) -> str:
         """The plan of a query as text."""
         return self.sql(text, parameters).explain()
+
+    def _opened_rows(self, rows: Any) -> Stream:
+        from watersmeet.runtime.declaring import rows_as_stream
+
+        return rows_as_stream(rows, self.host.opener)
 
     def _with_declared(
         self, statements: Sequence[CreateStream | CreateTable | CreateView | CreateSink], text: str

@@ -293,6 +293,11 @@ def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_p
     assert_same(log_of(QUERIES[name], sources, table), reference_log(QUERIES[name], sources))
 
 
+def test_rows_that_a_query_says_itself_are_its_answer(spark):
+    sql = "SELECT k + 1 AS k, s FROM (VALUES (1, 'a'), (2, NULL)) AS t (k, s) UNION ALL SELECT 9, 'x' ORDER BY k"
+    assert rows_of(Session(spark).sql(sql).to_arrow()) == [(2, "a"), (3, None), (9, "x")]
+
+
 def test_over_no_rows_at_all_an_aggregate_is_a_row_of_the_final_answer(spark):
     session = Session(spark, buckets=3)
     session.stream("a", batch_frame(spark, two_streams(0, 1)[0].table), time="ts")

@@ -117,6 +117,23 @@ def test_a_value_that_is_missing_or_none_of_ours_is_told(condition: str, values:
         session().sql(f"SELECT k FROM s WHERE {condition}", values)
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT 1 AS x, 'a' AS y, NULL AS z", [{"x": 1, "y": "a", "z": None}]),
+        ("VALUES (1, 2.5), (NULL, 3)", [{"column1": 1, "column2": 2.5}, {"column1": None, "column2": 3.0}]),
+        ("SELECT n * n AS n FROM generate_series(1, 5, 2) AS n WHERE n > 1", [{"n": 9}, {"n": 25}]),
+        ("SELECT k FROM said UNION ALL SELECT 7", [{"k": 1}, {"k": 2}, {"k": 7}]),
+        ("SELECT k FROM said ORDER BY k DESC", [{"k": 2}, {"k": 1}]),
+    ],
+)
+def test_a_query_over_nothing_but_constants_gives_its_rows_once(text: str, rows: list[dict[str, Any]]) -> None:
+    asked = wm.Session().sql(f"CREATE VIEW said (k) AS VALUES (1), (2); {text}")
+    assert asked.to_arrow().to_pylist() == rows
+    assert asked.final().to_pylist() == rows
+    assert wm.check(asked).equal
+
+
 def test_a_value_is_never_a_name() -> None:
     with pytest.raises(wm.ParseError, match="expected a stream or table"):
         session().sql("SELECT k FROM :v", {"v": "s"})

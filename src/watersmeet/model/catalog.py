@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -181,9 +181,11 @@ FUNCTIONS_OF_ALL: dict[str, Any] = {}
 
 class Catalog:
     """The streams, tables and views a session knows, the functions that were brought to it (plan.user_functions), and
-    the sinks for what goes beside answers, by name in lower case. Names are case-insensitive, as in SQL."""
+    the sinks for what goes beside answers, by name in lower case. Names are case-insensitive, as in SQL.
+    `rows_as_stream`: how the host opens rows that a query says itself (plan.constants), where it reads no others."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows_as_stream: Callable[[Any], Stream] | None = None) -> None:
+        self.rows_as_stream = rows_as_stream
         self._relations: dict[str, Relation | NamedQuery] = {}
         self.functions: dict[str, Any] = dict(FUNCTIONS_OF_ALL)
         self.sinks: dict[str, SideSink] = {}
@@ -214,7 +216,7 @@ class Catalog:
         return self._relations[name.lower()]
 
     def copy(self) -> Catalog:
-        same = Catalog()
+        same = Catalog(self.rows_as_stream)
         same._relations = dict(self._relations)
         same.functions = dict(self.functions)
         same.sinks = dict(self.sinks)

@@ -563,15 +563,15 @@ _KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream"
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole query: its root node, its options and the text it came from. `names_views`: whether that may name views,
-    without which it says less than the plan."""
+    """A whole query: its root node, its options and the text it came from. `says_less`: whether that may name views,
+    without which it says less than the plan, or is about rows that it says itself."""
 
     root: Node
     options: Options
     sql: str = ""
     order: tuple[SortKey, ...] = ()
     """The order in which the whole answer is given, wherever it is given whole: that of ORDER BY."""
-    names_views: bool = False
+    says_less: bool = False
 
     @property
     def plain_join(self) -> SelectedJoin | None:

@@ -23,6 +23,7 @@ from watersmeet.model.names import column_named
 from watersmeet.model.side_sink import SideSink
 from watersmeet.model.stream_options import meaningless_by_arrival
 from watersmeet.model.time_reading import in_schema
+from watersmeet.plan.constants import Constants
 
 # The columns of an input, what the host reads it from, and its number of rows if that is known.
 Opened = tuple[pa.Schema, Any, int | None]
@@ -69,6 +70,18 @@ def declare(
         catalog.add(_relation(declared, catalog, opener, open_sources, pushed), replace=declared.replace)
     except CatalogError as error:
         raise declared.misnamed(error) from None
+
+
+def rows_as_stream(rows: Constants, opener: Opener) -> Stream:
+    """Rows that a query says itself and that are all it reads, as a stream that ends: all of one time."""
+    from watersmeet.operators.constants import constant_rows  # what evaluates takes long to load
+
+    said = pa.Table.from_batches([constant_rows(rows)])
+    timed = said.append_column("#at", pa.array([0] * said.num_rows, pa.timestamp("us")))
+    declared = Declaration.in_python("stream", rows.name, {"time": "#at"}, data=timed)
+    made = _relation(declared, Catalog(), opener, open_sources=True, pushed=False)
+    assert isinstance(made, Stream)
+    return made
 
 
 def declare_sink(declared: Declaration, catalog: Catalog, host: str) -> None:

@@ -23,8 +23,7 @@ from watersmeet.runtime.host import Host
 def plan_over(plan: Plan, tables: Mapping[str, pa.Table], host: Host, *, has_values: bool) -> Plan:
     """A table for each of the streams and static tables, by name. has_values: whether the plan holds values that its
     text has only places for. It archives nothing, as those rows are not the query's own."""
-    says_less = has_values or plan.names_views
-    over = _with_values_over(plan, tables, host) if says_less else _bound_over(plan, tables, host)
+    over = (_with_values_over if has_values or plan.says_less else _bound_over)(plan, tables, host)
     return replace(over, options=over.options.but(archive=None))
 
 

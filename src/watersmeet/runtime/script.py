@@ -13,7 +13,7 @@ from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.declaring import Opened, Opener, declare, declare_sink, open_in_process
+from watersmeet.runtime.declaring import Opened, Opener, declare, declare_sink, open_in_process, rows_as_stream
 from watersmeet.sql import bind_query, bind_view, parse_script
 from watersmeet.sql.declarations import declaration_of
 from watersmeet.sql.ordering import orders_alone
@@ -94,7 +94,7 @@ def read_script(
     `pushed` a stream may be without a source. `only_on`: the engine that it must run on; without
     it whoever calls has chosen one by what `engine_said` gives.
     """
-    known = Catalog() if catalog is None else catalog
+    known = Catalog(lambda rows: rows_as_stream(rows, opener)) if catalog is None else catalog
     jobs: list[Job] = []
     explained: list[Job] = []
     sinks: list[Declaration] = []

@@ -15,12 +15,15 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Column, columns_of
 from watersmeet.plan.nodes import (
     Changes,
+    Input,
     Join,
     Node,
     Plan,
+    Project,
     SetOperation,
     SortKey,
     check_options,
+    constant_table,
     has_windows_that_step,
     is_bare_stream,
     log_columns,
@@ -81,6 +84,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
+    root, says_rows = _with_rows_as_stream(root, catalog), constant_table(root, "constants") is not None
     _refuse_constants(root, query, where)
     # After binding: which options make sense depends on what the query has become.
     with _pointing_at(query.settings, where):
@@ -92,8 +96,8 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
             hint="leave it out: an answer over [RANGE …] comes as its changes; final() is all of it at the end",
             kind=UnsupportedError,
         )
-    names_views = any(name.lower() in text[start:end].lower() for name in catalog.views())
-    plan = Plan(root, replace(options, places=places), text[start:end], order, names_views)
+    says_less = says_rows or any(name.lower() in text[start:end].lower() for name in catalog.views())
+    plan = Plan(root, replace(options, places=places), text[start:end], order, says_less)
     _check_output_names(plan, query, where)
     _warn_of_unused_window(plan)
     return plan
@@ -114,11 +118,22 @@ def bind_view(statement: CreateView, catalog: Catalog, text: str, timezone: str 
     return NamedQuery(statement.name, schema_of(node), unordered, text, columns)
 
 
+def _with_rows_as_stream(root: Node, catalog: Catalog) -> Node:
+    """A query that selects from nothing but rows that it says itself gives these, once."""
+    table = constant_table(root, "constants")
+    if table is None or catalog.rows_as_stream is None:
+        return root
+    one = Input(table.name, catalog.rows_as_stream(table))
+    return Project(
+        Join((one,)), tuple((field.name, Column(one.alias, field.name, field.type)) for field in table.schema)
+    )
+
+
 def _refuse_constants(root: Node, query: QuerySyntax, text: Text) -> None:
     """Rows that the query says itself are joined with streams as a static table is."""
     if any(isinstance(one, Join) and one.is_constant for one in nodes_below(root)):
         raise text.error(
-            "the query, or a query in it, reads nothing but constants, and no stream",
+            "the query, or a query in it, reads nothing but constants, and does more than to select from them",
             (query.span[0], query.span[0] + 6),
             hint="join them with a stream, FROM a, (VALUES (1), (2)) AS t (k), or ask a database",
             kind=UnsupportedError,
