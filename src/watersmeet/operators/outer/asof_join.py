@@ -442,7 +442,9 @@ class AsofJoin(Sided):
         made, kept = self._selected(rows.take(having), found.sure[having], partners)
         if self.written.kind == "asof":
             return made
-        alone = np.setdiff1d(np.arange(len(rows)), having)
+        without = np.ones(len(rows), np.bool_)
+        without[having] = False
+        alone = np.flatnonzero(without)
         others, left_alone = self._selected(rows.take(alone), found.sure[alone], None)
         # In the order in which the rows came.
         order = np.argsort(np.concatenate([having[kept], alone[left_alone]]), kind="stable")
