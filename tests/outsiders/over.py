@@ -70,6 +70,19 @@ def _frame(draw: random.Random) -> tuple[str, str, bool]:
                 f" RANGE BETWEEN {length} PRECEDING AND CURRENT ROW",
                 False,
             ),
+            (
+                f" RANGE BETWEEN {span(length)} PRECEDING AND {span(SECOND)} FOLLOWING",
+                f" RANGE BETWEEN {length} PRECEDING AND {SECOND} FOLLOWING",
+                False,
+            ),
+            *(
+                (f" {words}", f" {words}", words.startswith("ROWS"))
+                for words in (
+                    f"ROWS BETWEEN {count} PRECEDING AND 2 FOLLOWING EXCLUDE CURRENT ROW",
+                    f"ROWS BETWEEN UNBOUNDED PRECEDING AND {count} PRECEDING",
+                    f"GROUPS BETWEEN {count} PRECEDING AND 1 FOLLOWING EXCLUDE TIES",
+                )
+            ),
             (" RANGE UNBOUNDED PRECEDING", " RANGE UNBOUNDED PRECEDING", False),
             ("", "", False),
         )

@@ -273,9 +273,9 @@ FILLS = {
 }  # fmt: skip
 OF_ROWS = ("s0", "ts", "SELECT *, ts AS t, row_number() OVER () AS arrival FROM s0")
 OF_GROUPS = (
-    "(SELECT k, window_start, window_end, MAX(j) AS j, SUM(f) AS f FROM TUMBLE(s0, 1 SECOND) GROUP BY k, window_start)",
+    "(SELECT k, window_start, window_end, MAX(j) AS j, MAX(f) AS f FROM TUMBLE(s0, 1 SECOND) GROUP BY k, window_start)",
     "window_start",
-    "SELECT k, time_bucket(INTERVAL 1 SECOND, ts) AS t, max(j) AS j, sum(f) AS f, 0 AS arrival FROM s0 GROUP BY 1, 2",
+    "SELECT k, time_bucket(INTERVAL 1 SECOND, ts) AS t, max(j) AS j, max(f) AS f, 0 AS arrival FROM s0 GROUP BY 1, 2",
 )
 
 

@@ -141,12 +141,34 @@ BY_HAND = {
     f"SELECT id, RANK() OVER (PARTITION BY k ORDER BY j NULLS FIRST) AS r, COUNT(*) OVER () AS n {WINDOW}":
     "SELECT moment, id, rank() OVER (PARTITION BY moment, k ORDER BY j NULLS FIRST), "
     f"count(*) OVER (PARTITION BY moment) {HELD}",
+    f"SELECT id, NTILE(3) OVER (ORDER BY id) AS t, NTH_VALUE(j, 2) IGNORE NULLS OVER (ORDER BY k, id ROWS BETWEEN 1 "
+    f"PRECEDING AND UNBOUNDED FOLLOWING) AS y, LAG(id, j, -1) OVER (ORDER BY id) AS z {WINDOW}":
+    "SELECT moment, id, ntile(3) OVER (PARTITION BY moment ORDER BY id), nth_value(j, 2 IGNORE NULLS) OVER (PARTITION "
+    "BY moment ORDER BY k, id ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING), lag(id, j, -1) OVER (PARTITION BY "
+    f"moment ORDER BY id) {HELD}",
+    f"SELECT id, SUM(id) OVER (ORDER BY k NULLS FIRST GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES) AS y, "
+    f"COUNT(*) OVER (ORDER BY w NULLS FIRST RANGE BETWEEN 1 SECOND PRECEDING AND 1 SECOND FOLLOWING) AS n {WINDOW}":
+    "SELECT moment, id, sum(id) OVER (PARTITION BY moment ORDER BY k NULLS FIRST GROUPS BETWEEN 1 PRECEDING AND 1 "
+    "FOLLOWING EXCLUDE TIES), count(*) OVER (PARTITION BY moment ORDER BY w NULLS FIRST RANGE BETWEEN INTERVAL 1 "
+    f"SECOND PRECEDING AND INTERVAL 1 SECOND FOLLOWING) {HELD}",
     f"SELECT id, SUM(j) OVER (ORDER BY ts, id ROWS 1 PRECEDING) AS y {WINDOW} QUALIFY y > 1":
     f"SELECT moment, id, sum(j) OVER (PARTITION BY moment ORDER BY ts, id ROWS 1 PRECEDING) AS y {HELD} QUALIFY y > 1",
     f"SELECT k, MAX(n) AS m FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS n {WINDOW}) q GROUP BY k":
     "SELECT moment, k, max(n) FROM (SELECT moment, k, row_number() OVER (PARTITION BY moment, k ORDER BY id) AS n "
     f"{HELD}) GROUP BY moment, k",
 }  # fmt: skip
+
+
+# With the rows of a frame counted in the order of `place`, DuckDB has no word for those of equal keys.
+TIED = [f"SUM(id) OVER (ORDER BY ts ROWS BETWEEN {ends} EXCLUDE {who}) AS v" for who in ("GROUP", "TIES") for ends in (
+    "2 PRECEDING AND 1 FOLLOWING", "3 PRECEDING AND CURRENT ROW", "1 FOLLOWING AND 3 FOLLOWING")]  # fmt: skip
+
+
+@few
+@given(st.sampled_from(TIED), streams("s0", 8, False), st.sampled_from([1, 2, None]))
+def test_rows_of_a_frame_without_those_of_equal_keys(call: str, source: Source, rows_per_batch: int | None) -> None:
+    sql = f"SELECT id, {call} FROM s0"
+    assert by_local_engine(sql, [source], rows_per_batch) == by_reference(sql, [source])
 
 
 @few

@@ -68,7 +68,12 @@ def test_first_rows_are_taken_once_whatever_crashes_and_whenever_it_ends(case: O
     assert run.answer() == by_reference(case.sql, let_in(run, case.sources))
 
 
-@pytest.mark.parametrize("rows", ["a", "(SELECT id, ts FROM a) AS q"], ids=["kept whole", "rebuilt from its rows"])
+KEPT = pytest.mark.parametrize(
+    "rows", ["a", "(SELECT id, ts FROM a) AS q"], ids=["kept whole", "rebuilt from its rows"]
+)
+
+
+@KEPT
 def test_lead_is_null_at_the_end_and_stays_so_if_more_comes_after_all(rows: str) -> None:
     (source,) = never_late(disordered(0)[:1])
     sql = f"SELECT id, LEAD(id) OVER (ORDER BY ts) AS following FROM {rows}"
@@ -79,6 +84,37 @@ def test_lead_is_null_at_the_end_and_stays_so_if_more_comes_after_all(rows: str)
     ids = table["id"].to_pylist()
     following = {**dict(pairwise(ids)), ids[3]: None, ids[-1]: None}
     assert run.answer() == bag(list(following.items()))
+
+
+@KEPT
+def test_frames_end_with_the_last_row_and_go_on_behind_it_if_more_comes_after_all(rows: str) -> None:
+    (source,) = never_late(disordered(0)[:1])
+    sql = f"SELECT id, COUNT(*) OVER (ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n FROM {rows}"
+    table = source.table.sort_by("ts")
+    run = Simulation(sql, [source], 2, crash_everywhere=True)
+    run.batch({"a": table.slice(0, 4)}, ended=["a"], run="the first")
+    run.batch({"a": table.slice(4)}, ended=["a"], run="the second")
+    counts = [min(place, 2) + 1 + (place not in (3, len(table) - 1)) for place in range(len(table))]
+    assert run.answer() == bag(list(zip(table["id"].to_pylist(), counts, strict=True)))
+
+
+@KEPT
+@pytest.mark.parametrize(
+    "ends",
+    [
+        "3 SECONDS PRECEDING AND 2 SECONDS FOLLOWING",
+        "1 SECOND FOLLOWING AND 3 SECONDS FOLLOWING",
+        "4 SECONDS PRECEDING AND 2 SECONDS PRECEDING",
+    ],
+)
+def test_frames_of_time_are_whole_whatever_crashes(rows: str, ends: str) -> None:
+    (source,) = never_late(disordered(0)[:1])
+    sql = f"SELECT id, SUM(id) OVER (ORDER BY ts RANGE BETWEEN {ends}) AS n FROM {rows}"
+    table = source.table.sort_by("ts")
+    run = Simulation(sql, [source], 2, crash_everywhere=True)
+    for start in range(0, len(table), 3):
+        run.batch({"a": table.slice(start, 3)}, ended=["a"] if start + 3 >= len(table) else [])
+    assert run.answer() == by_reference(sql, [source])
 
 
 QUERIES = {

@@ -26,6 +26,14 @@ CALLS = {
     "after": "LEAD(x, 2, x) OVER (PARTITION BY k ORDER BY ts)",
     "next": "LEAD(s) OVER (ORDER BY ts)",
     "first": "FIRST_VALUE(s) OVER (PARTITION BY k ORDER BY ts)",
+    "around": "SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING EXCLUDE CURRENT ROW)",
+    "earlier": "MAX(s) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 60 SECONDS PRECEDING AND INTERVAL 5 "
+    "SECONDS PRECEDING)",
+    "soon": "COUNT(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 SECOND PRECEDING AND INTERVAL 2 SECONDS FOLLOWING)",
+    "until": "SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
+    "third": "NTH_VALUE(s, 3) OVER (PARTITION BY k ORDER BY ts)",
+    "known": "LAG(s, 2 IGNORE NULLS) OVER (PARTITION BY k ORDER BY ts)",
+    "coming": "LEAD(s IGNORE NULLS) OVER (PARTITION BY k ORDER BY ts)",
 }
 
 
@@ -110,6 +118,8 @@ def with_new_keys(rows: pa.Table) -> pa.Table:
     [
         "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts RANGE 5 SECONDS PRECEDING) AS v FROM a",
         "SELECT id, MAX(s) OVER (PARTITION BY k ORDER BY ts RANGE 5 SECONDS PRECEDING) AS v FROM a",
+        "SELECT id, MAX(s) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN 5 SECONDS PRECEDING AND 1 SECOND FOLLOWING) "
+        "AS v FROM a",
         "SELECT id FROM DEDUPLICATE(a, 5 SECONDS PARTITION BY k)",
         "SELECT id FROM a [RANGE 5 SECONDS] QUALIFY RANK() OVER (PARTITION BY k ORDER BY x) <= 2",
     ],
@@ -118,6 +128,20 @@ def test_keys_that_do_not_come_again_are_forgotten(sql: str) -> None:
     short, long = (run_through(sql, with_new_keys(table(rows)))[1] for rows in (10_000, 40_000))
     assert long < 1.2 * short + 100
     assert long < 6_000
+
+
+@pytest.mark.parametrize(
+    ("call", "of_each"),
+    [
+        ("SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING)", 2),
+        ("SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND 5 PRECEDING)", 9),
+        ("NTH_VALUE(x, 2) OVER (PARTITION BY k ORDER BY ts)", 1),
+        ("LAG(s, 3) IGNORE NULLS OVER (PARTITION BY k ORDER BY ts)", 3),
+    ],
+)
+def test_of_a_partition_no_more_is_kept_than_frames_ask_for(call: str, of_each: int) -> None:
+    operator, _ = run_through(f"SELECT id, {call} AS v FROM a", table())
+    assert operator.kept_rows <= of_each * KEYS + 1  # the last row still waits
 
 
 def test_of_the_first_rows_ever_no_others_are_kept() -> None:
@@ -152,6 +176,15 @@ def test_a_row_is_given_when_the_watermark_has_passed_it_and_lead_when_the_next_
         assert push(run, (1, 5), (1, 3)) == []
         assert push(run, (1, 6)) == [(3, 1)]
         assert push(run, (1, 9)) == [(5, 2), (6, 3)]
+    around = (
+        "SELECT SECOND(ts) AS s, COUNT(*) OVER (ORDER BY ts RANGE BETWEEN 1 SECOND PRECEDING AND 2 SECONDS FOLLOWING)"
+    )
+    with session.sql(f"{around} AS n FROM a").start() as run:
+        assert push(run, (1, 5), (1, 6)) == []
+        assert push(run, (1, 9)) == []  # all before 7 is there, and more may come at 7
+        assert push(run, (1, 10)) == [(5, 2)]
+        run.finish()
+        assert [tuple(row.values()) for row in run.take().to_pylist()] == [(6, 2), (9, 2), (10, 2)]
     with session.sql(ahead).start() as run:
         assert push(run, (1, 5), (2, 6)) == []
         assert push(run, (1, 8), (1, 9), (3, 20)) == [(5, 8), (8, 9)]

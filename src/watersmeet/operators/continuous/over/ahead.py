@@ -42,10 +42,8 @@ class Lead:
         leaves = np.flatnonzero(moved.signs < 0)
         asking = self.queues.keys[moved.changed[leaves]]
         self.queues.slots.give_back(moved.left)
-        found = rows.order[moved.steps_of_changes[leaves]]
-        instants = np.empty(len(rows), np.int64)
-        instants[rows.order] = rows.keys
-        yield Met(name, asking, taken(values(call.args[0]), found), instants[found])
+        found = moved.steps_of_changes[leaves]
+        yield Met(name, asking, taken(values(call.args[0]), rows.order[found]), rows.keys[found])
 
     def next_due(self) -> int:
         return FOREVER_US

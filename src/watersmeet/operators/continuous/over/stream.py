@@ -59,8 +59,10 @@ class OverStream(Unary):
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
         found = [self._made(delta, until)] if len(delta) else []
-        if self.ahead is not None:
-            found.append(self.ahead.end() if until >= FOREVER_US else self.ahead.passed(until))
+        if self.ahead is not None and until >= FOREVER_US:
+            found.append(self.ahead.end())
+        elif self.ahead is not None and self.ahead.next_due() < until:
+            found.append(self.ahead.passed(until))
         for one in self.parts:
             one.forget(until)
         return self._selected(merged(found, found[0].data.schema)) if found else no_changes(self.schema)
