@@ -74,6 +74,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 }  # fmt: skip
 _WITH_KEYS = ("json_object_agg", "jsonb_object_agg", "map_agg")  # rows whose first argument is NULL do not count
 _TO_MONTHS = {"to_months": 1, "to_quarters": 3, "to_years": 12}
+_JSON_TYPES = ("JSON", "JSONB")
 _ALIKE = ("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "greatest", "least", "list_value")
 _MEETING = ("eq", "ne", "lt", "le", "gt", "ge", "in", "coalesce", "nullif", "greatest", "least", "list_value")
 
@@ -301,7 +302,7 @@ class ExpressionBinder:
             case JsonAccess():
                 name = "json_extract_string" if node.args["as_text"] else "json_extract"
                 path = self._json_steps(node) if node.args.get("by_steps") else self.bind(node.expression)
-                return self.call(name, [self.bind(node.this), path], node)
+                return self.call(name, [self._json_text(node.this), path], node)
             case exp.Filter():
                 return self._filtered(node)
             case exp.WithinGroup():
@@ -591,6 +592,8 @@ class ExpressionBinder:
         sql = self.scope.text.piece(span_of(node.args["to"]))
         if sql.upper() == "INTERVAL":
             return self._interval(value, node)
+        if sql.upper() in _JSON_TYPES:
+            return self._as_json(value, node)
         target = arrow_type(sql)
         if target is None:
             raise self.error(f"{sql} is not a type that CAST knows", node)
@@ -598,6 +601,15 @@ class ExpressionBinder:
         if isinstance(node, exp.TryCast):
             return self._tried(value, target, node)
         return self.converted(value, target, node)
+
+    def _as_json(self, value: Expression, node: exp.Cast) -> Expression:
+        """`x::JSON`: a text is read, and is an error if it is none; any other value is written."""
+        if _is_json(value) or not is_text(value.type):
+            return value if _is_json(value) else self.call("to_json", [value], node)
+        read = self.call("json_extract", [value, Literal("$", pa.string())], node)
+        if not isinstance(node, exp.TryCast):
+            return read
+        return self.call("case", [self.call("json_valid", [value], node), read, literals.NULL], node)
 
     def _interval(self, value: Expression, node: exp.Cast) -> Expression:
         """PostgreSQL's `'5 minutes'::INTERVAL`."""
@@ -701,6 +713,15 @@ class ExpressionBinder:
         if scalar == "format":
             self._check_format(args, node)
         return self.call(scalar, args, node)
+
+    def _json_text(self, node: exp.Expr) -> Expression:
+        """What a path goes into; a text that is cast to JSON before is read but once."""
+        inner = node.this if isinstance(node, exp.Paren) else node
+        if isinstance(inner, exp.Cast) and not isinstance(inner, exp.TryCast):
+            value = self.bind(inner.this)
+            if is_text(value.type) and self.scope.text.piece(span_of(inner.args["to"])).upper() in _JSON_TYPES:
+                return value
+        return self.bind(node)
 
     def _json_steps(self, node: exp.Expr) -> Expression:
         """The path of PostgreSQL's `j #> '{a,b}'` as one of ours."""
@@ -1080,6 +1101,10 @@ def _written_inside(node: exp.Anonymous) -> tuple[list[exp.Expr], list[exp.Expr]
 
 
 def _is_json(value: Expression) -> bool:
+    """Whether it is JSON by what it is made with, and no text that may be anything."""
+    if isinstance(value, Call) and value.function in ("case", "coalesce"):
+        chosen = value.args if value.function == "coalesce" else (*value.args[1:-1:2], value.args[-1])
+        return all(_is_json(one) or (isinstance(one, Literal) and one.value is None) for one in chosen)
     return isinstance(value, Call | Aggregate) and value.function in GIVING_JSON
 
 

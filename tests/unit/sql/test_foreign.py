@@ -75,6 +75,16 @@ CATALOG = golden_catalog()
         ("x # 3", "XOR(x, 3)"),
         ("LENGTH(s -> 'a')", "LENGTH(JSON_EXTRACT(s, 'a'))"),
         ("ENCODE(s, 'hex')", "LOWER(HEX(s))"),
+        ("s::jsonb ->> 'a'", "s ->> 'a'"),
+        ("(s::JSON) -> 'a'", "s -> 'a'"),
+        ("CAST(s AS JSON)", "s -> '$'"),
+        ("CAST(x AS JSONB)", "TO_JSON(x)"),
+        ("JSON_ARRAY(s::json)", "JSON_ARRAY(s -> '$')"),
+        (
+            "JSON_ARRAY(TRY_CAST(s AS JSON), IF(x > 1, s, 'a'))",
+            "JSON_ARRAY(CASE WHEN JSON_VALID(s) THEN s -> '$' END, TO_JSON(IF(x > 1, s, 'a')))",
+        ),
+        ("TRY_CAST(s AS JSON)", "CASE WHEN JSON_VALID(s) THEN s -> '$' END"),
         ("ts + '5 minutes'::INTERVAL", "ts + INTERVAL 5 MINUTES"),
     ],
 )
