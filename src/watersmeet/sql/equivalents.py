@@ -170,6 +170,7 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("to_timestamp_micros", 1): lambda args: _call("MAKE_TIMESTAMP", args),
     ("date_bin", 2): lambda args: _call("TIME_BUCKET", [*args, exp.Literal.string("1970-01-01")]),
     ("date_bin", 3): lambda args: _call("TIME_BUCKET", args),
+    ("add_months", 2): lambda args: _added([exp.Literal.string("month"), args[1], args[0]]),
     ("dateadd", 3): _added,
     ("date_add", 3): _added,
     ("timestampadd", 3): _added,

@@ -31,6 +31,7 @@ _PATTERN = (
 # functions alone.
 FUNCTIONS = {
     **CLOCKS,
+    **dict.fromkeys(("to_months", "to_quarters", "to_years"), "it is added to a time: ts + TO_MONTHS(n)"),
     **dict.fromkeys(("withwatermark", "watermark"), _LATENESS),
     "nearest": "it stands in ON of an as-of join, joined to the rest by AND: a ASOF JOIN b ON a.k = b.k AND "
     "NEAREST(b.ts, a.ts)",

@@ -38,12 +38,12 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "a.ts)",
     ),
     (
-        "adddate add_months date_subtract",
+        "adddate date_subtract",
         "write ts + INTERVAL 1 DAY, or DATE_ADD(day, 30)",
     ),
     (
-        "to_months to_quarters to_years to_decades to_centuries to_millennia make_interval normalized_interval",
-        "write a constant, INTERVAL 1 DAY, or n times it: n * INTERVAL 1 DAY",
+        "to_decades to_centuries to_millennia make_interval normalized_interval",
+        "write INTERVAL 1 DAY, n * INTERVAL 1 DAY, or beside a time TO_MONTHS(n), TO_QUARTERS(n) or TO_YEARS(n)",
     ),
     (
         "timestamp",
