@@ -232,6 +232,12 @@ class _Calls:
         """What other systems refuse, too: words in the wrong order. A frame may be empty all the same."""
         order = ("PRECEDING", "", "FOLLOWING")
         first, last = (order.index(str(spec.args.get(side) or "").upper()) for side in ("start_side", "end_side"))
+        if first > last and spec.args.get("end") is None:
+            raise self._error(
+                "a frame that begins after the current row does not end with it",
+                node,
+                hint="write BETWEEN CURRENT ROW AND 2 FOLLOWING",
+            )
         if first > last:
             raise self._error(
                 "a frame ends before it begins", node, hint="write BETWEEN 5 PRECEDING AND 2 PRECEDING, the first first"

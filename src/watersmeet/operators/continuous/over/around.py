@@ -45,8 +45,8 @@ class _Rows:
     columns: dict[str, pa.Array]
 
     def numbers(self, name: str) -> Int64s:
-        found: Int64s = self.columns[name].to_numpy(zero_copy_only=False)
-        return found
+        # A copy: of arrays that may not be written to kernels are compiled once more.
+        return np.array(self.columns[name], np.int64)
 
     def take(self, places: Int64s) -> _Rows:
         return _Rows(self.partitions[places], {name: taken(one, places) for name, one in self.columns.items()})
