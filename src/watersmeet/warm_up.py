@@ -36,7 +36,8 @@ AGGREGATES = """COUNT(*) AS n, COUNT(DISTINCT a.s) AS d, COUNT(DISTINCT a.id) AS
     MIN(a.m) AS cheapest, MAX(a.id) AS last_id, FIRST(a.s) AS first, LAST(a.x) AS last, MEDIAN(a.x) AS middle,
     MEDIAN(a.m) AS middle_m, PERCENTILE(a.id, 0.9) AS high,
     VAR_POP(a.x) AS vary_x, STRING_AGG(a.s) AS words, STRING_AGG(DISTINCT a.s) AS dictionary, MODE(a.id) AS usual,
-    ARG_MAX(a.s, a.x) AS largest, ARRAY_AGG(a.s ORDER BY a.x) AS listed"""
+    ARG_MAX(a.s, a.x) AS largest, ARRAY_AGG(a.s ORDER BY a.x) AS listed,
+    COVAR_POP(a.x, a.id) AS together, BIT_XOR(a.id) AS bits, SKEWNESS(a.x) AS skew"""
 MEMORY = "OPTIONS (memory = '30 rows', shed = '{}', recall = '{}')"
 
 JOINS = (

@@ -155,6 +155,8 @@ def _try(typed: object, args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 def _is_said(given: pa.DataType, gives: str, args: Sequence[pa.DataType]) -> bool:
     first = args[0] if args else pa.null()
+    if pa.types.is_duration(first) and "of intervals an interval" in gives:
+        return bool(given == first)
     if named := re.match(r"`([A-Z]+(?:\[\])?)`", gives):
         zone = getattr(next((t for t in args if t in TIMES), None), "tz", None)
         return given == (pa.timestamp("us", tz=zone) if "zone" in gives else arrow_type(named[1]))

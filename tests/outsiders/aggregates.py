@@ -49,6 +49,16 @@ SAME = (
     "MAX({p}x) - MIN({p}x)",
     "COALESCE(SUM({p}x), -1)",
     "COUNT(DISTINCT {p}x % 3)",
+    "BIT_AND({p}x)",
+    "BIT_XOR({p}x)",
+    "QUANTILE_DISC({p}s, 0.3)",
+    "PERCENTILE_DISC(0.75) WITHIN GROUP (ORDER BY {p}x DESC)",
+    "COVAR_POP({p}x, {p}d)",
+    "REGR_SXY({p}x, {p}d)",
+    "REGR_COUNT({p}x, {p}d)",
+    "SKEWNESS({p}x)",
+    "KURTOSIS({p}x)",
+    "ENTROPY({p}s)",
 )
 OTHER = (
     ("COUNT_IF({p}x > 1)", "COUNT(*) FILTER (WHERE {p}x > 1)"),

@@ -37,12 +37,14 @@ EXACT: dict[Kind, tuple[str, ...]] = {
         "SUM({x})", "SUM(DISTINCT {x})", "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})", "MODE({x})",
         "ARG_MAX({x}, {n})", "SUM({x}) FILTER (WHERE {n} > 0)", "LIST_SUM(ARRAY_AGG({x}))", "MODE({x} ORDER BY {n})",
         "ARG_MIN({x}, {n} ORDER BY {x} DESC)", "FIRST({x} ORDER BY {n} DESC NULLS FIRST)", "SUM({x} ORDER BY {n})",
+        "BIT_XOR({x})", "BIT_AND({x})", "PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY {x} DESC)",
     ),
     "text": (
         "MIN({x})", "MAX({x})", "FIRST({x})", "LAST({x})", "STRING_AGG({x}, '-')", "STRING_AGG(DISTINCT {x})",
         "MODE({x})", "ARG_MIN({x}, {n})", "STRING_AGG({x}) FILTER (WHERE {n} > 0)",
         "STRING_AGG({x}, '' ORDER BY {n} DESC) FILTER (WHERE {n} > 0)", "STRING_AGG(DISTINCT {x} ORDER BY {x} DESC)",
         "LAST({x} ORDER BY {n})", "JSON_AGG({x} ORDER BY {n})", "JSON_OBJECT_AGG({x}, {n})",
+        "MODE() WITHIN GROUP (ORDER BY {x})", "QUANTILE_DISC({x}, 0.5)",
     ),
     "float": ("MIN({x})", "MAX({x})", "LAST({x})"),
     "decimal": ("MIN({x})", "MAX({x})", "FIRST({x})"),
@@ -56,6 +58,7 @@ NESTED = (
     "ARRAY_AGG({x})", "ARRAY_AGG({x} ORDER BY {n} DESC NULLS FIRST)", "ARRAY_AGG(DISTINCT {x} ORDER BY {x} DESC)",
     "ARRAY_AGG({x}) FILTER (WHERE {n} > 0)",
 )  # fmt: skip
+SHAPES = ("SKEWNESS({x})", "KURTOSIS({x})", "KURTOSIS_POP({x})", "COVAR_SAMP({x}, ({x}) % 3)", "CORR({x}, ABS({x}))")
 EXACT_DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})")  # of integers
 DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})", "PERCENTILE({x}, 0.25)", "STDDEV({x})", "VARIANCE({x})",
            "VAR_POP({x})", "STDDEV_POP({x})")  # fmt: skip
@@ -402,7 +405,7 @@ def aggregates(draw: st.DrawFn, kind: Kind, read: Sources, shape: Shape) -> str:
         choices += [text.format(x=number) for text in EXACT_DOUBLES]
         if not shape.exact:
             choices += [text.format(x=draw(st.sampled_from([number, value]))) for text in DOUBLES]
-            choices += [f"SUM({value})"]
+            choices += [f"SUM({value})", f"ENTROPY({value})", *(text.format(x=number) for text in SHAPES)]
     return draw(st.sampled_from(choices))
 
 
@@ -466,7 +469,7 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
     if not shape.exact:
         numbers = [values[kind] for kind in ("int", "float", "decimal")]
         texts += [text.format(x=value) for text in DOUBLES for value in numbers]
-        texts.append(f"SUM({values['float']})")
+        texts += [f"SUM({values['float']})", *(text.format(x=number) for text in SHAPES)]
     texts += [text.format(x=values[kind], n=number) for text in NESTED for kind in ("int", "text", "bool")]
     if read.has_view or not shape.counts:
         texts = [text for text in texts if not text.startswith(BY_TIME)]

@@ -58,6 +58,7 @@ WHOLE_FRAMES = (
 AGGREGATES = (
     "COUNT(*)", "COUNT(s)", "SUM(j)", "SUM(d)", "AVG(j)", "MIN(j)", "MAX(s)", "MIN(f)", "MAX(w)", "COUNT(DISTINCT k)",
     "SUM(j) FILTER (WHERE k > 0)", "MEDIAN(j)", "BOOL_OR(b)",
+    "BIT_XOR(j)", "QUANTILE_DISC(s, 0.4)",
 )  # fmt: skip
 # Those of all values in order: DuckDB is told the order, as rows of one time have none of their own in it.
 COLLECTED = {

@@ -65,6 +65,8 @@ KINDS = {
     "FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "lists of groups": "SELECT a.k, ARRAY_AGG(a.s ORDER BY a.x) AS l, MAP_AGG(a.s, a.id) AS m, JSON_AGG(a.id) AS j "
     "FROM a [RANGE 9 SECONDS] GROUP BY a.k",
+    "moments of groups": "SELECT a.k, COVAR_POP(a.x, a.id) AS v, BIT_XOR(a.id) AS b, SKEWNESS(a.x) AS s, "
+    "QUANTILE_DISC(a.s, 0.4) AS q, AVG(a.ts - TIMESTAMP '2026-01-01') AS d FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups in steps": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS SLIDE 2 SECONDS], b [ROWS 6 SLIDE 3] "
     "WHERE a.k = b.k GROUP BY a.k",
     "groups of hops": "SELECT k, window_end, COUNT(*) AS n FROM HOP(a, 2 SECONDS, 9 SECONDS) "

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator
 from watersmeet.model.types import is_text, sql_type
-from watersmeet.plan.expressions import Aggregate, SortKey, Way
+from watersmeet.plan.expressions import Aggregate, Literal, SortKey, Way
 
 
 def sort_key_sql(key: SortKey) -> str:
@@ -28,6 +28,8 @@ def aggregate_sql(call: Aggregate, value: str, order: str) -> str:
         case "sum":
             # fsum compensates for rounding; the engine's sums are exact.
             return f"{'fsum' if pa.types.is_floating(call.type) else 'sum'}({each})"
+        case "avg" if pa.types.is_duration(call.type):
+            return interval_mean_sql(f"sum({each})", f"count({each})")
         case "avg":
             total = "fsum" if pa.types.is_floating(call.args[0].type) else "sum"
             return f"(CAST({total}({each}) AS DOUBLE) / count({each}))"
@@ -35,6 +37,18 @@ def aggregate_sql(call: Aggregate, value: str, order: str) -> str:
             return f"quantile_cont({number}, 0.5)"
         case "percentile":
             return f"quantile_cont({number}, {Translator().sql(call.args[1])})"
+        case "percentile_disc":
+            share = call.args[1]
+            assert isinstance(share, Literal)
+            if len(call.args) > 2:
+                return f"max({each})" if not share.value else f"quantile_disc({each}, -{share.value})"
+            return f"quantile_disc({each}, {share.value})"
+        case "covar_pop" | "covar_samp":
+            return f"{call.function}({value}.f0, {value}.f1)"
+        case "skewness" | "kurtosis" | "kurtosis_pop":
+            return f"{call.function}({number})"
+        case "entropy" | "bit_and" | "bit_or" | "bit_xor":
+            return f"{call.function}({each})"
         case "stddev" | "variance":
             return f"{'stddev_samp' if call.function == 'stddev' else 'var_samp'}({number})"
         case "stddev_pop" | "var_pop":
@@ -54,6 +68,11 @@ def aggregate_sql(call: Aggregate, value: str, order: str) -> str:
     if call.user is not None:
         raise InexpressibleError(f"{call.user.name}, an aggregate that was brought")
     raise InexpressibleError(f"the aggregate {call.function.upper()}")
+
+
+def interval_mean_sql(total: str, number: str) -> str:
+    """Of microseconds, to the nearest one."""
+    return f"(sign({total}) * ((2 * abs({total}) + {number}) // nullif(2 * {number}, 0)))"
 
 
 def _marked_sql(call: Aggregate, packed: str, order: str) -> str:

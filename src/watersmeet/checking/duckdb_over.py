@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
+import pyarrow as pa
+
+from watersmeet.checking.duckdb_aggregates import aggregate_sql, interval_mean_sql, sort_key_sql
 from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, quoted, typed
 from watersmeet.plan.expressions import OverCall
 from watersmeet.plan.nodes import Over, schema_of
@@ -70,6 +72,8 @@ def _value(call: OverCall, place: str, apart: str | None) -> str:
     value = args[0] if args else "*"
     if call.function == "avg":  # the exact mean is a sum and a count
         total, number = (_aggregate(call, function, value, place, over) for function in ("sum", "count"))
+        if pa.types.is_duration(call.type):
+            return interval_mean_sql(total, number)
         return f"(CAST({total} AS DOUBLE) / nullif({number}, 0))"
     return _aggregate(call, call.function, value, place, over)
 

@@ -69,7 +69,10 @@ SINCE = '"#since"'  # when a row enters a window that moves in steps
 SAME, TAKEN = '"#same"', '"#taken"'
 INSIDE = '"#inside"'  # the rows of groups
 NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
-_ROUGH = ("sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop")
+_ROUGH = (
+    "sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop", "covar_pop", "covar_samp",
+    "skewness", "kurtosis", "kurtosis_pop", "entropy",
+)  # fmt: skip
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
 
 
@@ -717,7 +720,7 @@ def refuse_rough_values(root: Node) -> bool:
 def _is_rough(part: Expression) -> bool:
     if not isinstance(part, Aggregate | OverCall) or part.function not in _ROUGH:
         return False
-    whole = pa.types.is_integer(part.args[0].type)
+    whole = pa.types.is_integer(part.args[0].type) or pa.types.is_duration(part.args[0].type)
     return not (whole and part.function in ("sum", "avg", "median")) and not (
         pa.types.is_decimal(part.args[0].type) and part.function == "sum"
     )

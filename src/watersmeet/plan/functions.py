@@ -7,7 +7,9 @@ belongs to no family. `plan.signatures` says what a rule is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
 from functools import reduce
 
 import pyarrow as pa
@@ -29,8 +31,9 @@ from watersmeet.plan.signatures import TEXT, Signature, Types, check, number_in,
 from watersmeet.plan.time_functions import TRUNCATION_UNITS
 
 __all__ = [
-    "AGGREGATES", "BY_TIME", "FUNCTIONS", "IN_ORDER", "TRUNCATION_UNITS", "Signature", "aggregate_name",
-    "aggregate_type", "check_cast", "goes_by_time", "is_known", "near_name", "result_type", "scalar_name",
+    "AGGREGATES", "BY_TIME", "FUNCTIONS", "IN_ORDER", "PAIRED", "TRUNCATION_UNITS", "Signature", "aggregate_name",
+    "aggregate_type", "check_cast", "exact_share", "goes_by_time", "is_known", "near_name", "result_type",
+    "scalar_name",
 ]  # fmt: skip
 _FAMILIES = (text_functions, number_functions, time_functions, nested_functions)
 
@@ -145,9 +148,31 @@ _ALIASES = {
 
 
 def _sum(function: str, args: Types) -> pa.DataType:
+    if pa.types.is_duration(args[0]):
+        return args[0]
     result = number_in(function, args)
     # A sum may need any number of digits, so it gets all there are.
     return pa.decimal128(38, result.scale) if pa.types.is_decimal(result) else result
+
+
+def _mean(function: str, args: Types) -> pa.DataType:
+    return args[0] if pa.types.is_duration(args[0]) else to_double(function, args)
+
+
+def _percentile_disc(function: str, args: Types) -> pa.DataType:
+    number_in(function, args[1:])
+    return _ordered(function, args)
+
+
+def _entropy(function: str, args: Types) -> pa.DataType:
+    _ordered(function, args)
+    return pa.float64()
+
+
+def _bits(function: str, args: Types) -> pa.DataType:
+    if not pa.types.is_integer(args[0]) and not pa.types.is_null(args[0]):
+        raise TypeError(f"{function.upper()} needs whole numbers, not {sql_type(args[0])}")
+    return args[0]
 
 
 def _count(function: str, args: Types) -> pa.DataType:
@@ -194,11 +219,21 @@ AGGREGATES: dict[str, Signature] = {
     "count": Signature(_count, 0, 1),
     "sum": Signature(_sum, 1, 1),
     # As a double, also of decimals: the exact sum is divided at the very end.
-    "avg": Signature(to_double, 1, 1),
+    "avg": Signature(_mean, 1, 1),
     "min": Signature(_ordered, 1, 1),
     "max": Signature(_ordered, 1, 1),
     "median": Signature(to_double, 1, 1),
     "percentile": Signature(to_double, 2, 2),
+    "percentile_disc": Signature(_percentile_disc, 2, 2),
+    "covar_pop": Signature(to_double, 2, 2),
+    "covar_samp": Signature(to_double, 2, 2),
+    "skewness": Signature(to_double, 1, 1),
+    "kurtosis": Signature(to_double, 1, 1),
+    "kurtosis_pop": Signature(to_double, 1, 1),
+    "entropy": Signature(_entropy, 1, 1),
+    "bit_and": Signature(_bits, 1, 1),
+    "bit_or": Signature(_bits, 1, 1),
+    "bit_xor": Signature(_bits, 1, 1),
     "stddev": Signature(to_double, 1, 1),
     "variance": Signature(to_double, 1, 1),
     "var_pop": Signature(to_double, 1, 1),
@@ -217,6 +252,8 @@ AGGREGATES: dict[str, Signature] = {
     "jsonb_object_agg": Signature(_text_of_all, 2, 2),
     "map_agg": Signature(_map_agg, 2, 2),
 }
+# Of two numbers in a row, neither of them NULL.
+PAIRED = frozenset(("covar_pop", "covar_samp"))
 # All values of a group in an order: that of time, unless another is said.
 IN_ORDER = frozenset(("string_agg", *WITH_NULLS))
 # Their value depends on the order of rows in time.
@@ -227,10 +264,15 @@ _AGGREGATE_ALIASES = {
     "first_value": "first", "last_value": "last", "any_value": "first", "arbitrary": "first", "every": "bool_and",
     "logical_and": "bool_and", "logical_or": "bool_or", "bool_any": "bool_or", "group_concat": "string_agg",
     "listagg": "string_agg", "max_by": "arg_max", "argmax": "arg_max", "min_by": "arg_min", "argmin": "arg_min",
-    "list": "array_agg", "jsonb_agg": "json_agg", "json_group_array": "json_agg",
+    "quantile_disc": "percentile_disc", "list": "array_agg", "jsonb_agg": "json_agg", "json_group_array": "json_agg",
     "json_arrayagg": "json_agg", "json_group_object": "json_object_agg", "json_objectagg": "json_object_agg",
     "approx_quantile": "percentile", "approx_percentile": "percentile", "percentile_approx": "percentile",
 }  # fmt: skip
+
+
+def exact_share(share: float) -> Fraction:
+    """The share of a percentile as it was written, which a double only comes near to."""
+    return Fraction(Decimal(repr(share)))
 
 
 def goes_by_time(expression: Expression) -> bool:

@@ -7,15 +7,19 @@ NaN and infinities are as in IEEE 754: any NaN gives NaN, and so do two differen
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import reduce
+from operator import and_, or_, xor
 
 import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate
+from watersmeet.plan.functions import exact_share
 from watersmeet.reference.evaluate import Combination, by_user, evaluate
 from watersmeet.reference.nested_functions import json_text
 from watersmeet.reference.order import in_order, rank, same
@@ -38,10 +42,12 @@ def aggregate(call: Aggregate, group: Sequence[Combination]) -> Value:
     if call.function == "count":
         return len(values)
     if not values:
-        return None
+        return 0.0 if call.function == "entropy" else None
     if call.function == "string_agg":
         ordered = sorted(values) if call.distinct else values
         return (evaluate(call.args[1], group[0]) if len(call.args) > 1 else ",").join(ordered)
+    if call.function == "percentile_disc":
+        return _percentile_disc(values, float(evaluate(call.args[1], group[0])), descending=len(call.args) > 2)
     if call.function == "percentile":
         return percentile(values, float(evaluate(call.args[1], group[0])))
     return _AGGREGATES[call.function](values, call.type)
@@ -117,6 +123,8 @@ def _distinct(values: list[Value], *, first: bool) -> list[Value]:
 def _sum(values: Sequence[Value], kind: pa.DataType) -> Value:
     if pa.types.is_floating(kind):
         return float_sum(map(float, values))
+    if pa.types.is_duration(kind):
+        return sum(values)
     total = sum(values) if pa.types.is_integer(kind) else _decimal_sum(values)
     # Decimals have 38 digits in all.
     limit = 2**63 if pa.types.is_integer(kind) else 10 ** (38 - kind.scale)
@@ -148,7 +156,9 @@ def _rounded(exact: Fraction) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
-def _avg(values: Sequence[Value], kind: pa.DataType) -> float:
+def _avg(values: Sequence[Value], kind: pa.DataType) -> Value:
+    if pa.types.is_duration(kind):
+        return _interval_mean(values)
     if not all(map(math.isfinite, values)):
         return float_sum(values)
     return _rounded(sum(map(Fraction, values), Fraction(0)) / len(values))
@@ -171,6 +181,59 @@ def percentile(values: Sequence[Value], share: float) -> float:
     part = position - math.floor(position)
     # On a line between equal infinities there would be NaN.
     return float(low) if low == high else float(low) * (1 - part) + float(high) * part
+
+
+def _percentile_disc(values: Sequence[Value], share: float, *, descending: bool) -> Value:
+    """The first value with at least so many of all up to it."""
+    ordered = sorted(values, key=rank, reverse=descending)
+    return ordered[max(math.ceil(exact_share(share) * len(ordered)), 1) - 1]
+
+
+def _covariance(pairs: Sequence[Value], *, sample: bool) -> float | None:
+    known = [tuple(map(float, pair)) for pair in pairs if None not in pair]
+    if len(known) < 1 + sample:
+        return None
+    if not all(math.isfinite(value) for pair in known for value in pair):
+        return math.nan
+    left, right = ([Fraction(pair[place]) for pair in known] for place in (0, 1))
+    joint = sum((a * b for a, b in zip(left, right, strict=True)), Fraction(0))
+    spread = joint - sum(left, Fraction(0)) * sum(right, Fraction(0)) / len(known)
+    return _rounded(spread / (len(known) - sample))
+
+
+def _moments(values: Sequence[Value]) -> list[Fraction]:
+    """The means of the powers of the distances from the mean, from the second to the fourth."""
+    exact = [Fraction(float(value)) for value in values]
+    mean = sum(exact, Fraction(0)) / len(exact)
+    return [sum(((one - mean) ** power for one in exact), Fraction(0)) / len(exact) for power in (2, 3, 4)]
+
+
+def _shape(values: Sequence[Value], at_least: int, formula: Callable[..., float]) -> float | None:
+    if len(values) < at_least or len({same([float(value)]) for value in values}) == 1:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    second, third, fourth = _moments(values)
+    return formula(len(values), second, third, fourth)
+
+
+def _skewness(n: int, second: Fraction, third: Fraction, fourth: Fraction) -> float:
+    return math.sqrt(n * (n - 1)) / (n - 2) * math.copysign(math.sqrt(third**2 / second**3), third)
+
+
+def _kurtosis(n: int, second: Fraction, third: Fraction, fourth: Fraction) -> float:
+    return float((n - 1) * ((n + 1) * fourth / second**2 - 3 * (n - 1)) / Fraction((n - 2) * (n - 3)))
+
+
+def _entropy(values: Sequence[Value], kind: pa.DataType) -> float:
+    shares = [count / len(values) for count in Counter(same([value]) for value in values).values()]
+    return math.fsum(-share * math.log2(share) for share in shares)
+
+
+def _interval_mean(values: Sequence[Value]) -> int:
+    """To the nearest microsecond, away from zero if two are as near."""
+    mean = Fraction(sum(values), 1000 * len(values))
+    return 1000 * int(math.copysign(math.floor(abs(mean) + Fraction(1, 2)), mean))
 
 
 def _variance(values: Sequence[Value], kind: pa.DataType, *, sample: bool = True) -> float | None:
@@ -200,6 +263,15 @@ _AGGREGATES: dict[str, Callable[[Sequence[Value], pa.DataType], Value]] = {
     "mode": _mode,
     "arg_min": lambda values, kind: _arg_extreme(values, min),
     "arg_max": lambda values, kind: _arg_extreme(values, max),
+    "covar_pop": lambda values, kind: _covariance(values, sample=False),
+    "covar_samp": lambda values, kind: _covariance(values, sample=True),
+    "skewness": lambda values, kind: _shape(values, 3, _skewness),
+    "kurtosis": lambda values, kind: _shape(values, 4, _kurtosis),
+    "kurtosis_pop": lambda values, kind: _shape(values, 2, lambda n, m2, m3, m4: float(m4 / m2**2) - 3),
+    "entropy": _entropy,
+    "bit_and": lambda values, kind: reduce(and_, values),
+    "bit_or": lambda values, kind: reduce(or_, values),
+    "bit_xor": lambda values, kind: reduce(xor, values),
     "variance": _variance,
     "var_pop": lambda values, kind: _variance(values, kind, sample=False),
     "stddev_pop": lambda values, kind: _stddev(values, kind, sample=False),

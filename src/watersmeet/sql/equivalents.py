@@ -10,6 +10,7 @@ from sqlglot import exp
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.time_format import from_letters, from_postgres
 from watersmeet.plan.time_functions import unit_named
+from watersmeet.sql.pair_aggregates import of_pairs
 from watersmeet.sql.syntax import AsDate, Duration, JsonAccess, Months
 
 Args = Sequence[exp.Expr]
@@ -17,6 +18,8 @@ Args = Sequence[exp.Expr]
 
 def equivalent(node: exp.Anonymous) -> exp.Expr | None:
     """What a call stands for; None if it is a function by itself, or has another number of arguments."""
+    if (made := of_pairs(node)) is not None:
+        return made
     makes = _MAKERS.get((str(node.name).lower(), len(node.expressions)))
     if makes is None:
         return None

@@ -30,10 +30,12 @@ from watersmeet.plan.expressions import (
 from watersmeet.plan.functions import (
     BY_TIME,
     IN_ORDER,
+    PAIRED,
     TRUNCATION_UNITS,
     aggregate_name,
     aggregate_type,
     check_cast,
+    exact_share,
     near_name,
     result_type,
     scalar_name,
@@ -47,6 +49,7 @@ from watersmeet.sql.counting import Test, counted, equal_to, is_null, is_one_row
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
+from watersmeet.sql.pair_aggregates import of_pairs
 from watersmeet.sql.quotients import COMPARISONS, warn_of_quotients
 from watersmeet.sql.refused_functions import REFUSED
 from watersmeet.sql.scope import Scope, event_time_type, field_index
@@ -525,6 +528,10 @@ class ExpressionBinder:
     def _filtered(self, node: exp.Filter) -> Expression:
         """`f(x) FILTER (WHERE c)`: rows where the condition does not hold do not count."""
         call, condition = node.this, node.expression.this
+        if isinstance(call, exp.WithinGroup):
+            return self.within(call, condition)
+        if isinstance(call, exp.Anonymous) and (made := of_pairs(call, condition)) is not None:
+            return self.bind(made)
         brought = self.scope.text.functions.get(call.name.lower()) if isinstance(call, exp.Anonymous) else None
         if not isinstance(call, exp.Anonymous) or (
             aggregate_name(call.name) is None and (brought is None or brought.kind != "aggregate")
@@ -562,15 +569,44 @@ class ExpressionBinder:
             hint=inner if nested else around,
         )
 
-    def within(self, node: exp.WithinGroup, inside: ExpressionBinder | None = None) -> Expression:
-        """`PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)` is PERCENTILE(x, 0.5)."""
-        call, keys = node.this, node.expression.expressions
-        share = call.expressions if isinstance(call, exp.Anonymous) else []
-        if aggregate_name(call.name) != "percentile" or len(share) != 1 or len(keys) != 1 or keys[0].args.get("desc"):
-            raise self.error("WITHIN GROUP goes with a percentile", node, hint="write PERCENTILE(x, 0.95)")
-        meant = exp.Anonymous(this="PERCENTILE", expressions=[keys[0].this, share[0]])
+    def within(
+        self, node: exp.WithinGroup, only: exp.Expr | None = None, inside: ExpressionBinder | None = None
+    ) -> Expression:
+        """`PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)` is PERCENTILE(x, 0.5), `MODE() WITHIN GROUP (ORDER BY x)`
+        MODE(x ORDER BY x), and `LISTAGG(s, ',') WITHIN GROUP (ORDER BY x)` LISTAGG(s, ',' ORDER BY x)."""
+        call, keys = node.this, list(node.expression.expressions)
+        given = list(call.expressions) if isinstance(call, exp.Anonymous) else []
+        function = aggregate_name(call.name)
+        by = keys[0]
+        match function:
+            case "percentile" | "percentile_disc" if len(keys) == 1 and self._is_share(call, given):
+                made = [by.this, given[0]]
+            case "mode" if len(keys) == 1 and not given:
+                made = [exp.Order(this=by.this, expressions=keys)]
+            case "string_agg" | "array_agg" | "json_agg" | "first" | "last" if given:
+                made = [*given[:-1], exp.Order(this=given[-1], expressions=keys)]
+            case _:
+                raise self.error(
+                    "WITHIN GROUP goes with a percentile, a mode or a list",
+                    node,
+                    hint="write PERCENTILE_DISC(0.95) WITHIN GROUP (ORDER BY x), MODE() WITHIN GROUP (ORDER BY x) or "
+                    "LISTAGG(s, ',') WITHIN GROUP (ORDER BY x)",
+                )
+        meant = exp.Anonymous(this=call.name, expressions=made)
         meant.meta.update(node.meta)
-        return self.aggregate(meant, inside=inside)
+        bound = self.aggregate(meant, only, inside)
+        if not by.args.get("desc") or function not in ("percentile", "percentile_disc"):
+            return bound
+        assert isinstance(bound, Aggregate)
+        return _from_the_top(bound)
+
+    @staticmethod
+    def _is_share(call: exp.Anonymous, given: list[exp.Expr]) -> bool:
+        """A share, and of what is approximate elsewhere how much it may be off: here it is exact."""
+        extra = given[1:]
+        return len(given) == 1 or (
+            len(extra) == 1 and "approx" in call.name.lower() and isinstance(extra[0], exp.Literal)
+        )
 
     def sort_keys(self, written: Sequence[exp.Expr], *, by_time: bool) -> tuple[SortKey, ...]:
         """ORDER BY inside an aggregate. by_time: in the order of event time values come anyway, if rows enter so."""
@@ -952,6 +988,8 @@ class ExpressionBinder:
             raise TypeError(f"{function.upper()} over DISTINCT values has no meaning")
         self._check_percentile(function, args)
         self._check_separator(function, args)
+        if distinct and function in PAIRED:
+            raise TypeError(f"{function.upper()} is of pairs, and DISTINCT goes with one argument")
         args = self._as_collected(function, args, node)
         kind = aggregate_type(function, [arg.type for arg in args])
         compared = distinct or function not in ("count", *WITH_NULLS)
@@ -973,7 +1011,9 @@ class ExpressionBinder:
             return self._marked(made, there, node, only, keys, changing=changing)
         if only is not None:
             args = self.where(only, args)
-        if function in ("arg_min", "arg_max"):
+        if function in PAIRED:
+            args = [Call("cast", (arg,), pa.float64()) if arg.type != pa.float64() else arg for arg in args]
+        if function in ("arg_min", "arg_max", *PAIRED):
             args = [self.call("pack", args, node)]
         return replace(made, args=tuple(args))
 
@@ -1057,10 +1097,13 @@ class ExpressionBinder:
 
     @staticmethod
     def _check_percentile(function: str, args: list[Expression]) -> None:
-        if function == "percentile" and len(args) == 2:
+        if function in ("percentile", "percentile_disc") and len(args) == 2:
             share = args[1].value if isinstance(args[1], Literal) else None
             if not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise TypeError("PERCENTILE needs a constant between 0 and 1, for example PERCENTILE(x, 0.95)")
+                name = function.upper()
+                raise TypeError(f"{name} needs a constant between 0 and 1, for example {name}(x, 0.95)")
+            if function == "percentile_disc" and exact_share(share).denominator > 10**9:
+                raise TypeError("PERCENTILE_DISC counts with nine digits behind the point, and this has more")
 
     def _misplaced_query(self, node: exp.Expr) -> Exception:
         return self.error(
@@ -1088,6 +1131,15 @@ class ExpressionBinder:
             return self.error("* cannot stand inside an expression", node, hint="COUNT(*) counts rows")
         words = self.scope.text.piece(span_of(node))
         return self.error(f"{words} is not supported in an expression", node, kind=UnsupportedError)
+
+
+def _from_the_top(call: Aggregate) -> Aggregate:
+    """A percentile of values in descending order."""
+    value, share = call.args
+    assert isinstance(share, Literal)
+    if call.function == "percentile_disc":
+        return replace(call, args=(value, share, Literal(True, pa.bool_())))
+    return replace(call, args=(value, Literal(float(1 - exact_share(share.value)), pa.float64())))
 
 
 def _written_inside(node: exp.Anonymous) -> tuple[list[exp.Expr], list[exp.Expr], bool]:

@@ -15,6 +15,7 @@ from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.over_functions import FRAMELESS, NUMBERED, OFFSETS, OVER_FUNCTIONS, VALUES, over_type
 from watersmeet.sql import literals
 from watersmeet.sql.expressions import ExpressionBinder, without_word_on_nulls
+from watersmeet.sql.pair_aggregates import of_pairs
 from watersmeet.sql.syntax import Duration, span_of
 
 NamedWindows = Mapping[str, exp.Window]
@@ -30,7 +31,23 @@ class OverBinder(ExpressionBinder):
     windows: NamedWindows = field(default_factory=dict)
 
     def over(self, node: exp.Window) -> Expression:
+        call, only = node.this, None
+        if isinstance(call, exp.Filter):
+            call, only = call.this, call.expression.this
+        if isinstance(call, exp.Anonymous) and (made := of_pairs(call, only)) is not None:
+            return self.bind(made.transform(lambda part: _over_the_same(part, node)))
         return _Calls(self).bind(node)
+
+
+def _over_the_same(part: exp.Expr, node: exp.Window) -> exp.Expr:
+    """An aggregate, with its FILTER, over the rows that OVER says of what it is a part of."""
+    is_inside = isinstance(part.parent, exp.Filter | exp.Window)
+    named = part.this if isinstance(part, exp.Filter) else part
+    if is_inside or not isinstance(named, exp.Anonymous) or aggregate_name(str(named.name)) is None:
+        return part
+    window = node.copy()
+    window.set("this", part.copy())
+    return window
 
 
 class _Calls:
@@ -142,8 +159,8 @@ class _Calls:
             named, only = call.this, call.expression.this
         brought = self.around.scope.text.functions.get(str(named.name).lower())
         known = aggregate_name(str(named.name)) is not None or (brought is not None and brought.kind == "aggregate")
-        if isinstance(call, exp.WithinGroup):
-            bound = replace(self.around, aggregates=True).within(call, inside=self.inside)
+        if isinstance(named, exp.WithinGroup):
+            bound = replace(self.around, aggregates=True).within(named, only, self.inside)
         elif isinstance(named, exp.Anonymous) and known:
             bound = replace(self.around, aggregates=True).aggregate(named, only, inside=self.inside)
         elif str(named.name).lower() in OVER_FUNCTIONS:

@@ -30,6 +30,8 @@ from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, S
 from watersmeet.sql.time_bounds import time_bounds
 from watersmeet.sql.windows import Conditions, conjuncts_of
 
+_OF_NOTHING = {"count": 0, "entropy": 0.0}  # all other aggregates are NULL
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -175,7 +177,7 @@ class SubqueryJoiner:
         def emptied(part: Expression) -> Expression | None:
             if not isinstance(part, Aggregate):
                 return None
-            return Literal(0 if part.function == "count" else None, part.type)
+            return Literal(_OF_NOTHING.get(part.function), part.type)
 
         inside = entries_of(select, with_named(query, self.context), self.bind_subquery).scope(self.scope)
         made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)

@@ -421,8 +421,11 @@ def rows_in_groups_before(sums, group):
 
 
 @kernel
-def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, low, high, sizes):
+def quantiles(groups, live, ends, codes, share, whole, parts, counts, sums, nodes, state, at, low, high, sizes):
     """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size.
+
+    With `parts` it falls on one: on the first that has whole / parts of all rows up to it, from the end if `parts` is
+    below zero.
 
     `sums` is a Fenwick tree over `counts`: it says where a group starts without a walk through the tree of rows.
     """
@@ -444,6 +447,11 @@ def quantiles(groups, live, ends, codes, share, counts, sums, nodes, state, at, 
         # Worked out again in aggregates/percentiles.py, by the same steps, so that both round alike.
         place = (n - 1) * share
         floor = np.int64(np.floor(place))
+        if parts:
+            size = abs(parts)
+            rows = max((n * whole + size - 1) // size, 1)
+            floor = rows - 1 if parts > 0 else n - rows
+            place = np.float64(floor)
         position = rows_in_groups_before(sums, group) + floor
         leaf, p, after = row_at(nodes, state, position)
         low[c] = high[c] = nodes[leaf, CODES + p]

@@ -281,3 +281,116 @@ def vary_exactly(
         divisors[0], divisors[1] = n, n - less
         top = spread(squares, sums, g, n, digits, low, scratch)
         out[c] = nearest_quotient(digits, top, lowest, divisors, False)
+
+
+@kernel
+def add_product(rows, g, at, left, right, d):
+    """Add d times the product of the digits of two doubles to row g, from place `at` on."""
+    for a in range(FLOAT_DIGITS):
+        for b in range(FLOAT_DIGITS):
+            # Up to 64 bits, so it may wrap around; the halves are right all the same.
+            product = left[a] * right[b]
+            rows[g, at + a + b] += d * (product & MASK)
+            rows[g, at + a + b + 1] += d * ((product >> 32) & MASK)
+
+
+@kernel
+def joint_spread(products, sums, others, g, n, digits, low, left, right, scratch):
+    """n * (sum of products) - (sum) * (other sum) as a magnitude at digits[low:]; its highest place, and whether it is
+    negative. See `spread`."""
+    top, negative = settle(products, g, digits, 0)
+    scratch[:] = 0
+    sign = -1 if negative else 1
+    for j in range(top + 1):
+        product = digits[j] * n
+        scratch[0, j] += sign * (product & MASK)
+        scratch[0, j + 1] += sign * (product >> 32)
+    left_top, left_negative = settle(sums, g, left, 0)
+    right_top, right_negative = settle(others, g, right, 0)
+    sign = 1 if left_negative != right_negative else -1
+    for a in range(left_top + 1):
+        for b in range(right_top + 1):
+            product = left[a] * right[b]
+            scratch[0, a + b] += sign * (product & MASK)
+            scratch[0, a + b + 1] += sign * ((product >> 32) & MASK)
+    return settle(scratch, 0, digits, low)
+
+
+@kernel
+def covary_exactly(
+    words, other_words, groups, live, ends, base, counts, sums, others, products, specials, less, out, valid
+):
+    """Covariances of doubles: the exact quotient of their joint spread and n (n - less), rounded once; see
+    `vary_exactly`. Digit 0 of `sums` and `others` is digit `base` of the doubles, and that of `products` twice that."""
+    wide = products.shape[1]
+    divisors = np.ones(2, np.int64)
+    low = room_below(divisors)
+    digits = np.empty(low + wide + 8, np.int64)
+    left, right = np.empty(wide + 2, np.int64), np.empty(wide + 2, np.int64)
+    scratch = np.empty((1, wide + 6), np.int64)
+    parts, other_parts = np.empty(4, np.int64), np.empty(4, np.int64)
+    lowest = 2 * (LOWEST_FLOAT_EXPONENT + 32 * base) - 32 * low
+    start = 0
+    for c in range(len(ends)):
+        end = ends[c]
+        g = groups[start]
+        for i in range(start, end):
+            d = live[i]
+            if d == 0:
+                continue
+            counts[g] += d
+            bits, other = words[i], other_words[i]
+            if float_exponent(bits) == SPECIAL or float_exponent(other) == SPECIAL:
+                specials[g, NANS] += d
+                continue
+            at, sign, other_at, other_sign = 0, 0, 0, 0
+            if bits & ~SIGN:
+                _, at, sign = split(FLOAT, words, i, parts)
+                for j in range(FLOAT_DIGITS):
+                    sums[g, at - base + j] += d * sign * parts[j]
+            if other & ~SIGN:
+                _, other_at, other_sign = split(FLOAT, other_words, i, other_parts)
+                for j in range(FLOAT_DIGITS):
+                    others[g, other_at - base + j] += d * other_sign * other_parts[j]
+            if sign * other_sign:
+                add_product(products, g, at + other_at - 2 * base, parts, other_parts, d * sign * other_sign)
+        start = end
+        n = counts[g]
+        valid[c] = n > less
+        if n <= less:
+            continue
+        if specials[g, NANS]:
+            out[c] = NOT_A_NUMBER
+            continue
+        divisors[0], divisors[1] = n, n - less
+        top, negative = joint_spread(products, sums, others, g, n, digits, low, left, right, scratch)
+        out[c] = nearest_quotient(digits, top, lowest, divisors, negative)
+
+
+@kernel
+def count_bits(groups, live, ends, words, counts, bits, out):
+    """Of the values that each cell leaves in its group bits[g, b] have bit b; out[c] is (bits that all have, those that
+    any has, those that an odd number has, how many values there are)."""
+    start = 0
+    for c in range(len(ends)):
+        end = ends[c]
+        g = groups[start]
+        for i in range(start, end):
+            d = live[i]
+            counts[g] += d
+            word = np.uint64(words[i])
+            if d:
+                for b in range(64):
+                    bits[g, b] += d * np.int64((word >> np.uint64(b)) & np.uint64(1))
+        start = end
+        of_all, of_any, of_odd = np.uint64(0), np.uint64(0), np.uint64(0)
+        for b in range(64):
+            mark = np.uint64(1) << np.uint64(b)
+            if bits[g, b] == counts[g]:
+                of_all |= mark
+            if bits[g, b]:
+                of_any |= mark
+            if bits[g, b] & 1:
+                of_odd |= mark
+        out[c, 0], out[c, 1], out[c, 2] = np.int64(of_all), np.int64(of_any), np.int64(of_odd)
+        out[c, 3] = counts[g]

@@ -6,8 +6,10 @@ import math
 import statistics
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from decimal import Decimal, localcontext
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from tests.effort import thinned
 from tests.unit.histories import History, aggregated, history, plain, run, same
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.operators.continuous.aggregates import Cells, make_aggregator
-from watersmeet.plan.expressions import Aggregate, Column
+from watersmeet.plan.expressions import Aggregate, Column, Literal
 
 Random = np.random.Generator
 INT64 = np.iinfo(np.int64)
@@ -169,6 +171,66 @@ def test_extremes_are_those_of_the_rows_that_are_in(function: str, kind: str, fi
         check(aggregated(function, data_type), PLAIN[function], some(make, 200, seed), fifo=fifo, seed=seed)
 
 
+def bits(combine: Callable[[int, int], int]) -> Callable[[list[Any]], Any]:
+    return lambda values: reduce(combine, values) if values else None
+
+
+@pytest.mark.parametrize("kind", ["few ints", "large ints", "unsigned"])
+def test_bits_are_those_of_the_values_that_are_in(kind: str) -> None:
+    data_type, make = MAKERS[kind]
+    for function, combine in (("bit_and", and_), ("bit_or", or_), ("bit_xor", xor)):
+        check(aggregated(function, data_type), bits(combine), some(make, 150, 1), fifo=False, seed=1)
+
+
+def plain_covariance(pairs: list[Any], sample: int) -> float | None:
+    known = [(one["f0"], one["f1"]) for one in pairs if None not in one.values()]
+    if len(known) <= sample:
+        return None
+    if not all(math.isfinite(value) for pair in known for value in pair):
+        return math.nan
+    x, y = ([Fraction(pair[place]) for pair in known] for place in (0, 1))
+    joint = exact_total([a * b for a, b in zip(x, y, strict=True)]) - exact_total(x) * exact_total(y) / len(known)
+    return nearest(joint / (len(known) - sample)) + 0.0
+
+
+@pytest.mark.parametrize("kind", ["floats", "extreme floats", "any floats", "special floats"])
+def test_covariances_are_exact_whatever_came_and_went(kind: str) -> None:
+    make = MAKERS[kind][1]
+    pairs = [{"f0": x, "f1": y} for x, y in zip(some(make, 150, 1), some(make, 150, 2), strict=True)]
+    data_type = pa.struct([("f0", pa.float64()), ("f1", pa.float64())])
+    for function, sample in (("covar_pop", 0), ("covar_samp", 1)):
+        aggregate = Aggregate(function, (Column("s", "x", data_type),), pa.float64())
+        check(aggregate, lambda values, less=sample: plain_covariance(values, less), pairs, fifo=False, seed=1)
+
+
+@pytest.mark.parametrize("kind", ["few ints", "floats", "special floats", "long decimals", "words", "spans", "dates"])
+def test_a_discrete_percentile_is_one_of_the_values(kind: str) -> None:
+    data_type, make = ORDERED[kind]
+    for share, downwards in ((0.0, False), (0.3, False), (0.5, True), (1.0, False), (0.0, True)):
+
+        def answer(values: list[Any], share: float = share, downwards: bool = downwards) -> Any:
+            ordered = sorted(values, key=by_value, reverse=downwards)
+            place = max(math.ceil(Fraction(repr(share)) * len(values)), 1) - 1
+            return positive_zero(ordered[place]) if values else None
+
+        args = (Column("s", "x", data_type), Literal(share, pa.float64()), *[Literal(True, pa.bool_())] * downwards)
+        check(Aggregate("percentile_disc", args, data_type), answer, some(make, 100, 3), fifo=False, seed=3)
+
+
+def test_intervals_are_summed_and_their_mean_is_rounded_away_from_zero() -> None:
+    def mean(values: list[timedelta]) -> timedelta | None:
+        total = sum(values, timedelta()) // timedelta(microseconds=1)
+        if not values:
+            return None
+        exact = Decimal(total) / len(values)
+        return timedelta(microseconds=int(exact.quantize(Decimal(1), ROUND_HALF_UP)))
+
+    spans = some(lambda rng: timedelta(microseconds=int(rng.integers(-9, 10))), 200, 4)
+    check(aggregated("avg", pa.duration("us")), mean, spans, fifo=False, seed=4)
+    total = aggregated("sum", pa.duration("us"))
+    check(total, lambda values: sum(values, timedelta()) if values else None, spans, fifo=False, seed=4)
+
+
 def once(values: list[Any]) -> list[Any]:
     """One of each value; NaN equals NaN and -0.0 equals 0.0."""
     return list({by_value(v): v for v in values}.values())
@@ -288,7 +350,8 @@ def test_slices_of_columns_are_read_from_their_offset() -> None:
 
 
 ALL = [("count", "ints"), ("sum", "any floats"), ("avg", "decimals"), ("stddev", "extreme floats"), ("max", "words"),
-       ("first", "long decimals"), ("median", "floats")]  # fmt: skip
+       ("first", "long decimals"), ("median", "floats"), ("bit_xor", "ints"), ("skewness", "floats"),
+       ("entropy", "words")]  # fmt: skip
 
 
 @pytest.mark.parametrize("fifo", [True, False], ids=["in order", "in any order"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.plain_sql import said_by_duckdb
 from tests.unit.histories import aggregated, history, plain, run, same
 from watersmeet.operators.continuous.aggregates import collected
 from watersmeet.plan.expressions import Aggregate, Column, Literal
@@ -257,3 +258,86 @@ def test_aggregates_of_users_may_give_lists_and_structs_and_are_ordered() -> Non
         {"k": 1, "l": [2, 3, 3, 2], "e": {"first": 2, "names": ["c", "b", "b", "a", "a"]}},
         {"k": 2, "l": [5, 1], "e": {"first": 1, "names": [None, "b", "b"]}},
     ]
+
+
+# -- as DuckDB has them -----------------------------------------------------------------------------------------------
+
+ALIKE = [
+    "QUANTILE_DISC(x, 0.5)", "PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY s DESC)", "QUANTILE_DISC(y, 0.0)",
+    "PERCENTILE_DISC(1) WITHIN GROUP (ORDER BY x)", "PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY y DESC)",
+    "MODE() WITHIN GROUP (ORDER BY x)", "QUANTILE_DISC(DISTINCT x, 0.6)",
+    "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE s = 'a')", "BIT_AND(x)", "BIT_OR(x)", "BIT_XOR(x)",
+    "BIT_XOR(DISTINCT -x) FILTER (WHERE y > 1)", "COVAR_POP(y, x)", "COVAR_SAMP(y, x)", "CORR(y, x)",
+    "CORR(x, CAST(1 AS BIGINT))",
+    "CORR(y, x) FILTER (WHERE s <> 'a')", "COVAR_POP(y, x) FILTER (WHERE x > 9)", "SKEWNESS(x)", "KURTOSIS(x)",
+    "KURTOSIS_POP(y)", "KURTOSIS(x) FILTER (WHERE s = 'a')", "SKEWNESS(y) FILTER (WHERE x = 2)", "ENTROPY(s)",
+    "ENTROPY(x) FILTER (WHERE x > 9)", "ENTROPY(DISTINCT x)", "AVG(x * INTERVAL 1 SECOND)",
+    "MIN(ts - TIMESTAMP '2026-01-01')", "AVG(-x * INTERVAL 1 SECOND)", "MAX(x * INTERVAL 1 SECOND)",
+    *(f"REGR_{name}(y, x)" for name in "COUNT AVGX AVGY SXX SYY SXY SLOPE INTERCEPT R2".split()),
+    "REGR_SLOPE(y, 1)", "REGR_INTERCEPT(y, 1)", "REGR_R2(1, y)", "REGR_R2(y, 1)", "REGR_SXX(y, x) FILTER (WHERE x > 9)",
+    "REGR_COUNT(y, x) FILTER (WHERE x > 9)",
+]  # fmt: skip
+
+
+def measured() -> pa.Table:
+    return pa.table(
+        {
+            "k": [1, 1, 2, 1, 2, 1, 2, 1, 3, 1], "x": [3, None, 1, 2, 5, 2, None, 3, 4, 7],
+            "y": [2.5, 1.0, None, 0.5, 3.0, 2.5, 1.5, 4.0, 2.0, 2.25],
+            "s": ["b", "a", None, "c", "b", "a", "b", "b", None, "a"],
+            "ts": [NOON + timedelta(seconds=second) for second in (0, 2, 1, 3, 3, 7, 4, 8, 9, 9)],
+        }
+    )  # fmt: skip
+
+
+def near(value: Any) -> Any:
+    if isinstance(value, float):
+        return pytest.approx(value, nan_ok=True)
+    if isinstance(value, pa.MonthDayNano):
+        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+    return value
+
+
+def test_what_they_say_of_a_whole_table_is_what_duckdb_says() -> None:
+    made = wm.Session()
+    made.stream("a", measured(), time="ts", lateness="3 seconds")
+    columns = ", ".join(f"{text} AS c{n}" for n, text in enumerate(ALIKE))
+    ours = made.sql(f"SELECT k, {columns} FROM a [UNBOUNDED] GROUP BY k").final().sort_by("k").to_pylist()
+    theirs = said_by_duckdb(f"SELECT k, {columns} FROM a GROUP BY k ORDER BY k", {"a": measured()})
+    for row, other in zip(ours, theirs.to_pylist(), strict=True):
+        for n, text in enumerate(ALIKE):
+            assert row[f"c{n}"] == near(other[f"c{n}"]), (row["k"], text)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ["a [RANGE 2 SECONDS] GROUP BY k", "a [ROWS 4]", "TUMBLE(a, 4 SECONDS) GROUP BY window_start, window_end", None],
+    ids=["range", "rows", "tumble", "over"],
+)
+def test_what_they_say_is_right_at_every_instant(rows: str | None) -> None:
+    made = wm.Session()
+    made.stream("a", measured(), time="ts", lateness="3 seconds")
+    texts = [*ALIKE, "SUM(ts - TIMESTAMP '2026-01-01')", "LISTAGG(s, '|') WITHIN GROUP (ORDER BY x DESC)"]
+    over = "" if rows else " OVER (PARTITION BY k ORDER BY ts ROWS 2 PRECEDING)"
+    # What DuckDB says with a digit more or less it is not asked beside others.
+    for part in (texts[:12], texts[12:26], texts[26:]):
+        columns = ", ".join(f"{t}{over} AS c{n}" for n, t in enumerate(part) if rows or "DISTINCT" not in t)
+        report = wm.check(made.sql(f"SELECT {columns} FROM {rows or 'a'}"))
+        assert report.equal, str(report)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("PERCENTILE_DISC(2) WITHIN GROUP (ORDER BY x)", "PERCENTILE_DISC needs a constant between 0 and 1"),
+        ("PERCENTILE_DISC(0.12345678901) WITHIN GROUP (ORDER BY x)", "counts with nine digits"),
+        ("SUM(x) WITHIN GROUP (ORDER BY x)", "WITHIN GROUP goes with a percentile, a mode or a list"),
+        ("COVAR_POP(DISTINCT x, k)", "DISTINCT goes with one argument"),
+        ("BIT_AND(x)", "BIT_AND needs whole numbers, not DOUBLE"),
+        ("KURTOSIS(s)", "KURTOSIS needs a number"),
+    ],
+)
+def test_what_is_wrong_with_these_is_told(text: str, said: str) -> None:
+    with pytest.raises(wm.WatersmeetError) as caught:
+        session().sql(f"SELECT {text} FROM a [UNBOUNDED]")
+    assert said in str(caught.value)

@@ -65,6 +65,8 @@ class Collected:
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         assert values is not None
         values = _counted(values, nulls=self._nulls) if self._marked else values
+        if not len(changes):
+            return self._summary(self._columns(values[:0]), np.zeros(1, np.int64))
         lives = live(changes, values)
         keys = frozen(order) if self._coding is None else self._codes(values, lives)
         sizes = np.empty(len(changes), np.int64)
@@ -78,6 +80,10 @@ class Collected:
         if self._coding is not None:
             self._coding.tidy()
         return pa.concat_arrays(made)
+
+    def _columns(self, values: pa.Array) -> list[pa.Array]:
+        columns: list[pa.Array] = values.flatten()[1:] if self._marked else [values]
+        return columns
 
     def _codes(self, values: pa.Array, lives: Int64s) -> Int64s:
         assert self._coding is not None
@@ -113,8 +119,7 @@ class Collected:
         fresh = np.flatnonzero(entered[start:end] >= 0) + start
         self._values.put(entered[fresh], [values.take(pa.array(places[fresh]))])
         (held,) = self._values.get(out)
-        columns = held.flatten()[1:] if self._marked else [held]
-        made = self._summary(columns, np.concatenate([[0], np.cumsum(sizes[first:last])]))
+        made = self._summary(self._columns(held), np.concatenate([[0], np.cumsum(sizes[first:last])]))
         left = left[:gone]
         self._values.drop(left)
         free_nodes(self._nodes, self._room, left)

@@ -9,12 +9,14 @@ import pyarrow as pa
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import is_bytes, is_text, sql_type
 from watersmeet.operators.continuous.aggregates.arg_extremes import ArgExtreme
+from watersmeet.operators.continuous.aggregates.bits import Bits
 from watersmeet.operators.continuous.aggregates.collected import Collected, Summary
 from watersmeet.operators.continuous.aggregates.contract import Aggregator
 from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
-from watersmeet.operators.continuous.aggregates.percentiles import Percentile
+from watersmeet.operators.continuous.aggregates.moments import entropy, kurtosis, kurtosis_of_all, skewness
+from watersmeet.operators.continuous.aggregates.percentiles import DiscretePercentile, Percentile
 from watersmeet.operators.continuous.aggregates.summaries import (
     first_of_all,
     in_order,
@@ -29,11 +31,22 @@ from watersmeet.operators.continuous.aggregates.summaries import (
     separator,
     with_last_of_each,
 )
-from watersmeet.operators.continuous.aggregates.sums import DecimalSum, ExactMean, FloatSum, IntegerSum, Variance
+from watersmeet.operators.continuous.aggregates.sums import (
+    Covariance,
+    DecimalSum,
+    ExactMean,
+    FloatSum,
+    IntegerSum,
+    IntervalMean,
+    Variance,
+)
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Aggregate, to_text
+from watersmeet.plan.functions import PAIRED
 
-SAME_IF_DISTINCT = ("min", "max", "first", "last", "bool_and", "bool_or")
+SAME_IF_DISTINCT = ("min", "max", "first", "last", "bool_and", "bool_or", "bit_and", "bit_or")
+# Of all values, in whichever order they came.
+BY_VALUE = ("skewness", "kurtosis", "kurtosis_pop", "entropy")
 MAX_DIGITS = 38  # of decimals
 
 
@@ -45,6 +58,8 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
         return Collected(aggregate.args[0].type, of_user(aggregate))
     if aggregate.function in ("arg_min", "arg_max"):
         return ArgExtreme(aggregate)
+    if aggregate.function in PAIRED:
+        return Covariance(aggregate)
     if aggregate.distinct or aggregate.function != "count":
         _check_plain(aggregate)
     if aggregate.distinct and aggregate.function not in SAME_IF_DISTINCT and (summary := _summary(aggregate)):
@@ -60,12 +75,16 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
             return _make_sum(aggregate)
         case "variance" | "stddev" | "var_pop" | "stddev_pop":
             return Variance(aggregate)
+        case "bit_and" | "bit_or" | "bit_xor":
+            return Bits(aggregate)
         case "median" | "percentile":
             return Percentile(aggregate)
+        case "percentile_disc":
+            return DiscretePercentile(aggregate)
         case "min" | "max" | "first" | "last" | "bool_and" | "bool_or":
             return Extreme(aggregate, fifo=fifo)
     if summary := _summary(aggregate):
-        return Collected(aggregate.args[0].type, summary)
+        return Collected(aggregate.args[0].type, summary, by_value=aggregate.function in BY_VALUE)
     raise ValueError(f"there is no aggregate {aggregate.function}")
 
 
@@ -91,6 +110,14 @@ def _summary(aggregate: Aggregate) -> Summary | None:
             return first_of_all
         case "last":
             return last_of_all
+        case "skewness":
+            return skewness
+        case "kurtosis":
+            return kurtosis
+        case "kurtosis_pop":
+            return kurtosis_of_all
+        case "entropy":
+            return entropy
         case "array_agg":
             return listed
         case "json_agg":
@@ -120,5 +147,5 @@ def _make_sum(aggregate: Aggregate) -> Aggregator:
     if pa.types.is_floating(argument):
         return FloatSum(aggregate)
     if aggregate.function == "avg":
-        return ExactMean(aggregate)
+        return IntervalMean(aggregate) if pa.types.is_duration(argument) else ExactMean(aggregate)
     return DecimalSum(aggregate) if pa.types.is_decimal(argument) else IntegerSum(aggregate)

@@ -1,4 +1,4 @@
-"""MEDIAN and PERCENTILE: between two rows in order, by linear interpolation."""
+"""MEDIAN and PERCENTILE: between two rows in order, by linear interpolation. PERCENTILE_DISC: one of the rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree, in_turn
 from watersmeet.operators.kernels.ordered import quantiles
 from watersmeet.plan.expressions import Aggregate, Expression, Literal, to_text
+from watersmeet.plan.functions import exact_share
 
 
 class RankedRows:
@@ -26,11 +27,14 @@ class RankedRows:
         self._counts: Int64s = np.zeros(0, np.int64)
         self._sums = fenwick(self._counts)
 
-    def around(self, changes: Cells, lives: Int64s, codes: Int64s, share: float) -> tuple[Int64s, Int64s, Int64s]:
-        """The codes of the rows on both sides of a quantile, and the number of rows, after each cell."""
+    def around(
+        self, changes: Cells, lives: Int64s, codes: Int64s, share: float, fraction: tuple[int, int] = (0, 0)
+    ) -> tuple[Int64s, Int64s, Int64s]:
+        """The codes of the rows on both sides of a quantile, and the number of rows, after each cell. fraction: it is
+        one row, see kernels/ordered.py."""
         low, high, sizes = (np.zeros(len(changes), np.int64) for _ in range(3))
         groups, lives, codes = in_turn(changes, lives, changes.groups, lives, codes)
-        before = groups, lives, changes.ends, codes, share, self._counts, self._sums
+        before = groups, lives, changes.ends, codes, share, *fraction, self._counts, self._sums
         self._tree.run(quantiles, before, (low, high, sizes))
         return low, high, sizes
 
@@ -89,6 +93,37 @@ class Percentile:
         with np.errstate(over="ignore", invalid="ignore"):
             between = below * (1 - part) + above * part
         return column(pa.float64(), np.where(low == high, below, between), valid)
+
+    def grow(self, groups: int) -> None:
+        self._rows.grow(groups)
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + self._coding.nbytes
+
+
+class DiscretePercentile:
+    """PERCENTILE_DISC: the first value that has at least such a share of all rows up to it, in their order or, with a
+    third argument, in the other one."""
+
+    STATE = ("_coding", "_rows")
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        share = exact_share(share_of(aggregate.args[1]))
+        sign = -1 if len(aggregate.args) > 2 else 1
+        self._fraction = share.numerator, sign * share.denominator
+        self._coding = coding_of(aggregate.args[0].type)
+        self._rows = RankedRows()
+
+    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
+        lives = live(changes, values)
+        codes, renaming = self._coding.enter(values, lives)
+        if renaming is not None:
+            self._rows.rename(renaming)
+        found, _, sizes = self._rows.around(changes, lives, codes, 0.0, self._fraction)
+        made = self._coding.decode(found, sizes > 0)
+        self._coding.tidy()
+        return made
 
     def grow(self, groups: int) -> None:
         self._rows.grow(groups)

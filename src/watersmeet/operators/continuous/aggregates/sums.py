@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.operators.continuous.aggregates.columns import column, grown, live, powers_of_ten
-from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares
+from watersmeet.operators.continuous.aggregates.columns import column, grown, live, powers_of_ten, words_of
+from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares, frozen
 from watersmeet.operators.continuous.aggregates.numbers import Numbers, Totals
 from watersmeet.operators.kernels.digits import FLOAT, UNSIGNED
 from watersmeet.operators.kernels.sums import (
     NEVER,
+    count_changes,
+    covary_exactly,
     float_range,
     mean_exactly,
     sum_decimals,
@@ -25,12 +27,13 @@ from watersmeet.plan.expressions import Aggregate, to_text
 
 
 class IntegerSum(BySlots):
-    """SUM of whole numbers, which must fit BIGINT whenever it is read."""
+    """SUM of whole numbers, which must fit BIGINT whenever it is read, and of intervals, which are microseconds."""
 
     STATE = ("_counts", "_sums")
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._text = to_text(aggregate)
+        self._type = aggregate.type
         self._numbers = Numbers.of(aggregate.args[0].type)
         self._counts: Int64s = np.zeros(0, np.int64)
         self._sums: Int64s = np.zeros((0, 2), np.int64)
@@ -42,9 +45,11 @@ class IntegerSum(BySlots):
             changes.groups, live(changes, values), self._numbers.words(values), self._numbers.kind == UNSIGNED,
             changes.ends, self._counts, self._sums, out, valid,
         )  # fmt: skip
+        if overflow != NEVER and pa.types.is_duration(self._type):
+            raise DataError(f"{self._text} went beyond the longest interval, about 290 000 years")
         if overflow != NEVER:
             raise too_large(self._text, "the range of BIGINT", "DECIMAL(38, 0) or DOUBLE")
-        return column(pa.int64(), out, valid)
+        return column(self._type, out, valid)
 
     def grow(self, groups: int) -> None:
         self._counts, self._sums = grown(self._counts, groups), grown(self._sums, groups)
@@ -58,6 +63,19 @@ class IntegerSum(BySlots):
     @property
     def nbytes(self) -> int:
         return self._counts.nbytes + self._sums.nbytes
+
+
+class IntervalMean(IntegerSum):
+    """AVG of intervals, to the nearest microsecond, and of two that are as near to the one away from zero."""
+
+    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
+        sizes = np.empty(len(changes), np.int64)
+        count_changes(changes.groups, live(changes, values), changes.ends, self._counts.copy(), sizes)
+        totals = super().apply(changes, values, order)
+        sums = words_of(totals)
+        whole, rest = np.divmod(np.abs(sums), np.maximum(sizes, 1))
+        means = np.sign(sums) * (whole + (rest >= sizes - rest))
+        return column(self._type, means, sizes > 0)
 
 
 class _Moments(BySlots):
@@ -200,6 +218,51 @@ class Variance(_Moments):
     @property
     def nbytes(self) -> int:
         return super().nbytes + self._squares.rows.nbytes
+
+
+class Covariance(_Moments):
+    """COVAR_POP and COVAR_SAMP of pairs of doubles, exact up to one rounding; NULL for a sample of fewer than two."""
+
+    STATE = ("_counts", "_specials", "_sums", "_others", "_products")
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._numbers = Numbers.of(pa.float64())
+        self._counts = np.zeros(0, np.int64)
+        self._specials = np.zeros((0, 3), np.int64)
+        self._less = 1 if aggregate.function == "covar_samp" else 0
+        # All of them begin and end with the same digits.
+        self._sums, self._others = Totals(self._numbers.digits), Totals(self._numbers.digits)
+        self._products = Totals(self._numbers.digits, times=2)
+
+    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
+        assert values is not None
+        left, right = values.flatten()
+        there = left.is_valid().to_numpy(zero_copy_only=False) & right.is_valid().to_numpy(zero_copy_only=False)
+        lives = frozen(np.where(there, changes.diffs, 0))
+        words, others = self._numbers.words(left), self._numbers.words(right)
+        for one in (words, others):
+            low, high = float_range(one, lives)
+            for totals in self._totals.values():
+                totals.cover(low, high)
+        out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
+        covary_exactly(
+            words, others, changes.groups, lives, changes.ends, self._sums.base, self._counts, self._sums.rows,
+            self._others.rows, self._products.rows, self._specials, self._less, out, valid,
+        )  # fmt: skip
+        return column(pa.float64(), out, valid)
+
+    @property
+    def _totals(self) -> dict[str, Totals]:
+        return {"sums": self._sums, "others": self._others, "products": self._products}
+
+    def grow(self, groups: int) -> None:
+        super().grow(groups)
+        for totals in (self._others, self._products):
+            totals.rows = grown(totals.rows, groups)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._others.rows.nbytes + self._products.rows.nbytes
 
 
 def too_large(text: str, limit: str, wider: str) -> DataError:
