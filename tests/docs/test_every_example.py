@@ -44,6 +44,7 @@ RUN = {
     **{(page, "python"): "tests/docs/test_shown.py" for page in WITH_PYTHON},
     **{(page, "sql"): "tests/docs/test_shown.py" for page in (LANGUAGE, COMING_FROM, LAB)},
     **{(page, "sql"): "tests/docs/test_every_example.py" for page in WITH_SQL},
+    (DOCS / "coming_from_views.md", "sql"): "tests/docs/test_coming_from_views.py",
     **{(DOCS / "command_line.md", language): "tests/docs/test_every_example.py" for language in ("sh", "python")},
     (README, "py"): "tests/first_hour.py",
     (ROOT / "CONTRIBUTING.md", "python"): "tests/connectors/test_contributing.py",

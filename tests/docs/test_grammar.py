@@ -69,7 +69,9 @@ def test_a_script_that_is_read_is_derived(path: Path) -> None:
     _derived(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", [LANGUAGE, COMING_FROM], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [LANGUAGE, COMING_FROM, ROOT / "docs" / "coming_from_views.md"], ids=lambda page: page.name
+)
 def test_the_queries_of_a_page_are_derived(page: Path) -> None:
     for language, text in blocks(page):
         if language == "sql":

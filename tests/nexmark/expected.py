@@ -23,6 +23,18 @@ _WON = """SELECT a.id, a.seller, a.category, b.price, b.ts
           FROM auction a JOIN bid b ON b.auction = a.id AND b.ts >= a.ts AND b.ts <= a.expires"""
 
 EXPECTED = {
+    "q101": """SELECT id, item_name, max_price FROM auction LEFT JOIN
+               (SELECT auction, max(price) AS max_price FROM bid GROUP BY auction) ON id = auction""",
+    "q102": """SELECT id, item_name, count(*) FROM auction a JOIN bid b ON a.id = b.auction GROUP BY id, item_name
+               HAVING count(*) >= (SELECT count(*) / count(DISTINCT auction) FROM bid)""",
+    "q103": """SELECT id, item_name FROM auction
+               WHERE id IN (SELECT auction FROM bid GROUP BY auction HAVING count(*) >= 20)""",
+    "q104": """SELECT id, item_name FROM auction
+               WHERE id NOT IN (SELECT auction FROM bid GROUP BY auction HAVING count(*) < 20)""",
+    "q105": """SELECT id, item_name, count(*) AS n FROM auction a JOIN bid b ON a.id = b.auction GROUP BY id, item_name
+               ORDER BY n DESC, id, item_name LIMIT 1000""",
+    "q106": f"SELECT min(final) FROM (SELECT id, max(price) AS final FROM ({_WON}) GROUP BY id)",
+    "q107": "SELECT quantile_disc(price, 0.01), quantile_disc(price, 0.5), quantile_disc(price, 0.99) FROM bid",
     "q0": "SELECT auction, bidder, price, ts, extra FROM bid",
     "q1": "SELECT auction, bidder, price * 0.908::DOUBLE, ts, extra FROM bid",
     "q2": "SELECT auction, price FROM bid WHERE auction % 123 = 0",

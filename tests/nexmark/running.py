@@ -21,7 +21,7 @@ from watersmeet.runtime.final import final_answer
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
 QUERIES = sorted((path.stem for path in FOLDER.glob("q*.sql")), key=lambda name: int(re.findall(r"\d+", name)[0]))
-WINDOWED = "_windowed"
+WINDOWED, RANKED = "_windowed", "_ranked"
 Tables = Mapping[str, pa.Table]
 Rows = Counter[tuple[Any, ...]]
 
@@ -47,6 +47,7 @@ def count_by_duckdb(query: str, made: Tables) -> int:
 
 
 def _asked(query: str, made: Tables) -> tuple[str, Tables]:
+    query = query.removesuffix(RANKED)
     base = query.removesuffix(WINDOWED)
     within_us = GROWING.get(base) if base != query else None
     if base != query and within_us is None:

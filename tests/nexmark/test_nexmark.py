@@ -63,14 +63,14 @@ def answered(query: str) -> Rows:
 
 
 def test_all_published_queries_are_there() -> None:
-    assert set(EXPECTED) == {f"q{number}" for number in range(24)}
+    assert set(EXPECTED) == {f"q{number}" for number in (*range(24), *range(101, 108))}
     assert {name for name in QUERIES if "_" not in name} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("query", [one for one in QUERIES if one not in (WRITES, ARRIVES)])
 def test_the_answer_is_that_of_duckdb(query: str, files: Path) -> None:
     expected = answer_by_duckdb(query, tables(5000, RATE))
-    assert len(expected) > 1 or query in ("q2", "q7", "q15", "q15_windowed")
+    assert len(expected) > 1 or query in ("q2", "q7", "q7_ranked", "q15", "q15_windowed", "q106", "q107")
     assert expected.total() > 0
     assert answered(query) == expected
 

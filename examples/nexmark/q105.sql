@@ -1,0 +1,11 @@
+-- Query 105, of RisingWave: the thousand auctions with the most bids.
+-- As published: without a window.
+
+CREATE STREAM auction WITH (path='nexmark/auction.parquet', time='ts');
+CREATE STREAM bid WITH (path='nexmark/bid.parquet', time='ts');
+
+SELECT a.id AS auction_id, a.item_name AS auction_item_name, COUNT(b.auction) AS bid_count
+FROM auction [UNBOUNDED] a JOIN bid [UNBOUNDED] b ON a.id = b.auction
+GROUP BY a.id, a.item_name
+ORDER BY bid_count DESC
+LIMIT 1000;
