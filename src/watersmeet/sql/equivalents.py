@@ -58,6 +58,14 @@ def _slice(args: Args) -> exp.Expr:
     return exp.Bracket(this=args[0], expressions=[exp.Slice(this=args[1], expression=args[2])])
 
 
+def _entry(of: exp.Expr, from_0: exp.Expr) -> exp.Expr:
+    """The entry of a list with a number from 0 on, where the language counts from 1."""
+    number = exp.Add(this=exp.Paren(this=from_0), expression=exp.Literal.number(1))
+    return _choice(
+        exp.GTE(this=from_0.copy(), expression=exp.Literal.number(0)), exp.Bracket(this=of, expressions=[number])
+    )
+
+
 def _as_date(value: exp.Expr) -> exp.Expr:
     return AsDate(this=value)
 
@@ -135,6 +143,7 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("iff", 3): lambda args: _choice(*args),
     ("if_else", 3): lambda args: _choice(*args),
     ("square", 1): lambda args: exp.Mul(this=args[0], expression=args[0].copy()),
+    ("split_index", 3): lambda args: _entry(_call("SPLIT", args[:2]), args[2]),
     ("locate", 2): lambda args: _call("STRPOS", args[::-1]),
     ("charindex", 2): lambda args: _call("STRPOS", args[::-1]),
     ("regexp_replace_all", 3): lambda args: _call("REGEXP_REPLACE", [*args, exp.Literal.string("g")]),

@@ -34,6 +34,7 @@ CATALOG = golden_catalog()
         ("DATE_PART('hour', ts)", "EXTRACT(HOUR FROM ts)"),
         ("IFF(x > 1, 1, 0)", "CASE WHEN x > 1 THEN 1 ELSE 0 END"),
         ("LOCATE('a', s)", "STRPOS(s, 'a')"),
+        ("SPLIT_INDEX(s, 'a', x)", "CASE WHEN x >= 0 THEN SPLIT(s, 'a')[(x) + 1] END"),
         ("POSITION('a' IN s)", "STRPOS(s, 'a')"),
         ("s RLIKE 'a+'", "REGEXP_MATCHES(s, 'a+')"),
         ("DATEDIFF(ts, '2024-01-01')", "DATE_DIFF('day', '2024-01-01', ts)"),
