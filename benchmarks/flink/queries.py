@@ -31,6 +31,23 @@ _CHANNEL_ID = "REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2)"
 _WON = "FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires"
 
 FLINK = {
+    "q101": """SELECT a.id, a.item_name, b.max_price FROM auction a
+               LEFT JOIN (SELECT auction, MAX(price) AS max_price FROM bid GROUP BY auction) b ON a.id = b.auction""",
+    "q102": """SELECT a.id, a.item_name, COUNT(b.auction) AS bid_count FROM auction a JOIN bid b ON a.id = b.auction
+               GROUP BY a.id, a.item_name
+               HAVING COUNT(b.auction) >= (SELECT COUNT(*) / COUNT(DISTINCT auction) FROM bid)""",
+    "q103": """SELECT id, item_name FROM auction
+               WHERE id IN (SELECT auction FROM bid GROUP BY auction HAVING COUNT(*) >= 20)""",
+    "q104": """SELECT id, item_name FROM auction
+               WHERE id NOT IN (SELECT auction FROM bid GROUP BY auction HAVING COUNT(*) < 20)""",
+    "q105": """SELECT a.id, a.item_name, COUNT(b.auction) AS bid_count FROM auction a JOIN bid b ON a.id = b.auction
+               GROUP BY a.id, a.item_name ORDER BY bid_count DESC LIMIT 1000""",
+    "q106": f"SELECT MIN(final) AS min_final FROM (SELECT a.id, MAX(b.price) AS final {_WON} GROUP BY a.id)",
+    "q201": """SELECT channel, window_start, window_end, COUNT(*) AS num, MAX(price) AS highest
+               FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '1' MINUTE))
+               GROUP BY channel, window_start, window_end""",
+    "q202": f"""SELECT auction, window_end, ARRAY_AGG(price) AS prices {_TUMBLED.format("bid", "ts")}
+                GROUP BY auction, window_start, window_end""",
     "q0": "SELECT auction, bidder, price, ts, extra FROM bid",
     "q1": "SELECT auction, bidder, 0.908 * price AS price, ts, extra FROM bid",
     "q2": "SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0",

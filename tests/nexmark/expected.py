@@ -35,6 +35,20 @@ EXPECTED = {
                ORDER BY n DESC, id, item_name LIMIT 1000""",
     "q106": f"SELECT min(final) FROM (SELECT id, max(price) AS final FROM ({_WON}) GROUP BY id)",
     "q107": "SELECT quantile_disc(price, 0.01), quantile_disc(price, 0.5), quantile_disc(price, 0.99) FROM bid",
+    "q201": """
+        WITH cumulated AS (
+            SELECT channel, price, time_bucket(INTERVAL 1 MINUTE, ts) AS start,
+                   unnest(generate_series(time_bucket(INTERVAL 10 SECOND, ts) + INTERVAL 10 SECOND,
+                                          time_bucket(INTERVAL 1 MINUTE, ts) + INTERVAL 1 MINUTE,
+                                          INTERVAL 10 SECOND)) AS until
+            FROM bid)
+        SELECT channel, start, until, count(*), max(price) FROM cumulated GROUP BY channel, start, until""",
+    "q202": """SELECT auction, time_bucket(INTERVAL 10 SECOND, ts) + INTERVAL 10 SECOND AS until,
+                      list(price ORDER BY ts)
+               FROM bid GROUP BY auction, until""",
+    "q203": """SELECT kind, time_bucket(INTERVAL 10 SECOND, ts) + INTERVAL 10 SECOND AS until, count(*)
+               FROM (SELECT 'person' AS kind, ts FROM person UNION ALL SELECT 'auction', ts FROM auction
+                     UNION ALL SELECT 'bid', ts FROM bid) GROUP BY kind, until""",
     "q0": "SELECT auction, bidder, price, ts, extra FROM bid",
     "q1": "SELECT auction, bidder, price * 0.908::DOUBLE, ts, extra FROM bid",
     "q2": "SELECT auction, price FROM bid WHERE auction % 123 = 0",

@@ -81,4 +81,6 @@ def bag(table: pa.Table) -> Rows:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
     return float(f"{value:.9g}") if isinstance(value, float) else value
