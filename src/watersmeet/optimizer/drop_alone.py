@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.plan.expressions import Call, Column, Expression, Literal, replaced, walk
-from watersmeet.plan.functions import goes_by_time
+from watersmeet.plan.expressions import Call, Column, Expression, Literal, goes_by_time, replaced, walk
 from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Plan, Project, View, children, is_monotone
 from watersmeet.plan.rewrite import with_children
 

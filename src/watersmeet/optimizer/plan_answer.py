@@ -26,8 +26,7 @@ from watersmeet.physical.nodes import (
 )
 from watersmeet.physical.over import calls_alike, copy_number, top_rows
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, walk
-from watersmeet.plan.functions import goes_by_time
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, goes_by_time, walk
 from watersmeet.plan.nodes import (
     Changes,
     Distinct,

@@ -66,6 +66,10 @@ class Way:
 
 # Aggregates to which NULL is a value like any other.
 WITH_NULLS = frozenset(("array_agg", "json_agg", "json_object_agg", "jsonb_object_agg", "map_agg"))
+# All values of a group in an order: that of time, unless another is said.
+IN_ORDER = frozenset(("string_agg", *WITH_NULLS))
+# Their value depends on the order of rows in time.
+BY_TIME = frozenset(("first", "last", "mode", "arg_min", "arg_max", *IN_ORDER))
 
 
 @dataclass(frozen=True)
@@ -382,3 +386,10 @@ def _case_text(call: Call) -> str:
     pairs = zip(call.args[0:-1:2], call.args[1:-1:2], strict=True)
     whens = " ".join(f"WHEN {to_text(c)} THEN {to_text(v)}" for c, v in pairs)
     return f"CASE {whens} ELSE {to_text(call.args[-1])} END"
+
+
+def goes_by_time(expression: Expression) -> bool:
+    """Whether it is an aggregate whose value depends on the order of rows in time."""
+    if not isinstance(expression, Aggregate) or expression.timeless:
+        return False
+    return expression.function in BY_TIME or expression.user is not None

@@ -26,13 +26,12 @@ from watersmeet.model.types import (
 )
 from watersmeet.plan import nested_functions, number_functions, text_functions, time_functions
 from watersmeet.plan.arithmetic import arithmetic_type
-from watersmeet.plan.expressions import WITH_NULLS, Aggregate, Expression
 from watersmeet.plan.signatures import TEXT, Signature, Types, check, number_in, rounding, to_double
 from watersmeet.plan.time_functions import TRUNCATION_UNITS
 
 __all__ = [
-    "AGGREGATES", "BY_TIME", "FUNCTIONS", "IN_ORDER", "PAIRED", "TRUNCATION_UNITS", "Signature", "aggregate_name",
-    "aggregate_type", "check_cast", "exact_share", "goes_by_time", "is_known", "near_name", "result_type",
+    "AGGREGATES", "FUNCTIONS", "PAIRED", "TRUNCATION_UNITS", "Signature", "aggregate_name",
+    "aggregate_type", "check_cast", "exact_share", "is_known", "near_name", "result_type",
     "scalar_name",
 ]  # fmt: skip
 _FAMILIES = (text_functions, number_functions, time_functions, nested_functions)
@@ -254,10 +253,6 @@ AGGREGATES: dict[str, Signature] = {
 }
 # Of two numbers in a row, neither of them NULL.
 PAIRED = frozenset(("covar_pop", "covar_samp"))
-# All values of a group in an order: that of time, unless another is said.
-IN_ORDER = frozenset(("string_agg", *WITH_NULLS))
-# Their value depends on the order of rows in time.
-BY_TIME = frozenset(("first", "last", "mode", "arg_min", "arg_max", *IN_ORDER))
 _AGGREGATE_ALIASES = {
     "mean": "avg", "stddev_samp": "stddev", "var_samp": "variance", "quantile": "percentile",
     "quantile_cont": "percentile", "percentile_cont": "percentile", "stdev": "stddev", "var": "variance",
@@ -273,13 +268,6 @@ _AGGREGATE_ALIASES = {
 def exact_share(share: float) -> Fraction:
     """The share of a percentile as it was written, which a double only comes near to."""
     return Fraction(Decimal(repr(share)))
-
-
-def goes_by_time(expression: Expression) -> bool:
-    """Whether it is an aggregate whose value depends on the order of rows in time."""
-    if not isinstance(expression, Aggregate) or expression.timeless:
-        return False
-    return expression.function in BY_TIME or expression.user is not None
 
 
 def scalar_name(sql_name: str) -> str | None:

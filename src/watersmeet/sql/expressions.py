@@ -15,6 +15,8 @@ from watersmeet.model.types import arrow_type, is_instant, is_number, is_text, s
 from watersmeet.model.windows import moves_in_steps
 from watersmeet.model.zones import zoned_type
 from watersmeet.plan.expressions import (
+    BY_TIME,
+    IN_ORDER,
     WITH_NULLS,
     Aggregate,
     Call,
@@ -28,8 +30,6 @@ from watersmeet.plan.expressions import (
     walk,
 )
 from watersmeet.plan.functions import (
-    BY_TIME,
-    IN_ORDER,
     PAIRED,
     TRUNCATION_UNITS,
     aggregate_name,

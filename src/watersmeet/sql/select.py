@@ -18,11 +18,11 @@ from watersmeet.plan.expressions import (
     Expression,
     Literal,
     OverCall,
+    goes_by_time,
     replaced,
     to_text,
     walk,
 )
-from watersmeet.plan.functions import goes_by_time
 from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone, schema_of
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder

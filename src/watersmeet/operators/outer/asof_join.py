@@ -526,7 +526,6 @@ class AsofJoin(Sided):
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))
-        self._waiting = []  # no partner will come for these
         return End(self.answered_us)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:

@@ -18,7 +18,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
     everything_below,
 )
-from watersmeet.plan.functions import BY_TIME
+from watersmeet.plan.expressions import BY_TIME
 from watersmeet.plan.options import Options
 
 OPERATORS = (FromOneNode, FromManyNode, GroupByNode, DistinctNode, SetOperationNode, StreamSourceNode)
