@@ -34,7 +34,7 @@ EXPECTED = {
     "q105": """SELECT id, item_name, count(*) AS n FROM auction a JOIN bid b ON a.id = b.auction GROUP BY id, item_name
                ORDER BY n DESC, id, item_name LIMIT 1000""",
     "q106": f"SELECT min(final) FROM (SELECT id, max(price) AS final FROM ({_WON}) GROUP BY id)",
-    "q107": "SELECT quantile_disc(price, 0.01), quantile_disc(price, 0.5), quantile_disc(price, 0.99) FROM bid",
+    "q107": "SELECT quantile_cont(price, 0.01), quantile_cont(price, 0.5), quantile_cont(price, 0.99) FROM bid",
     "q201": """
         WITH cumulated AS (
             SELECT channel, price, time_bucket(INTERVAL 1 MINUTE, ts) AS start,

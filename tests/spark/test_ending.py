@@ -111,6 +111,23 @@ def test_a_join_that_waits_for_nothing_keeps_its_windows():
     assert run.answer() == whole(sql, sources, pieces)
 
 
+def test_partners_from_a_time_on_are_found_behind_an_end() -> None:
+    """Rows of one side that are ahead of the other stay, and so do rows whose partner has not come."""
+
+    def at(seconds: list[int]) -> pa.Table:
+        return pa.table(
+            {"n": pa.array(seconds, pa.int64()), "ts": pa.array([1_000_000 * n for n in seconds], pa.timestamp("us"))}
+        )
+
+    run = Simulation(
+        "SELECT a.n, b.n AS m FROM a ASOF JOIN b ON b.ts >= a.ts", [Source("a", at([])), Source("b", at([]))], 2
+    )
+    run_to_its_end(run, {"a": [at([1])], "b": [at([2, 15])]}, "first")
+    run_to_its_end(run, {"a": [at([5, 20])], "b": [at([])]}, "second")
+    run_to_its_end(run, {"a": [at([])], "b": [at([30])]}, "third")
+    assert run.answer() == {(1, 2): 1, (5, 15): 1, (20, 30): 1}
+
+
 # ---- random queries, ended and gone on with at random points --------------------------------------------------------
 
 

@@ -378,6 +378,15 @@ class AsofJoin(Sided):
         return instants
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        own = yield from self._given(watermarks)
+        to_come = own[self.left] + self.asof.up_to_us - self.asof.behind_us
+        # Rows that are still to come must find what is kept to be older. Those that wait would have been answered by
+        # what lies between their instant and now.
+        first = min(max(min(to_come, own[self.right]), BEGINNING_US), FOREVER_US)
+        self.latest.settle(first, self._oldest_us(first))
+
+    def _given(self, watermarks: Mapping[str, int]) -> Generator[pa.RecordBatch, None, dict[str, int]]:
+        """Give what is certain; the watermarks of both sides."""
         own, inside = split_watermarks([self.left, self.right], self.sides, watermarks)
         for alias, marks in inside.items():
             for made in passed_on(self.sides[alias], self.sides[alias].operator.advance(marks)):
@@ -388,11 +397,7 @@ class AsofJoin(Sided):
             if batch.num_rows:
                 self.counters.results += batch.num_rows
                 yield batch
-        to_come = own[self.left] + self.asof.up_to_us - self.asof.behind_us
-        # Rows that are still to come must find what is kept to be older. Those that wait would have been answered by
-        # what lies between their instant and now.
-        first = min(max(min(to_come, own[self.right]), BEGINNING_US), FOREVER_US)
-        self.latest.settle(first, self._oldest_us(first))
+        return own
 
     def _oldest_us(self, first: int) -> int | None:
         """What is older nobody asks for, not even as the last of its key."""
@@ -525,7 +530,8 @@ class AsofJoin(Sided):
             self._due_us = None
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
-        yield from self.advance(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))
+        # Nothing is forgotten: more may come after an end, and rows without a partner yet go on to wait for it.
+        yield from self._given(dict.fromkeys(all_streams([self.left, self.right], self.sides), FOREVER_US))
         return End(self.answered_us)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
