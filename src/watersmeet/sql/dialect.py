@@ -107,6 +107,8 @@ class ExpressionParser(parser.Parser):
     EXPONENT: ClassVar[dict[TokenType, type[exp.Expr]]] = {TokenType.DSTAR: exp.Pow}
     # IS is asked of a whole comparison, as in PostgreSQL and DuckDB: x = y IS NULL is (x = y) IS NULL.
     IS_PREDICATE_PRECEDENCE: ClassVar[Any] = parser.IsPredicatePrecedence.LOW
+    # LIST is an aggregate: LIST(x)[1] is its first value.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {"ARRAY": exp.Array}
     FUNC_TOKENS: ClassVar[set[TokenType]] = {*parser.Parser.FUNC_TOKENS, TokenType.IDENTIFIER, TokenType.DIV}
 
     constants: Sequence[Literal] = ()  # what the PLACEHOLDER words stand for, by their column (see parameters.py)

@@ -183,7 +183,7 @@ BY_DUCKDB = [
     "ARG_MAX(s, x ORDER BY d)", "MODE(x ORDER BY d)", "SUM(x ORDER BY d)",
     "JSON_AGG(JSON_OBJECT('x', x, 's', s) ORDER BY s, x)", "JSON_OBJECT('all', JSON_AGG(JSON_ARRAY(x)))",
     "JSON_OBJECT_AGG(s, TO_JSON(x)) FILTER (WHERE k = 1)", "COUNT(* ORDER BY s)",
-    "MEDIAN(x ORDER BY s DESC)", "ARRAY_AGG(x)[2]", "ARRAY_AGG(x ORDER BY ts)",
+    "MEDIAN(x ORDER BY s DESC)", "ARRAY_AGG(x)[2]", "LIST(x ORDER BY s)[1]", "ARRAY_AGG(x ORDER BY ts)",
 ]  # fmt: skip
 BY_REFERENCE = [
     "ARRAY_AGG(ts)", "ARRAY_AGG(d) FILTER (WHERE x > 1)", "JSON_AGG(d)", "JSON_AGG(ts)",
