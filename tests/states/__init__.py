@@ -84,6 +84,11 @@ KINDS = {
     "input trigger": "SELECT a.k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY a.k OPTIONS (pipeline = 'ita')",
     "a join inside": "SELECT j.k, COUNT(*) AS n FROM (SELECT a.k, EVENT_TIME() AS at FROM a, b WHERE a.k = b.k "
     "WINDOW = 5 SECONDS) j [RANGE 9 SECONDS] GROUP BY j.k",
+    "streams together": "SELECT k, COUNT(*) AS n FROM TUMBLE((SELECT k, ts FROM a UNION ALL SELECT k, ts FROM b), "
+    "9 SECONDS) GROUP BY k, window_start",
+    "over rows around a row": "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND "
+    "1 FOLLOWING EXCLUDE CURRENT ROW) AS others, LAST_VALUE(s) IGNORE NULLS OVER (PARTITION BY k ORDER BY ts) AS last "
+    "FROM a",
     "over rows of a stream": "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS 3 PRECEDING) AS v, LAG(s) OVER "
     "(PARTITION BY k ORDER BY ts) AS l, LEAD(w, 2, w) OVER (ORDER BY ts, x DESC) AS m, MIN(s) OVER (ORDER BY ts) AS n, "
     "FIRST_VALUE(m) OVER (PARTITION BY s ORDER BY ts) AS f, DENSE_RANK() OVER (PARTITION BY s ORDER BY ts) AS d FROM a",
