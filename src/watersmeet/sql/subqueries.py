@@ -181,7 +181,7 @@ class SubqueryJoiner:
 
         inside = entries_of(select, with_named(query, self.context), self.bind_subquery).scope(self.scope)
         made = replaced(ExpressionBinder(inside, "the select list", aggregates=True).bind(written.copy()), emptied)
-        return None if isinstance(made, Literal) and made.value is None else made
+        return None if _is_null(made) else made
 
     def _tied(self, untied: Untied, columns: Sequence[Column]) -> list[Expression]:
         """That columns of a query, in the order of its pairs, are equal to what is around it."""
@@ -345,6 +345,18 @@ def _keys_of(untied: Untied, span: Span) -> list[SelectItem]:
 def _has_over(select: SelectSyntax) -> bool:
     items = [item.expression for item in select.items if isinstance(item, SelectItem)]
     return select.qualify is not None or any(item.find(exp.Window) for item in items)
+
+
+def _is_null(expression: Expression) -> bool:
+    """Whether constants are plainly NULL, as a quotient of counts of nothing is."""
+    match expression:
+        case Literal(value=None):
+            return True
+        case Call(function="divide" | "multiply", args=args) if any(map(_is_null, args)):
+            return True
+        case Call(function="divide", args=(_, Literal(value=0))):
+            return True
+    return False
 
 
 def _zero(kind: pa.DataType) -> Literal:
