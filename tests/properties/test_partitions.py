@@ -113,6 +113,7 @@ UNDIVIDED = {
     "input trigger": "expired rows are noticed when the next row comes, whatever its key",
     "over rows of a stream": NO_KEY,
     "over rows of a while": NO_KEY,
+    "over rows around a row": DEFAULT.format("OverStream"),
     "over time by key": DEFAULT.format("OverStream"),
     "least of all time": "GroupByOperator holds what came of rows that never leave",
     "first to arrive": DEFAULT.format("Deduplicate"),

@@ -163,8 +163,8 @@ def test_lists_of_aggregates_are_taken_apart_or_refused() -> None:
     window = "a [RANGE 1 HOUR]"
     ranked = f"SELECT mine(k)[1] AS v, RANK() OVER (ORDER BY mine(k)[2]) AS r FROM {window} GROUP BY k"
     assert session.sql(ranked).final().to_pylist() == [{"v": 1, "r": 1}, {"v": 1, "r": 1}]
+    assert session.sql(f"SELECT mine(k) AS v FROM {window}").final().to_pylist() == [{"v": [1, 2]}]
     for refused in (
-        f"SELECT mine(k) AS v FROM {window}",
         f"SELECT k, LAG(mine(k)) OVER (ORDER BY k)[1] AS v FROM {window} GROUP BY k",
         f"SELECT FIRST(each(k))[1] AS v FROM {window}",
         f"SELECT COUNT(DISTINCT each(k)) AS v FROM {window}",

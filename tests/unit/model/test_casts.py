@@ -345,7 +345,7 @@ def test_constants_are_cast_as_columns_are(sql: str, expected: Any) -> None:
         ("CAST(1e400 AS DECIMAL(38, 0))", "inf does not fit in DECIMAL(38, 0)"),
         ("CAST('2023-02-29' AS DATE)", "'2023-02-29' is not a DATE"),
         ("CAST(99999999999999999999 AS BIGINT)", "99999999999999999999 does not fit in BIGINT"),
-        ("CAST('5 minutes' AS INTERVAL)", "INTERVAL is not a type that CAST knows"),
+        ("CAST('5 apples' AS INTERVAL)", "5 apples"),
     ],
 )
 def test_a_constant_that_does_not_fit_is_told_when_the_query_is_read(sql: str, words: str) -> None:
