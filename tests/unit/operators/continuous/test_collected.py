@@ -273,7 +273,7 @@ ALIKE = [
     "KURTOSIS_POP(y)", "KURTOSIS(x) FILTER (WHERE s = 'a')", "SKEWNESS(y) FILTER (WHERE x = 2)", "ENTROPY(s)",
     "ENTROPY(x) FILTER (WHERE x > 9)", "ENTROPY(DISTINCT x)", "AVG(x * INTERVAL 1 SECOND)",
     "MIN(ts - TIMESTAMP '2026-01-01')", "AVG(-x * INTERVAL 1 SECOND)", "MAX(x * INTERVAL 1 SECOND)",
-    *(f"REGR_{name}(y, x)" for name in "COUNT AVGX AVGY SXX SYY SXY SLOPE INTERCEPT R2".split()),
+    *(f"REGR_{name}(y, x)" for name in ["COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY", "SLOPE", "INTERCEPT", "R2"]),
     "REGR_SLOPE(y, 1)", "REGR_INTERCEPT(y, 1)", "REGR_R2(1, y)", "REGR_R2(y, 1)", "REGR_SXX(y, x) FILTER (WHERE x > 9)",
     "REGR_COUNT(y, x) FILTER (WHERE x > 9)",
 ]  # fmt: skip
