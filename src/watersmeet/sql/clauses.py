@@ -675,7 +675,7 @@ class QueryParser(GroupWindowParser):
                 self._match_set((TokenType.ROW, TokenType.ROWS))
             else:
                 first = self._fetched() if word.token_type == TokenType.FETCH else self._limited()
-        if first is None and not offset:
+        if first is None and offset is None:
             return None
         rows, ties = first or (None, False)
         return LimitSyntax(rows, offset or 0, ties, self._from(start))

@@ -20,7 +20,7 @@ from watersmeet.plan.expressions import (
     replaced,
     walk,
 )
-from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, View
+from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, View, children
 from watersmeet.plan.over_functions import OFFSETS, SHARES
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Span
@@ -212,7 +212,7 @@ def _around(inner: Over, node: Project, alias: str, predicates: Sequence[Express
 def ahead_inside(inputs: Sequence[Input], places: dict[str, Span], scope: Scope) -> SqlError | None:
     """What a row gets of those after it becomes known after its time, so nothing can be joined or counted by that."""
     for one in inputs:
-        if isinstance(one.relation, Derived) and isinstance(one.relation.plan, Over) and one.relation.plan.looks_ahead:
+        if isinstance(one.relation, Derived) and _comes_late(one.relation.plan):
             return scope.text.error(
                 f"{one.alias} looks ahead: its rows come after their time, and only a selection goes around",
                 places.get(one.alias),
@@ -220,3 +220,12 @@ def ahead_inside(inputs: Sequence[Input], places: dict[str, Span], scope: Scope)
                 kind=UnsupportedError,
             )
     return None
+
+
+def _comes_late(node: Node) -> bool:
+    """Whether rows of a stream come after their time, whatever stands around them."""
+    if isinstance(node, Over) and node.time is not None and node.looks_ahead:
+        return True
+    if isinstance(node, Join):
+        return any(isinstance(one.relation, Derived) and _comes_late(one.relation.plan) for one in node.inputs)
+    return any(map(_comes_late, children(node)))

@@ -37,7 +37,9 @@ from watersmeet.sql.sources import ONCE
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
 from watersmeet.sql.unnesting import without_unnest
 from watersmeet.sql.window_groups import (
+    check_changes_of_joins,
     check_growing,
+    check_times_of_windows,
     check_window_groups,
     end_of,
     growing_session,
@@ -112,6 +114,8 @@ class _SelectBinder:
             having = [GroupedOutput("", one, self.select.span) for one in _there(self.having)]
             _refuse_order_of_rows([*self.outputs, *having], self.scope)
         made = self.source.join(self._asked(), changing=self.why is not None)
+        if self.grouped or self.calls:
+            check_times_of_windows(made.join, self.inputs, self.source.places, self.context.text)
         below = self._grouped_by(made.join, made.over) if self.grouped else made.join
         if self.calls:
             return self._answer_over(below, made.over)
@@ -210,6 +214,8 @@ class _SelectBinder:
                 hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w FULL JOIN …",
                 kind=UnsupportedError,
             )
+        if context.emits_changes:
+            check_changes_of_joins(select, context.text)
         self.keys = with_whole_windows(self.keys, self.windows)
         check_window_groups(
             select, context, self.inputs, self.keys, source.conditions, self.changing, source.places, source.sure

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import WINDOW_COLUMNS, Bound, Hop, Session
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, columns_of, replaced, walk
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Project
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, children
 from watersmeet.sql.context import Context
-from watersmeet.sql.scope import Scope
+from watersmeet.sql.scope import Scope, Text
 from watersmeet.sql.sources import ONCE, Told, columns_of_windows
-from watersmeet.sql.syntax import SelectSyntax, Span
+from watersmeet.sql.syntax import SelectSyntax, Span, joins_in
 
 
 def window_inputs(inputs: Iterable[Input]) -> list[Input]:
@@ -246,3 +246,35 @@ def is_ungrouped(one: Input) -> bool:
         case Project(child=Join(inputs=(Input(window=Hop() | Session()),))):
             return True
     return False
+
+
+def check_times_of_windows(node: Node, inputs: Sequence[Input], places: dict[str, Span], text: Text) -> None:
+    """Rows that wait for a partner ahead of them come after their time, when their window is over."""
+    windows = window_inputs(inputs)
+    if windows and _looks_ahead(node):
+        raise text.error(
+            f"an as-of join that looks ahead gives rows after their time, when the windows of {windows[0].alias} that "
+            f"they are in may be over",
+            places.get(windows[0].alias),
+            hint="join by the latest partner, b.ts <= a.ts; or keep what is given: FROM (SELECT ISTREAM a.window_end, "
+            "… ASOF JOIN …) [UNBOUNDED] AS q GROUP BY q.window_end",
+            kind=UnsupportedError,
+        )
+
+
+def _looks_ahead(node: Node) -> bool:
+    own = node.asof if isinstance(node, Join) else None
+    return (own is not None and (own.up_to_us > 0 or own.ahead_us != 0)) or any(map(_looks_ahead, children(node)))
+
+
+def check_changes_of_joins(select: SelectSyntax, text: Text) -> None:
+    """Changes of windows are those of rows that come, not of rows that a partner takes back."""
+    kinds = {join.kind for join in joins_in(select.tree)}
+    if "anti" in kinds or (select.where is not None and kinds & {"left", "right", "semi"}):
+        what = "ANTI JOIN" if "anti" in kinds else "an outer or semi join and WHERE"
+        raise text.error(
+            f"windows over {what} are given once, not as they change",
+            select.span,
+            hint="leave emit = 'changes' out, or choose rows before the join: TUMBLE((SELECT … WHERE …), 1 MINUTE)",
+            kind=UnsupportedError,
+        )

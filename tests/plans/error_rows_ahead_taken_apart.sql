@@ -1,0 +1,1 @@
+SELECT v.k, e FROM (SELECT k, LEAD(x) OVER (PARTITION BY k ORDER BY ts) AS n, ts FROM a) AS v, UNNEST(ARRAY[v.n]) AS t (e)
