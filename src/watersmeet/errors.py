@@ -112,6 +112,8 @@ class SourceError(WatersmeetError):
 class DataError(WatersmeetError):
     """The rows themselves break a promise, such as a NULL event time."""
 
+    group: int | None = None  # the number of the group that it is about, until whoever knows its keys has named it
+
 
 class StaleResultsError(WatersmeetError):
     """Results of a join were asked for after its windows had moved on."""

@@ -228,12 +228,31 @@ class Session:
         come or go. Rows whose only argument is NULL are left out; of several arguments any may be NULL. A group
         without rows is not asked for: it is NULL. The rest is as for `function`.
 
+        f may also be a class with `add`, `remove` and `result`: every group has an instance, which is told by arrays
+        what values came and went, and then gives its value. It must say the same if all values that are in are added
+        at once, in any order.
+
         >>> session = Session()
         >>> table = pa.table({"x": [3.0, 1.0, 2.0], "ts": pa.array([0, 1, 2], pa.timestamp("us"))})
         >>> session.stream("s", table, time="ts")
         >>> session.aggregate("spread", lambda x: max(x.to_pylist()) - min(x.to_pylist()), ["DOUBLE"], "DOUBLE")
         >>> session.sql("SELECT spread(x) AS x FROM s [UNBOUNDED]").final()["x"].to_pylist()
         [2.0]
+        >>> class Total:
+        ...     def __init__(self) -> None:
+        ...         self.total = 0.0
+        ...
+        ...     def add(self, x: float) -> None:
+        ...         self.total += sum(x.to_pylist())
+        ...
+        ...     def remove(self, x: float) -> None:
+        ...         self.total -= sum(x.to_pylist())
+        ...
+        ...     def result(self) -> float:
+        ...         return self.total
+        >>> session.aggregate("total", Total)
+        >>> session.sql("SELECT total(x) AS x FROM s [ROWS 2]").final()["x"].to_pylist()
+        [3.0]
         """
         self._bring("aggregate", name, f, arguments, returns, version, replace)
 

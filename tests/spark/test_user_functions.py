@@ -33,6 +33,21 @@ def twice(x: int) -> int:
 
 wm.register_function("twice", twice)
 wm.register_aggregate("most", lambda x: pc.max(x), ["BIGINT"], "BIGINT")
+
+class Squares:
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, x: int) -> None:
+        self.total += pc.sum(twice(pc.multiply(x, x))).as_py()
+
+    def remove(self, x: int) -> None:
+        self.total -= pc.sum(twice(pc.multiply(x, x))).as_py()
+
+    def result(self) -> int:
+        return self.total
+
+wm.register_aggregate("squares", Squares)
 """
 
 
@@ -75,11 +90,13 @@ def test_those_of_a_file_that_only_the_driver_has_do_too(spark: SparkSession, tm
     own.parent.mkdir()
     own.write_text(OF_A_FILE)
     try:
-        assert load_functions(own) == ["twice", "most"]
+        assert load_functions(own) == ["twice", "most", "squares"]
         own.unlink()
         session = wm.Session(spark, buckets=1)
         session.stream("s", ROWS, time="ts")
         assert sorted(str(row["v"]) for row in session.sql("SELECT twice(k) AS v FROM s")) == ["2", "4", "6", "None"]
         assert session.sql("SELECT most(twice(k)) AS v FROM s [UNBOUNDED]").final()["v"].to_pylist() == [6]
+        told = session.sql("SELECT squares(k) AS v FROM s [RANGE 1 SECOND]").to_arrow().to_pylist()
+        assert [row["v"] for row in told if row["_op"] == "+"] == [2, 10, 8, 26, 18, None]
     finally:
         FUNCTIONS_OF_ALL.clear()

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -62,6 +63,11 @@ class UserFunction:
                 )
 
     @property
+    def is_incremental(self) -> bool:
+        """Whether what was brought makes instances, which are told what comes and goes."""
+        return _misses(self.body) == []
+
+    @property
     def signature(self) -> str:
         return f"{self.name}({', '.join(map(sql_type, self.arguments))}) -> {sql_type(self.result)}"
 
@@ -81,11 +87,19 @@ def user_function(
     """A function that was given, checked. Raises CatalogError."""
     if not isinstance(name, str) or not name.isidentifier():
         raise CatalogError(f"{name!r} cannot be the name of a {kind}", hint="letters, digits and _, as in SQL")
+    missing = _misses(body) if kind == "aggregate" else None
+    if missing:
+        raise CatalogError(
+            f"aggregate {name} has no method {' and no '.join(missing)}",
+            hint="a class has add(x), which takes an array of values, remove(x) and result(), or give a function",
+        )
+    if missing is not None and not callable(body):
+        raise CatalogError(f"aggregate {name} is one object for all groups", hint="give its class: every group has one")
     if not callable(body):
         raise CatalogError(f"{kind} {name} is to be called, and {body!r} cannot be", hint=_example(kind, name))
     if not isinstance(version, str):
         raise CatalogError(f"the version of {kind} {name} is text, not {version!r}", hint="version='2'")
-    hints = _annotations(body)
+    hints = _annotations(body) if missing is None else _annotations_of_methods(body)
     given = hints[:-1] if arguments is None else _listed(kind, name, arguments)
     types = tuple(_type(kind, name, f"argument {place}", one) for place, one in enumerate(given, start=1))
     if kind == "aggregate" and not types:
@@ -152,6 +166,28 @@ def _annotations(body: Body) -> list[Any]:
         return [None]
     said = [one.annotation for one in signature.parameters.values() if one.default is inspect.Parameter.empty]
     return [None if one is inspect.Parameter.empty else one for one in (*said, signature.return_annotation)]
+
+
+METHODS = ("add", "remove", "result")
+
+
+def _misses(body: object) -> list[str] | None:
+    """Which methods of an incremental aggregate a class lacks; None if it is not meant as one."""
+    missing = [one for one in METHODS if not callable(getattr(_made_by(body), one, None))]
+    meant = isinstance(_made_by(body), type) and len(missing) < len(METHODS)
+    return missing if meant or not missing else None
+
+
+def _made_by(body: object) -> object:
+    """A class, also if it is given with some of what it takes: partial(Decaying, 0.5)."""
+    return body.func if isinstance(body, partial) else body
+
+
+def _annotations_of_methods(body: object) -> list[Any]:
+    add, result = (_annotations(getattr(_made_by(body), one)) for one in ("add", "result"))
+    # Of a class the first is `self`.
+    of_class = isinstance(_made_by(body), type)
+    return [*add[of_class:-1], result[-1]]
 
 
 def _listed(kind: str, name: str, arguments: object) -> list[Any]:

@@ -83,7 +83,12 @@ def by_user(user: UserFunction, columns: list[list[Value]]) -> Value:
         pa.array([present(coerce(value, kind), kind) for value in column], kind)
         for column, kind in zip(columns, user.arguments, strict=True)
     ]
-    made = user.body(*arrays)
+    if user.is_incremental:
+        instance = user.body()
+        instance.add(*arrays)
+        made = instance.result()
+    else:
+        made = user.body(*arrays)
     if user.kind == "function":
         made = made if isinstance(made, pa.Scalar) else made[0]
     scalar = made.cast(user.result) if isinstance(made, pa.Scalar) else pa.scalar(made, user.result)

@@ -893,7 +893,8 @@ class ExpressionBinder:
             )
         ordered = any(isinstance(part, exp.Order) for part in node.expressions)
         picks = function in BY_TIME and function not in (*IN_ORDER, "mode")
-        if not over and (picks or brought) and not ordered and any(one.is_view for one in self.scope.inputs):
+        picks = picks or (brought is not None and not brought.is_incremental)
+        if not over and picks and not ordered and any(one.is_view for one in self.scope.inputs):
             raise self.error(
                 f"{node.name.upper()} goes by event time, and rows of an answer that changes have none",
                 node,
@@ -1050,7 +1051,7 @@ class ExpressionBinder:
         counts = Literal(True, pa.bool_()) if not conditions else reduce(self._both(node), conditions)
         packed = self.call("pack", [counts, *values, *(key.expression for key in keys)], node)
         ways = tuple(Way(key.descending, key.nulls_first) for key in keys)
-        return replace(made, args=(packed, *constants), order_by=ways, timeless=whole)
+        return replace(made, args=(packed, *constants), order_by=ways, timeless=whole or made.timeless)
 
     def _both(self, node: exp.Expr) -> Callable[[Expression, Expression], Expression]:
         return lambda left, right: self.call("and", [left, right], node)
@@ -1082,6 +1083,14 @@ class ExpressionBinder:
         typed = [arg if arg.type == want else Call("cast", (arg,), want)
                  for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
         made = Aggregate(located.call_name, tuple(typed), located.result, distinct, located)
+        if brought.is_incremental:
+            if keys:
+                raise TypeError(
+                    f"{brought.name} is told values as they come and go, so ORDER BY in it would say nothing; leave it "
+                    "out, or bring a function of all values"
+                )
+            # In whichever order they came: of rows that have no time too.
+            changing, made = False, replace(made, timeless=True)
         if keys or len(typed) > 1 or changing:
             return self._marked(made, [], node, only, keys, changing=changing)
         return replace(made, args=tuple(typed if only is None else self.where(only, typed)))

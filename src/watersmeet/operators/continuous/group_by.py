@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.errors import DataError
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Shares
@@ -204,6 +205,11 @@ class GroupByOperator(Divides, Unary):
         """Without GROUP BY everything is one group."""
         return np.zeros(length, np.int64)
 
+    def _name_group(self, error: DataError) -> None:
+        if error.group is not None and self.keys:
+            keys = ", ".join(str(key[0]) for key in self.key_rows.get(np.array([error.group])))
+            error.message = f"{error.message}\nin the group {keys}"
+
     def _rows(
         self, delta: Delta, order: Int64s, changed: Cells, groups: Int64s, present: Bools
     ) -> tuple[pa.RecordBatch, Bools]:
@@ -215,7 +221,11 @@ class GroupByOperator(Divides, Unary):
         numbers = delta.order[order]
         for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
             argued = None if argument is None else taken(delta.data.column(argument), order)
-            values[f"value_{i}"] = aggregator.apply(changed, argued, numbers)
+            try:
+                values[f"value_{i}"] = aggregator.apply(changed, argued, numbers)
+            except DataError as error:
+                self._name_group(error)
+                raise
         count = groups.size
 
         def column(one: Column) -> pa.Array:

@@ -73,10 +73,10 @@ def take_out(nodes, lists, g, key):
 
 
 @kernel
-def collect(groups, live, ends, first, last, keys, lists, nodes, room, entered, left, out):
+def collect(groups, live, ends, first, last, keys, lists, nodes, room, entered, left, reads, out):
     """Enter the changes of cells first to last - 1, additions before removals, and write the nodes of each cell's group
-    after it into `out`, one list behind the other; how many rows left, whose nodes are in `left`, or NOT_THERE, or
-    NOT_AS_LONG if the lists do not fill `out` exactly.
+    after it into `out`, one list behind the other, if that `reads`; how many rows left, whose nodes are in `left`, or
+    NOT_THERE, or NOT_AS_LONG if the lists do not fill `out` exactly.
 
     entered[i] is the node of an added row. Nodes that rows leave are not used again here, as what they hold may still
     have to be read; `nodes` must have room for all that comes.
@@ -95,9 +95,9 @@ def collect(groups, live, ends, first, last, keys, lists, nodes, room, entered, 
                     return NOT_THERE
                 left[gone] = p
                 gone += 1
-        if filled + lists[g, SIZE] > len(out):
+        if reads and filled + lists[g, SIZE] > len(out):
             return NOT_AS_LONG
-        p = lists[g, FRONT]
+        p = lists[g, FRONT] if reads else 0
         while p:
             out[filled] = p - 1
             filled += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from watersmeet.model.plain_columns import plain_column
 from watersmeet.model.time import cast_calendar_intervals
 from watersmeet.model.types import family, sql_type
 from watersmeet.operators.scalar.values import as_array, convert
-from watersmeet.plan.user_functions import UserFunction
+from watersmeet.plan.user_functions import Body, UserFunction
 
 _GUARD = "rows that it cannot take may be kept from it: CASE WHEN … THEN f(x) END"
 
@@ -48,16 +48,44 @@ def _from_numpy(user: UserFunction, made: np.ndarray[Any, Any]) -> Any:
 
 
 def _ran(user: UserFunction, args: Sequence[pa.Array]) -> Any:
-    given = [convert(arg, kind) for arg, kind in zip(args, user.arguments, strict=True)]
+    return _guarded(user, user.body, _as_declared(user, args))
+
+
+def _as_declared(user: UserFunction, args: Sequence[pa.Array]) -> list[pa.Array]:
+    return [convert(arg, kind) for arg, kind in zip(args, user.arguments, strict=True)]
+
+
+def _guarded(user: UserFunction, body: Body, given: Sequence[pa.Array] = (), *, where: str = "") -> Any:
     try:
-        return user.body(*given)
+        return body(*given)
     except Exception as error:
-        raise failed(user, f"raised {type(error).__name__}: {error}", _GUARD) from error
+        raise failed(user, f"raised {type(error).__name__}{where}: {error}", _GUARD) from error
 
 
 def call_user_aggregate(user: UserFunction, args: Sequence[pa.Array]) -> pa.Scalar:
     """One value for the rows of a group."""
-    made = _ran(user, args)
+    if user.is_incremental:
+        instance = new_instance(user)
+        tell(user, instance, "add", args)
+        return ask(user, instance)
+    return _one_value(user, _ran(user, args))
+
+
+def new_instance(user: UserFunction) -> Any:
+    """What is told the values of one group as they come and go."""
+    return _guarded(user, user.body, where=" when it was made")
+
+
+def tell(user: UserFunction, instance: Any, method: Literal["add", "remove"], args: Sequence[pa.Array]) -> None:
+    _guarded(user, getattr(instance, method), _as_declared(user, args), where=f" in {method}")
+
+
+def ask(user: UserFunction, instance: Any) -> pa.Scalar:
+    """What it says of the values that are in the group."""
+    return _one_value(user, _guarded(user, instance.result, where=" in result"))
+
+
+def _one_value(user: UserFunction, made: Any) -> pa.Scalar:
     if pa.types.is_nested(user.result):
         return _nested(user, made)
     if not isinstance(made, pa.Scalar):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.errors import DataError
 from watersmeet.operators.continuous.aggregates.coding import coding_of
 from watersmeet.operators.continuous.aggregates.columns import grown, live
 from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s, frozen
@@ -73,12 +74,23 @@ class Collected:
         count_changes(changes.groups, lives, changes.ends, self._lists[:, SIZE].copy(), sizes)
         places = frozen(np.arange(lives.size))
         groups, lives, keys, places = in_turn(changes, lives, changes.groups, lives, keys, places)
-        made, first = [], 0
-        for last in _portions(sizes):
-            made.append(self._portion(Cells(groups, lives, changes.ends), keys, places, values, sizes, first, last))
-            first = last
+        made = self._after_each(Cells(groups, lives, changes.ends), keys, places, values, sizes)
         if self._coding is not None:
             self._coding.tidy()
+        return made
+
+    def _after_each(self, changes: Cells, keys: Int64s, places: Int64s, values: pa.Array, sizes: Int64s) -> pa.Array:
+        """What is made of the values of each cell's group, which are so many after it. Additions come first."""
+        made, first = [], 0
+        for last in portions(sizes):
+            held = self._entered(changes, keys, places, values, first, last, int(sizes[first:last].sum()))
+            try:
+                made.append(self._summary(self._columns(held), np.concatenate([[0], np.cumsum(sizes[first:last])])))
+            except DataError as error:
+                if error.group is not None:  # which knows cells only
+                    error.group = int(changes.groups[changes.ends[first + error.group] - 1])
+                raise
+            first = last
         return pa.concat_arrays(made)
 
     def _columns(self, values: pa.Array) -> list[pa.Array]:
@@ -98,19 +110,20 @@ class Collected:
         there = self._values.holds(np.arange(int(self._room[USED])))
         return np.flatnonzero(there)
 
-    def _portion(
-        self, changes: Cells, keys: Int64s, places: Int64s, values: pa.Array, sizes: Int64s, first: int, last: int
+    def _entered(
+        self, changes: Cells, keys: Int64s, places: Int64s, values: pa.Array, first: int, last: int, read: int | None
     ) -> pa.Array:
+        """Enter the changes of some cells; the values of their groups after each, so many, or none if it is None."""
         start, end = (int(changes.ends[first - 1]) if first else 0), int(changes.ends[last - 1])
         coming = int(np.count_nonzero(changes.diffs[start:end] > 0))
         self._nodes = grown(self._nodes, int(self._room[USED] - self._room[SPARE]) + coming + 1, by=0.5)
         # Freed nodes may lie anywhere below those that were ever used.
         self._nodes = grown(self._nodes, int(self._room[USED]) + coming, by=0.5)
         entered, left = np.full(changes.diffs.size, -1, np.int64), np.empty(end - start, np.int64)
-        out = np.empty(int(sizes[first:last].sum()), np.int64)
+        out = np.empty(read or 0, np.int64)
         gone = collect(
             changes.groups, changes.diffs, changes.ends, first, last, keys, self._lists, self._nodes, self._room,
-            entered, left, out,
+            entered, left, read is not None, out,
         )  # fmt: skip
         if gone == NOT_THERE:
             raise AssertionError("a row left that had not come")
@@ -119,11 +132,10 @@ class Collected:
         fresh = np.flatnonzero(entered[start:end] >= 0) + start
         self._values.put(entered[fresh], [values.take(pa.array(places[fresh]))])
         (held,) = self._values.get(out)
-        made = self._summary(self._columns(held), np.concatenate([[0], np.cumsum(sizes[first:last])]))
         left = left[:gone]
         self._values.drop(left)
         free_nodes(self._nodes, self._room, left)
-        return made
+        return held
 
     def grow(self, groups: int) -> None:
         self._lists = grown(self._lists, groups)
@@ -152,7 +164,7 @@ def _counted(rows: pa.Array, *, nulls: bool) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=list(rows.type), mask=pc.invert(counts))
 
 
-def _portions(sizes: Int64s) -> list[int]:
+def portions(sizes: Int64s) -> list[int]:
     """Where to stop, cell by cell, so that about as many values are read at a time as a portion has."""
     totals = np.cumsum(sizes)
     ends = np.searchsorted(totals, np.arange(PORTION, int(totals[-1]) + PORTION, PORTION)) + 1

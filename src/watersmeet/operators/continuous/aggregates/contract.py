@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from watersmeet.errors import DataError
 
 Int64s = npt.NDArray[np.int64]
 
@@ -18,6 +22,16 @@ def frozen(array: Int64s) -> Int64s:
     view = np.ascontiguousarray(array, np.int64).view()
     view.flags.writeable = False
     return view
+
+
+@contextmanager
+def about(group: int) -> Iterator[None]:
+    """What goes wrong here does so in a group."""
+    try:
+        yield
+    except DataError as error:
+        error.group = group
+        raise
 
 
 @dataclass(frozen=True)

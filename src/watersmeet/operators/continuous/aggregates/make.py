@@ -15,6 +15,7 @@ from watersmeet.operators.continuous.aggregates.contract import Aggregator
 from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
+from watersmeet.operators.continuous.aggregates.incremental import Incremental
 from watersmeet.operators.continuous.aggregates.moments import entropy, kurtosis, kurtosis_of_all, skewness
 from watersmeet.operators.continuous.aggregates.percentiles import DiscretePercentile, Percentile
 from watersmeet.operators.continuous.aggregates.summaries import (
@@ -52,6 +53,8 @@ MAX_DIGITS = 38  # of decimals
 
 def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
     """An aggregator without rows. `fifo` promises that the rows of a group leave in the order they came."""
+    if aggregate.user is not None and aggregate.user.is_incremental:
+        return DistinctValues(Incremental(aggregate, by_value=True)) if aggregate.distinct else Incremental(aggregate)
     if aggregate.is_marked:
         return _make_collected(aggregate)
     if aggregate.user is not None and not aggregate.distinct:

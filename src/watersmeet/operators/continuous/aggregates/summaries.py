@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from watersmeet.model.casts.json_values import json_or_null, json_values
 from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.aggregates.collected import Summary
-from watersmeet.operators.continuous.aggregates.contract import Int64s
+from watersmeet.operators.continuous.aggregates.contract import Int64s, about
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.scalar.user import call_user_aggregate
@@ -156,9 +157,10 @@ def of_user(aggregate: Aggregate) -> Summary:
 
     def summary(columns: Columns, bounds: Int64s) -> pa.Array:
         results = []
-        for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        for cell, (start, end) in enumerate(pairwise(bounds.tolist())):
             args = [column.slice(start, end - start) for column in columns]
-            results.append(call_user_aggregate(user, args).as_py() if end > start else None)
+            with about(cell):
+                results.append(call_user_aggregate(user, args).as_py() if end > start else None)
         return pa.array(results, user.result)
 
     return summary
