@@ -92,7 +92,11 @@ BY_TIME = (
     ("FIRST({p}s ORDER BY {p}f)", "FIRST({p}s ORDER BY {p}f NULLS LAST, {order}) FILTER (WHERE {p}s IS NOT NULL)"),
     ("LENGTH(ARRAY_AGG({p}x))", "LEN(LIST({p}x))"),
     ("LIST({p}s ORDER BY {p}x)[1]", "LIST({p}s ORDER BY {p}x NULLS LAST, {order})[1]"),
-    ("ARRAY_TO_STRING(ARRAY_AGG(DISTINCT {p}s), '')", "STRING_AGG(DISTINCT {p}s, '' ORDER BY {p}s)"),
+    # Of NULLs alone it is a list of one, and so an empty text.
+    (
+        "ARRAY_TO_STRING(ARRAY_AGG(DISTINCT {p}s), '')",
+        "CASE WHEN COUNT(*) > 0 THEN COALESCE(STRING_AGG(DISTINCT {p}s, '' ORDER BY {p}s), '') END",
+    ),
     ("spread({p}x)", "MAX({p}x) - MIN({p}x)"),
     ("in_order({p}x)", "STRING_AGG(CAST({p}x AS VARCHAR) || ';', '' ORDER BY {order})"),
 )
