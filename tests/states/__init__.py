@@ -1,7 +1,7 @@
 """Kinds of operators, each with rows for it, and the states of them that are kept, one folder per format.
 
-`python -m tests.states` writes the states that are missing for the format of today. Those of older formats stay, and
-stay readable: they are what somebody's checkpoint holds.
+`python -m tests.states` writes the states that are missing for the format of today. From the first release on those of
+older formats stay, and stay readable: they are what somebody's checkpoint holds.
 """
 
 from __future__ import annotations

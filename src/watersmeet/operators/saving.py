@@ -33,7 +33,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.version import VERSION
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"watersm\n"
 # As Arrow's own buffers are, and enough for numbers of any type.
 ALIGN = 64
@@ -123,7 +123,7 @@ def check_format(given: int, version: str) -> None:
     if given > FORMAT or any(older not in UPGRADES for older in range(given, FORMAT)):
         raise DataError(
             f"this state has format {given} and was written by watersmeet {version}; watersmeet {VERSION} reads "
-            f"{'format' if FORMAT == 1 else 'formats up to'} {FORMAT}",
+            f"{'formats up to' if UPGRADES else 'format'} {FORMAT}",
             hint=f"go on with watersmeet {version}, or start anew with a new checkpoint",
         )
 

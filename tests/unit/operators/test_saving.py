@@ -119,10 +119,10 @@ def test_a_newer_format_is_refused_with_the_version_that_wrote_it() -> None:
 
 def test_an_older_format_is_brought_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     saved = kept_state(path_of("join"))
-    older = doctored(saved, format=0)
-    with pytest.raises(DataError, match="format 0"):
+    older = doctored(saved, format=FORMAT - 1)
+    with pytest.raises(DataError, match=f"format {FORMAT - 1}"):
         Saved.from_bytes(older)
-    monkeypatch.setitem(saving.UPGRADES, 0, lambda values: {**values, "considered_at": 77})
+    monkeypatch.setitem(saving.UPGRADES, FORMAT - 1, lambda values: {**values, "considered_at": 77})
     assert Saved.from_bytes(older).values["considered_at"] == 77
 
 

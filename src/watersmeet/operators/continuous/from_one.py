@@ -23,7 +23,7 @@ from watersmeet.operators.continuous.expiry import (
 from watersmeet.operators.continuous.lives import Lives
 from watersmeet.operators.continuous.node import Divides, Node, next_event_below, shown_keys
 from watersmeet.operators.continuous.sources import LivesSource
-from watersmeet.operators.continuous.triggers import Trigger
+from watersmeet.operators.continuous.triggers import Timely, Trigger
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.evaluate import columns_in, evaluate, evaluate_predicate
 from watersmeet.operators.keyed_state import KeyedState
@@ -89,10 +89,32 @@ class FromOne(Divides):
         return min(self.expiry.next_death(), self.source.next_birth(), next_event_below(self))
 
     def take(self, until: int) -> Delta:
-        lives = self.source.take(until)
+        entered = self.enter(until)
         if self._again is not None:
             again, self._again = self._again, None
             return again
+        left = self.expiry.leave(self.complete)
+        if self.negative:
+            self.sent_again += len(left)
+            left, _ = self._chosen(left, left.data.column(BORN.name).to_numpy(zero_copy_only=False))
+        return entered_and_left(entered, self.trigger.noticed(left, entered))
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rows leave in the order they came, as soon as it is time."""
+        lasting = self.source.announced or self.source.endless or self.negative
+        return self.source.in_turn and not lasting and isinstance(self.trigger, Timely)
+
+    @property
+    def gives_held(self) -> bool:
+        """Whether what others held is given next."""
+        return self._again is not None
+
+    def enter(self, until: int) -> Delta:
+        """Hold the rows that come before an instant."""
+        lives = self.source.take(until)
+        if self._again is not None:
+            return no_changes(self.schema)
         # An answer below may be complete for less (pipeline = 'ita').
         until = min(until, self.source.complete)
         if lives is None:
@@ -105,11 +127,7 @@ class FromOne(Divides):
             entered, kept = self._chosen(entering(born), born.births)
             self.expiry.enter(self._as_held(born, entered, kept))
         self.complete = self.trigger.reach(until, entered)
-        left = self.expiry.leave(self.complete)
-        if self.negative:
-            self.sent_again += len(left)
-            left, _ = self._chosen(left, left.data.column(BORN.name).to_numpy(zero_copy_only=False))
-        return entered_and_left(entered, self.trigger.noticed(left, entered))
+        return entered
 
     # ---- how its state divides --------------------------------------------------------------------------------------
 

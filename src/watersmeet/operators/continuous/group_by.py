@@ -14,12 +14,14 @@ from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates import make_aggregator
 from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Shares
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, merged, no_changes
+from watersmeet.operators.continuous.from_one import FromOne
+from watersmeet.operators.continuous.grouped_rows import GroupChanges, GroupedRows
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
-from watersmeet.operators.continuous.same_rows import same_rows
+from watersmeet.operators.continuous.shown_rows import ShownRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.few_rows import rows_taken, taken
+from watersmeet.operators.few_rows import taken
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.partition_key import PartitionKey, keys_in
@@ -30,7 +32,7 @@ from watersmeet.plan.expressions import Aggregate, Column, Expression
 class GroupByOperator(Divides, Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
 
-    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "_scratch", "last", "last_order", "_next")
+    STATE = ("child", "aggregators", "ids", "key_rows", "counts", "rows")
 
     def __init__(
         self,
@@ -63,12 +65,16 @@ class GroupByOperator(Divides, Unary):
         self.ids = RowIds()
         self.key_rows = RowTable(pa.schema(self.key_fields))
         self.counts = np.zeros(self.ids.room, np.int64)
-        self._scratch = np.full(self.ids.room, -1, np.int64)
-        self.last = RowTable(self.schema)
-        self.last_order = np.zeros(self.ids.room, np.int64)
-        self._next = 0
+        # A column that is a key need not be asked for with every change.
+        names = {f"key_{i}": i for i in range(keys)}
+        as_keys = [names.get(e.name) if isinstance(e, Column) else None for _, e in columns]
+        self._valued = [e for (_, e), key in zip(columns, as_keys, strict=True) if key is None]
+        self.rows = ShownRows(self.schema, as_keys, self.ids.room)
         for aggregator in self.aggregators:
             aggregator.grow(self.ids.room)
+        self._held: GroupedRows | None = None
+        if isinstance(child, FromOne) and child.in_turn:
+            child.expiry = self._held = GroupedRows(child.schema, keys, self._groups, self.key_rows)
         self._again: Delta | None = None  # what it held before another took over
 
     @property
@@ -77,7 +83,7 @@ class GroupByOperator(Divides, Unary):
 
     @property
     def nbytes(self) -> int:
-        own = self.ids.nbytes + self.key_rows.nbytes + self.counts.nbytes + self.last.nbytes + self.last_order.nbytes
+        own = self.ids.nbytes + self.key_rows.nbytes + self.counts.nbytes + self.rows.nbytes
         return own + sum(aggregator.nbytes for aggregator in self.aggregators)
 
     @property
@@ -86,30 +92,42 @@ class GroupByOperator(Divides, Unary):
         return self.child.complete if self.begun_us == BEGINNING_US else max(self.child.complete, self.begun_us + 1)
 
     def take(self, until: int) -> Delta:
+        changed = self._changed(until)
+        if changed is None:
+            return no_changes(self.schema)
+        if self.begins_with:
+            changed.present[:] = True
+        values, shown = self._values(changed)
+        silent = ~changed.present if self.final else np.zeros(shown.size, np.bool_)
+        answer, at = self.rows.replace(changed.groups, changed.instants, values, shown, silent, self.key_rows.get)
+        # Last, as rows of groups that are gone are withdrawn above.
+        self._forget(changed.groups)
+        return answer if changed.noticed is None else replace(answer, noticed=changed.noticed[at])
+
+    def _changed(self, until: int) -> GroupChanges | None:
+        child, begins = self.child, self.begins_with and self.begun_us == BEGINNING_US
+        if self._held is not None and isinstance(child, FromOne) and not begins and not child.gives_held:
+            entered = child.enter(until)
+            return self._held.changes(entered.instants, child.complete, self.counts)
         delta = self._since_beginning(self.child.take(until))
         if self._again is not None:
             delta, self._again = replace(self._again, instants=np.full(len(self._again), until - 1)), None
-        if len(delta) == 0:
-            return no_changes(self.schema)
-        groups = self._groups(delta)
+        return self._cells_of(delta) if len(delta) else None
+
+    def _cells_of(self, delta: Delta) -> GroupChanges:
         n = len(delta)
+        groups = self._groups(delta.data, n)
         order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
         cells = int(kernel.sort_into_cells(delta.instants, groups, order, ends))
-        ends = ends[:cells]
-        present, previous = np.empty(cells, np.bool_), np.empty(cells, np.int64)
-        kernel.count_cells(order, ends, cells, groups, delta.diffs, self.counts, self._scratch, present, previous)
-        if self.begins_with:
-            present[:] = True
+        ends, present = ends[:cells], np.empty(cells, np.bool_)
+        kernel.count_cells(order, ends, cells, groups, delta.diffs, self.counts, present)
         starts = np.concatenate([[0], ends[:-1]])
         changed = Cells(groups[order], delta.diffs[order], ends)
-        cell_groups = changed.groups[starts]
-        rows, shown = self._rows(delta, order, changed, cell_groups, present)
-        noticed = latest_noticed(delta, order, starts)
-        complete = ~present if self.final else None
-        answer = self._changes(cell_groups, delta.instants[order[starts]], rows, shown, previous, noticed, complete)
-        # Last, as rows of groups that are gone are withdrawn above.
-        self._forget(cell_groups)
-        return answer
+        return GroupChanges(
+            changed, changed.groups[starts], delta.instants[order[starts]], present,
+            latest_noticed(delta, order, starts), delta.order[order],
+            lambda name: taken(delta.data.column(name), order),
+        )  # fmt: skip
 
     # ---- how its state divides --------------------------------------------------------------------------------------
 
@@ -151,7 +169,7 @@ class GroupByOperator(Divides, Unary):
         nothing = np.zeros(len(rows), np.int64)
         data = pa.RecordBatch.from_arrays(given, schema=self.child.schema)
         self._again = Delta(data, nothing, nothing, nothing - 1)
-        groups = self._groups(self._again)
+        groups = self._groups(data, len(rows))
         self.counts[groups] = rows.numbers["counts"]
         for place, aggregator in enumerate(self.aggregators):
             assert isinstance(aggregator, BySlots)
@@ -183,14 +201,14 @@ class GroupByOperator(Divides, Unary):
         at = np.array([self.begun_us])
         return merged([Delta(nothing, at, np.zeros(1, np.int64), np.full(1, -1)), delta], delta.data.schema)
 
-    def _groups(self, delta: Delta) -> Int64s:
-        keys = delta.data.columns[: self.keys]
-        groups = self.ids.of(keys, len(delta)) if keys else self._only_group(len(delta))
+    def _groups(self, data: pa.RecordBatch, count: int) -> Int64s:
+        """count: the rows, as a batch without columns does not tell."""
+        keys = data.columns[: self.keys]
+        groups = self.ids.of(keys, count) if keys else self._only_group(count)
         room = self.ids.room
         if room > self.counts.size:
-            self.counts = _extended(self.counts, room, 0)
-            self._scratch = _extended(self._scratch, room, -1)
-            self.last_order = _extended(self.last_order, room, 0)
+            self.counts = np.concatenate([self.counts, np.zeros(room - self.counts.size, np.int64)])
+            self.rows.grow(room)
             for aggregator in self.aggregators:
                 aggregator.grow(room)
         if keys:
@@ -210,94 +228,27 @@ class GroupByOperator(Divides, Unary):
             keys = ", ".join(str(key[0]) for key in self.key_rows.get(np.array([error.group])))
             error.message = f"{error.message}\nin the group {keys}"
 
-    def _rows(
-        self, delta: Delta, order: Int64s, changed: Cells, groups: Int64s, present: Bools
-    ) -> tuple[pa.RecordBatch, Bools]:
-        """The output row of each cell's group after the cell, and whether it is in the answer."""
+    def _values(self, changed: GroupChanges) -> tuple[list[pa.Array], Bools]:
+        """The values of each cell's group after the cell, and whether it is in the answer."""
         values: dict[str, pa.Array] = {}
-        if self.keys:
-            for i, key in enumerate(self.key_rows.get(groups)):
-                values[f"key_{i}"] = key
-        numbers = delta.order[order]
         for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
-            argued = None if argument is None else taken(delta.data.column(argument), order)
+            argued = None if argument is None else changed.column(argument)
             try:
-                values[f"value_{i}"] = aggregator.apply(changed, argued, numbers)
+                values[f"value_{i}"] = aggregator.apply(changed.cells, argued, changed.order)
             except DataError as error:
                 self._name_group(error)
                 raise
+        groups, present = changed.groups, changed.present
         count = groups.size
 
         def column(one: Column) -> pa.Array:
+            if one.name not in values:
+                values.update((f"key_{i}", key) for i, key in enumerate(self.key_rows.get(groups)))
             return values[one.name]
 
         if self.having is not None:
             present = present & evaluate_predicate(self.having, column, count)
-        arrays = [evaluate(e, column, count) for _, e in self.columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema), present
-
-    def _changes(
-        self,
-        groups: Int64s,
-        instants: Int64s,
-        rows: pa.RecordBatch,
-        shown: Bools,
-        previous: Int64s,
-        noticed: Int64s | None,
-        complete: Bools | None,
-    ) -> Delta:
-        """What each cell withdraws and gives: nothing where the group's row stays as it was."""
-        count = groups.size
-        was_stored = (previous < 0) & self.last.holds(groups)
-        from_store = np.flatnonzero(was_stored)
-        # Behind the new rows stand the stored ones that may be withdrawn.
-        everything = rows
-        if from_store.size:
-            stored = pa.RecordBatch.from_arrays(self.last.get(groups[from_store]), schema=self.schema)
-            everything = pa.concat_batches([rows, stored])
-        stored_at = np.full(count, -1, np.int64)
-        stored_at[from_store] = count + np.arange(from_store.size)
-        same = self._same(everything, shown, previous, was_stored, stored_at)
-        if complete is not None:
-            same |= complete
-        out = np.empty((4, 2 * count), np.int64)
-        own = np.full(count, -1, np.int64)
-        cells = (instants, groups, shown, previous, was_stored, stored_at, same)
-        n, self._next = kernel.replace_rows(*cells, self.last_order, self._next, own, out)
-        positions, changed, diffs, numbers = out[:, :n]
-        self._keep_last(groups, rows, shown)
-        return Delta(
-            rows_taken(everything, positions),
-            instants[changed],
-            diffs,
-            numbers,
-            None if noticed is None else noticed[changed],
-        )
-
-    @staticmethod
-    def _same(
-        everything: pa.RecordBatch, shown: Bools, previous: Int64s, was_stored: Bools, stored_at: Int64s
-    ) -> Bools:
-        """Where a group's row is shown before and after a cell, and is the same."""
-        before = np.where(previous >= 0, previous, stored_at)
-        # What is read at 0 for -1 is not taken.
-        there = np.where(previous >= 0, shown[np.maximum(previous, 0)], was_stored)
-        both = np.flatnonzero(shown & there)
-        same = np.zeros(shown.size, np.bool_)
-        same[both] = same_rows(everything, both, before[both])
-        return same
-
-    def _keep_last(self, groups: Int64s, rows: pa.RecordBatch, shown: Bools) -> None:
-        """Remember the last row of every group touched."""
-        final = np.empty(groups.size, np.int64)
-        final = final[: kernel.last_cells(groups, self._scratch, final)]
-        is_shown = shown[final]
-        if not bool(is_shown.all()):
-            self.last.drop(groups[final[~is_shown]])
-            final = final[is_shown]
-        # Mostly every cell of a few is the last of its group.
-        columns = rows.columns if final.size == groups.size else [taken(column, final) for column in rows.columns]
-        self.last.put(groups[final], columns)
+        return [evaluate(e, column, count) for e in self._valued], present
 
     def _forget(self, touched: Int64s) -> None:
         """Groups without rows lose their number."""
@@ -315,9 +266,3 @@ def _shares_of(rows: KeyedRows, begins: str) -> Shares:
     columns = dict(zip(rows.data.schema.names, rows.data.columns, strict=True))
     numbers = {name.removeprefix(begins): one for name, one in rows.numbers.items() if name.startswith(begins)}
     return Shares(numbers, {name.removeprefix(begins): one for name, one in columns.items() if name.startswith(begins)})
-
-
-def _extended(array: Int64s, room: int, filler: int) -> Int64s:
-    grown = np.full(room, filler, np.int64)
-    grown[: array.size] = array
-    return grown

@@ -7,6 +7,9 @@ import numpy as np
 from watersmeet.compiling import kernel
 
 SMALL = 32
+# Of a double: all but the sign, and the bits of infinity, above which are NaNs.
+MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+INFINITE = np.int64(0x7FF0000000000000)
 UNION_ALL, UNION, EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = range(6)
 
 
@@ -83,26 +86,52 @@ def change_multiplicities(kind, order, ends, cells, ids, diffs, is_right, left, 
 
 
 @kernel
-def count_cells(order, ends, cells, ids, diffs, counts, last, present, previous):
-    """For each cell of a group: whether the group has rows after it, and which earlier cell it had.
-
-    `previous` is the group's last cell among these, or -1 if its last output is from an earlier batch. `last` is
-    scratch, a number per group, all -1 before and after.
-    """
+def count_cells(order, ends, cells, ids, diffs, counts, present):
+    """For each cell of a group: whether the group has rows after it."""
     start = 0
     for cell in range(cells):
         group = ids[order[start]]
         for k in range(start, ends[cell]):
             counts[group] += diffs[order[k]]
         present[cell] = counts[group] > 0
-        previous[cell] = last[group]
-        last[group] = cell
         start = ends[cell]
-    # Only what was touched is put back, as there may be far more groups.
+
+
+@kernel
+def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, work, out, present):
+    """The changes of a window whose rows leave in the order they came, as cells of their groups.
+
+    Rows lie from `tail` to `head`; the last of them enter, at their births, and the first `leaving` leave at their
+    deaths, before others enter at that instant. Fills out[0..2] with the place, group and diff of every change, in the
+    order of cells; out[3..5] with the end, group and instant of every cell; and `present`, whether the group has rows
+    after it. Returns the number of cells.
+    """
+    n = len(births) + leaving
+    places, instants, ids, diffs, order = work
+    i, j, first = tail, 0, head - len(births)
+    for k in range(n):
+        # What is born at the instant or later has not died before it.
+        if i < tail + leaving and (j >= len(births) or deaths[i] <= births[j]):
+            places[k], instants[k], diffs[k] = i, deaths[i], -1
+            i += 1
+        else:
+            places[k], instants[k], diffs[k] = first + j, births[j], 1
+            j += 1
+        ids[k] = groups[places[k]]
+    cells = sort_into_cells(instants, ids, order, out[3])
     start = 0
     for cell in range(cells):
-        last[ids[order[start]]] = -1
-        start = ends[cell]
+        group = ids[order[start]]
+        count = counts[group]
+        for k in range(start, out[3, cell]):
+            change = order[k]
+            out[0, k], out[1, k], out[2, k] = places[change], group, diffs[change]
+            count += diffs[change]
+        counts[group] = count
+        present[cell] = count > 0
+        out[4, cell], out[5, cell] = group, instants[order[start]]
+        start = out[3, cell]
+    return cells
 
 
 @kernel
@@ -151,39 +180,74 @@ def last_cells(groups, scratch, out):
 
 
 @kernel
-def replace_rows(instants, groups, shown, previous, was_stored, stored_at, same, last_number, next_number, own, out):
+def same_words(words, cell, last, group, floats):
+    """Whether the row of a cell is the one that its group showed last: -0.0 is 0.0, NaN is NaN."""
+    for place in range(len(words)):
+        new, old = words[place, cell], last[group, place]
+        if new != old:
+            if not floats[place]:
+                return False
+            # Without the sign a zero is 0, and NaNs are all above infinity.
+            new, old = new & MAGNITUDE, old & MAGNITUDE
+            if new | old and (new <= INFINITE or old <= INFINITE):
+                return False
+    return True
+
+
+@kernel
+def replace_rows(
+    instants, groups, shown, silent, words, floats, last, is_shown, last_number, scratch, next_number, out, given, kept
+):
     """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
 
-    A cell's row stands at its own number in the new rows; the row that it replaces at `previous`, or at `stored_at`
-    if that is from an earlier batch. Rows get numbers when they enter and leave with them; where `same`, nothing
-    changes and the number stays. Fills out[0..3] with row positions, cells, diffs and numbers; returns how many
-    changes there are, and the next number.
+    words[:, c] are those of cell c, last[g] those of the row that group g shows, if it `is_shown`. Rows get numbers as
+    they enter and leave with them; where a row is the same, nothing changes and the number stays. out[0] is the cell
+    that a row is from, or -1 - g for the one that group g had before; out[1..3] are cells, diffs and numbers; `given`
+    the words of the rows, if there is room for any. `scratch` is -1 for every group before and after. `kept` are the
+    cells whose rows are shown in the end and are not those from before. Returns how many changes there are, how many
+    are kept, and the next number.
     """
     n = 0
     start = 0
+    wanted = given.shape[1] > 0
     while start < len(instants):
         stop = start + 1
         while stop < len(instants) and instants[stop] == instants[start]:
             stop += 1
         for cell in range(start, stop):
-            before = previous[cell]
-            number = own[before] if before >= 0 else last_number[groups[cell]]
-            there = shown[before] if before >= 0 else was_stored[cell]
-            if same[cell]:
-                own[cell] = number
-            elif there:
-                out[0, n] = before if before >= 0 else stored_at[cell]
-                out[1, n], out[2, n], out[3, n] = cell, -1, number
+            group = groups[cell]
+            there = is_shown[group]
+            stays = there and (shown[cell] or silent[cell])
+            if stays and shown[cell]:
+                stays = same_words(words, cell, last, group, floats)
+            kept[cell] = stays
+            if there and not stays:
+                out[0, n] = scratch[group] if scratch[group] >= 0 else -1 - group
+                out[1, n], out[2, n], out[3, n] = cell, -1, last_number[group]
+                if wanted:
+                    for place in range(len(words)):
+                        given[place, n] = last[group, place]
                 n += 1
+            is_shown[group] = shown[cell]
         for cell in range(start, stop):
-            if shown[cell] and not same[cell]:
-                own[cell] = next_number
+            if shown[cell] and not kept[cell]:
+                group = groups[cell]
                 out[0, n], out[1, n], out[2, n], out[3, n] = cell, cell, 1, next_number
+                for place in range(len(words)):
+                    last[group, place] = words[place, cell]
+                    if wanted:
+                        given[place, n] = words[place, cell]
+                last_number[group] = next_number
+                scratch[group] = cell
                 next_number += 1
                 n += 1
         start = stop
-    # In order, so that each group is left with the number of its last cell. What `own` says of a cell that is not shown
-    # is never read.
-    for cell in range(len(instants)):
-        last_number[groups[cell]] = own[cell]
-    return n, next_number
+    final = 0
+    for cell in range(len(groups)):
+        group = groups[cell]
+        if scratch[group] == cell:
+            scratch[group] = -1
+            if is_shown[group]:
+                kept[final] = cell
+                final += 1
+    return n, final, next_number

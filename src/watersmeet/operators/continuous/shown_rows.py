@@ -1,0 +1,136 @@
+"""The rows that groups show: what a change of a group withdraws, and what it gives instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.operators.continuous.aggregates.columns import column
+from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
+from watersmeet.operators.continuous.row_ids import identities
+from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.few_rows import cell_of
+from watersmeet.operators.kernels import changes as kernel
+
+MOST_VALUES = 63  # there is a bit for each in a word
+
+
+class ShownRows:
+    """A row for each group that shows one: keys of the group, and values. Two rows of a group are the same if the words
+    of their values are.
+
+    Where all values are numbers or times of 64 bits or fewer, they are the words, and nothing else is kept. Otherwise
+    the words are identities of the values, which lie beside them.
+    """
+
+    STATE = ("_words", "_shown", "_numbers", "_next", "_beside")
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[int | None], room: int) -> None:
+        """keys: for each column which key of the group it shows, or None if it is a value."""
+        self.schema = schema
+        self._keys = keys
+        self._types = [field.type for field, key in zip(schema, keys, strict=True) if key is None]
+        as_words = len(self._types) <= MOST_VALUES and all(_is_word(kind) for kind in self._types)
+        # A word for each value, and one with a bit for each that is NULL; or those of identities.
+        self._width = len(self._types) + 1 if as_words else 2
+        self._floats = np.zeros(self._width, np.bool_)
+        if as_words:
+            self._floats[:-1] = [pa.types.is_floating(kind) for kind in self._types]
+        self._words: Int64s = np.zeros((room, self._width), np.int64)
+        self._shown: Bools = np.zeros(room, np.bool_)
+        self._numbers: Int64s = np.zeros(room, np.int64)
+        self._next = 0
+        values = pa.schema([pa.field(str(place), kind) for place, kind in enumerate(self._types)])
+        self._beside = [] if as_words else [RowTable(values)]
+        self._scratch: Int64s = np.full(room, -1, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        own = self._words.nbytes + self._shown.nbytes + self._numbers.nbytes
+        return own + sum(rows.nbytes for rows in self._beside)
+
+    def grow(self, room: int) -> None:
+        more = room - self._shown.size
+        self._words = np.concatenate([self._words, np.zeros((more, self._width), np.int64)])
+        self._shown = np.concatenate([self._shown, np.zeros(more, np.bool_)])
+        self._numbers = np.concatenate([self._numbers, np.zeros(more, np.int64)])
+        self._scratch = np.full(room, -1, np.int64)
+
+    def replace(
+        self,
+        groups: Int64s,
+        instants: Int64s,
+        values: Sequence[pa.Array],
+        shown: Bools,
+        silent: Bools,
+        keys_of: Callable[[Int64s], list[pa.Array]],
+    ) -> tuple[Delta, Int64s]:
+        """What changes, and at which cell. A cell is a group at an instant: the values of its row, and whether it is
+        shown; where it is `silent` the row before it is not withdrawn."""
+        count = groups.size
+        words = self._words_of(values, count)
+        out, kept = np.empty((4, 2 * count), np.int64), np.empty(count, np.int64)
+        given = np.empty((self._width, 0 if self._beside else 2 * count), np.int64)
+        n, final, self._next = kernel.replace_rows(
+            instants, groups, shown, silent, words, self._floats, self._words, self._shown, self._numbers,
+            self._scratch, self._next, out, given, kept,
+        )  # fmt: skip
+        places, cells, diffs, numbers = out[:, :n]
+        if self._beside:
+            columns = self._taken(places, groups, values)
+            self._put_beside(groups, values, kept[:final])
+        else:
+            columns = self._made_of(given[:, :n])
+        keys = keys_of(groups[cells]) if len(values) < len(self._keys) else []
+        rest = iter(columns)
+        arrays = [next(rest) if key is None else keys[key] for key in self._keys]
+        data = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return Delta(data, instants[cells], diffs, numbers), cells
+
+    def _words_of(self, values: Sequence[pa.Array], count: int) -> Int64s:
+        words = np.empty((self._width, count), np.int64)
+        if self._beside:
+            first, second = identities(values, count)
+            words[0], words[1] = first.view(np.int64), second.view(np.int64)
+            return words
+        nulls = words[-1]
+        nulls[:] = 0
+        for place, one in enumerate(values):
+            cell = cell_of(one.type)
+            assert cell is not None
+            words[place] = np.frombuffer(one.buffers()[1], cell, count, one.offset * cell.itemsize)
+            if one.null_count:
+                is_null = one.is_null().to_numpy(zero_copy_only=False)
+                words[place][is_null] = 0
+                nulls |= is_null.astype(np.int64) << place
+        return words
+
+    def _made_of(self, words: Int64s) -> list[pa.Array]:
+        nulls = words[-1] if words[-1].any() else None
+        made = []
+        for place, kind in enumerate(self._types):
+            cells = words[place].astype(cell_of(kind), copy=False)
+            if nulls is None:
+                made.append(pa.Array.from_buffers(kind, cells.size, [None, pa.py_buffer(cells)]))
+            else:
+                made.append(column(kind, cells, (nulls >> place) & 1 == 0))
+        return made
+
+    def _taken(self, places: Int64s, groups: Int64s, values: Sequence[pa.Array]) -> list[pa.Array]:
+        """Rows of cells, and at negative places those that groups had before."""
+        before = np.flatnonzero(places < 0)
+        stored = self._beside[0].get(-1 - places[before])
+        positions = places.copy()
+        positions[before] = groups.size + np.arange(before.size)
+        return [pa.concat_arrays([new, old]).take(pa.array(positions)) for new, old in zip(values, stored, strict=True)]
+
+    def _put_beside(self, groups: Int64s, values: Sequence[pa.Array], kept: Int64s) -> None:
+        gone = np.unique(groups)
+        self._beside[0].drop(gone[~self._shown[gone]])
+        self._beside[0].put(groups[kept], [one.take(pa.array(kept)) for one in values])
+
+
+def _is_word(kind: pa.DataType) -> bool:
+    return cell_of(kind) is not None and not (pa.types.is_floating(kind) and kind != pa.float64())
