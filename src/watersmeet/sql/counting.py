@@ -1,15 +1,18 @@
-"""EXISTS and IN inside of other conditions: whether a query has rows, told by how many."""
+"""Queries inside of expressions: their value; EXISTS and IN by how many rows they have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.plan.expressions import Expression
-from watersmeet.plan.functions import aggregate_name
+from watersmeet.errors import UnsupportedError
+from watersmeet.plan.expressions import Aggregate, Expression, Literal, walk
 from watersmeet.plan.user_functions import UserFunction
+from watersmeet.sql.aggregate_calls import names_aggregate
+from watersmeet.sql.clause_binder import ClauseBinder
 from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.syntax import (
     Body,
@@ -21,6 +24,8 @@ from watersmeet.sql.syntax import (
     SelectSyntax,
     SourceSyntax,
     Span,
+    Subquery,
+    span_of,
     stream_word,
 )
 
@@ -28,15 +33,74 @@ Test = Callable[[exp.Expr], exp.Expr]  # a condition on the only column of a que
 Own = Mapping[str, UserFunction]
 
 
-def equal_to(value: Expression) -> Test:
-    return lambda column: exp.EQ(this=column, expression=Bound(bound=value))
+def value_of_query(binder: ClauseBinder, node: Subquery) -> Expression:
+    if binder.scope.value_of is None:
+        raise binder.error(
+            f"a query cannot stand in {binder.clause}",
+            node,
+            hint="write it into the select list, WHERE or HAVING",
+            kind=UnsupportedError,
+        )
+    return binder.scope.value_of(node.args["query"], span_of(node) or (0, 1), "value")
 
 
-def is_null(column: exp.Expr) -> exp.Expr:
+def has_rows(
+    binder: ClauseBinder, query: Subquery, node: exp.Expr, asked: str = "rows", test: Test | None = None
+) -> Expression:
+    number = _counted(query.args["query"], binder.own_functions, test)
+    if number is None or binder.scope.value_of is None:
+        raise misplaced_query(binder, node)
+    found = binder.scope.value_of(number, span_of(node) or (0, 1), asked)
+    none = Literal(0, pa.int64())
+    return binder.call("gt", [binder.call("coalesce", [found, none], node), none], node)
+
+
+def is_among(binder: ClauseBinder, query: Subquery, node: exp.In) -> Expression:
+    """x IN (a query): not known if it is not found and NULL is on either side, unless the query has no rows."""
+    value = binder.bind(node.this)
+    if any(isinstance(part, Aggregate) for part in walk(value)):
+        raise binder.error(
+            "IN with a query looks for values of rows, and these are values of groups",
+            node,
+            hint="write a query around: SELECT … FROM (SELECT k, COUNT(*) AS n … GROUP BY k) AS g WHERE g.n IN (…)",
+            kind=UnsupportedError,
+        )
+    if is_one_row(query.args["query"], binder.own_functions):
+        return binder.call("eq", [value, value_of_query(binder, query)], node)
+    found = has_rows(binder, query, node, "found", lambda column: exp.EQ(this=column, expression=Bound(bound=value)))
+    if _false_is_as_good(binder, node):
+        return found
+    some, nulls = has_rows(binder, query, node), has_rows(binder, query, node, "nulls", _is_null)
+    unknown = binder.call("and", [some, binder.call("or", [binder.call("is_null", [value], node), nulls], node)], node)
+    yes, no, neither = (Literal(truth, pa.bool_()) for truth in (True, False, None))
+    return binder.call("case", [found, yes, unknown, neither, no], node)
+
+
+def misplaced_query(binder: ClauseBinder, node: exp.Expr) -> Exception:
+    return binder.error(
+        "EXISTS and IN with a query are conditions of WHERE, joined to the others by AND",
+        node,
+        hint="with OR write two queries and UNION, or a LEFT JOIN and a condition on its columns",
+        kind=UnsupportedError,
+    )
+
+
+def _false_is_as_good(binder: ClauseBinder, node: exp.Expr) -> bool:
+    """Whether a condition stands where what is not known counts as false."""
+    below, above = node, node.parent
+    while isinstance(above, exp.And | exp.Or | exp.Paren):
+        below, above = above, above.parent
+    if above is None:
+        return binder.clause in ("WHERE", "HAVING")
+    asked = isinstance(above, exp.If) and above.this is below
+    return asked and isinstance(above.parent, exp.Case) and above.parent.this is None
+
+
+def _is_null(column: exp.Expr) -> exp.Expr:
     return exp.Is(this=column, expression=exp.Null())
 
 
-def counted(query: QuerySyntax, own: Own, test: Test | None = None) -> QuerySyntax | None:
+def _counted(query: QuerySyntax, own: Own, test: Test | None = None) -> QuerySyntax | None:
     """The number of rows that a query has, of those whose only column passes a test if there is one; None if it has
     more of them, or if its rows come one by one, as a stream."""
     if stream_word(query) is not None or (test is not None and not _is_one_item(_first_select(query))):
@@ -107,9 +171,7 @@ def has_aggregates(select: SelectSyntax, own: Own) -> bool:
 
 
 def is_aggregate(call: exp.Anonymous, own: Own) -> bool:
-    if (brought := own.get(str(call.name).lower())) is not None:
-        return brought.kind == "aggregate"
-    if aggregate_name(str(call.name)) is not None:
+    if names_aggregate(call, own):
         return True
-    meant = equivalent(call)
-    return meant is not None and any(aggregate_name(str(one.name)) for one in meant.find_all(exp.Anonymous))
+    meant = None if call.name.lower() in own else equivalent(call)
+    return meant is not None and any(names_aggregate(one, own) for one in meant.find_all(exp.Anonymous))

@@ -11,10 +11,10 @@ from sqlglot import exp
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import comparable, is_instant, sql_type
 from watersmeet.plan.expressions import Aggregate, Expression, Frame, Literal, OverCall, SortKey
-from watersmeet.plan.functions import aggregate_name
 from watersmeet.plan.over_functions import FRAMELESS, NUMBERED, OFFSETS, OVER_FUNCTIONS, VALUES, over_type
 from watersmeet.sql import literals
-from watersmeet.sql.expressions import ExpressionBinder, without_word_on_nulls
+from watersmeet.sql.aggregate_calls import AggregateCalls, names_aggregate, without_word_on_nulls
+from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.pair_aggregates import of_pairs
 from watersmeet.sql.syntax import Duration, span_of
 
@@ -35,19 +35,18 @@ class OverBinder(ExpressionBinder):
         if isinstance(call, exp.Filter):
             call, only = call.this, call.expression.this
         if isinstance(call, exp.Anonymous) and (made := of_pairs(call, only)) is not None:
-            return self.bind(made.transform(lambda part: _over_the_same(part, node)))
+            return self.bind(made.transform(lambda part: self._over_the_same(part, node)))
         return _Calls(self).bind(node)
 
-
-def _over_the_same(part: exp.Expr, node: exp.Window) -> exp.Expr:
-    """An aggregate, with its FILTER, over the rows that OVER says of what it is a part of."""
-    is_inside = isinstance(part.parent, exp.Filter | exp.Window)
-    named = part.this if isinstance(part, exp.Filter) else part
-    if is_inside or not isinstance(named, exp.Anonymous) or aggregate_name(str(named.name)) is None:
-        return part
-    window = node.copy()
-    window.set("this", part.copy())
-    return window
+    def _over_the_same(self, part: exp.Expr, node: exp.Window) -> exp.Expr:
+        """An aggregate, with its FILTER, over the rows that OVER says of what it is a part of."""
+        is_inside = isinstance(part.parent, exp.Filter | exp.Window)
+        named = part.this if isinstance(part, exp.Filter) else part
+        if is_inside or not names_aggregate(named, self.own_functions):
+            return part
+        window = node.copy()
+        window.set("this", part.copy())
+        return window
 
 
 class _Calls:
@@ -157,12 +156,11 @@ class _Calls:
         named = call
         if isinstance(call, exp.Filter):
             named, only = call.this, call.expression.this
-        brought = self.around.scope.text.functions.get(str(named.name).lower())
-        known = aggregate_name(str(named.name)) is not None or (brought is not None and brought.kind == "aggregate")
+        aggregates = AggregateCalls(replace(self.around, aggregates=True), self.inside, over=True)
         if isinstance(named, exp.WithinGroup):
-            bound = replace(self.around, aggregates=True).within(named, only, self.inside)
-        elif isinstance(named, exp.Anonymous) and known:
-            bound = replace(self.around, aggregates=True).aggregate(named, only, inside=self.inside)
+            bound = aggregates.within(named, only)
+        elif names_aggregate(named, self.around.own_functions):
+            bound = aggregates.bind(named, only)
         elif str(named.name).lower() in OVER_FUNCTIONS:
             raise self._error("FILTER (WHERE …) goes with an aggregate", node, hint="filter before: FROM a WHERE x > 1")
         else:
