@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import count
 
 import pyarrow as pa
@@ -40,8 +40,10 @@ from watersmeet.sql.syntax import (
     Star,
     Subquery,
     WindowCondition,
+    all_of,
     joins_in,
     locate,
+    name_parts,
     sources_in,
     span_of,
 )
@@ -59,7 +61,7 @@ class Names:
     """The columns that have parts."""
 
     def has(self, node: exp.Column) -> bool:
-        parts = [part for key in ("catalog", "db", "table", "this") if (part := node.args.get(key)) is not None]
+        parts = name_parts(node)
         first = parts[0].name.lower()
         return first in self.sources | self.structs if len(parts) > 1 else first in self.columns | self.sources
 
@@ -147,7 +149,7 @@ class Correlation:
             self._refuse_aggregates_of_others(select, seen, own)
         if of_rows:
             return self._with_rows_around(query, select, seen, own)
-        return Untied(replace(select, where=_all_of(others)), tuple(pairs))
+        return Untied(replace(select, where=all_of(others)), tuple(pairs))
 
     def names_around(self, query: QuerySyntax, select: SelectSyntax, written: Sequence[exp.Expr]) -> bool:
         """Whether something of a query's SELECT, or a query in it, names what stands around that query."""
@@ -254,12 +256,7 @@ def _names_for_rows() -> Iterator[str]:
 
 
 def _outside_of_where(select: SelectSyntax) -> list[exp.Expr]:
-    items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-    return [*items, *select.group_by, *([] if select.having is None else [select.having]), *select.on]
-
-
-def _all_of(conditions: list[exp.Expr]) -> exp.Expr | None:
-    return reduce(lambda a, b: exp.And(this=a, expression=b), conditions) if conditions else None
+    return [*select.selected, *select.group_by, *([] if select.having is None else [select.having]), *select.on]
 
 
 @dataclass
@@ -281,7 +278,7 @@ class _RowsAround:
         items = tuple(SelectItem(Bound(bound=value), Name(to_text(value), span), span) for value in self.found)
         parts = [] if around.where is None else conjuncts_of(around.where)
         plain = [part.copy() for part in parts if not part.find(Subquery, WindowCondition)]
-        body = SelectSyntax(None, True, items, around.tree, _all_of(plain), (), (), None, None, span)
+        body = SelectSyntax(None, True, items, around.tree, all_of(plain), (), (), None, None, span)
         return QuerySyntax(body, (), None, None, (), span)
 
 
@@ -350,10 +347,6 @@ class _Walk:
             return part
 
         return node.transform(changed)
-
-
-def _with(item: SelectItem, change: Callable[[exp.Expr], exp.Expr]) -> SelectItem:
-    return replace(item, expression=change(item.expression))
 
 
 def _with_conditions(tree: FromSyntax, change: Callable[[exp.Expr], exp.Expr]) -> FromSyntax:

@@ -166,8 +166,7 @@ def only_select(query: QuerySyntax) -> SelectSyntax | None:
 
 def has_aggregates(select: SelectSyntax, own: Own) -> bool:
     """Whether it selects an aggregate: of the language, under another name that it has, or of one's own."""
-    items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-    return any(is_aggregate(call, own) for item in items for call in item.find_all(exp.Anonymous))
+    return any(is_aggregate(call, own) for one in select.selected for call in one.find_all(exp.Anonymous))
 
 
 def is_aggregate(call: exp.Anonymous, own: Own) -> bool:

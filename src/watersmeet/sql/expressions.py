@@ -35,6 +35,7 @@ from watersmeet.sql.syntax import (
     Subquery,
     WindowCondition,
     Xor,
+    name_parts,
     span_of,
 )
 
@@ -95,8 +96,7 @@ class ExpressionBinder(ClauseBinder):
     def _column(self, node: exp.Column) -> Expression:
         if isinstance(node.this, exp.Star):
             raise self.error("* cannot stand inside an expression", node)
-        parts = [part for key in ("catalog", "db", "table", "this") if (part := node.args.get(key)) is not None]
-        names = [Name(part.name, span_of(part) or span_of(node) or (0, 1)) for part in parts]
+        names = [Name(part.name, span_of(part) or span_of(node) or (0, 1)) for part in name_parts(node)]
         computed = self.scope.computed_column(names)
         struct = self._struct_column(names) if computed is None else (self.bind(computed[0]), computed[1])
         if struct is not None:

@@ -226,8 +226,7 @@ def _kept_apart_by(select: SelectSyntax) -> tuple[frozenset[str], frozenset[str]
     """The names of columns, in lower case, by which every OVER keeps rows apart, and those by which they go first,
     upwards; an empty name for anything else. Nothing where rows are grouped before."""
     named = {name.text.lower(): window for name, window in select.named_windows}
-    written = [item.expression for item in select.items if isinstance(item, SelectItem)]
-    written += [] if select.qualify is None else [select.qualify]
+    written = [*select.selected, *([] if select.qualify is None else [select.qualify])]
     keys: list[frozenset[str]] = []
     orders: set[str] = set()
     for window in (window for expression in written for window in expression.find_all(exp.Window)):

@@ -136,9 +136,8 @@ def _as_selected(key: exp.Expr, items: Sequence[SelectItem | Star]) -> exp.Expr:
 
 
 def _windows_in(select: SelectSyntax) -> Iterator[GroupWindow]:
-    items = [one.expression for one in select.items if isinstance(one, SelectItem)]
     conditions = [one for one in (select.where, select.having, select.qualify) if one is not None]
-    for written in (*items, *select.group_by, *conditions, *select.on):
+    for written in (*select.selected, *select.group_by, *conditions, *select.on):
         yield from written.find_all(GroupWindow)
 
 

@@ -89,7 +89,7 @@ def _stands_alone(query: QuerySyntax, context: Context) -> bool:
 
 
 def _expressions_of(select: SelectSyntax) -> Iterator[exp.Expr]:
-    yield from (item.expression for item in select.items if isinstance(item, SelectItem))
+    yield from select.selected
     yield from select.on
     yield from select.group_by
     yield from (one for one in (select.where, select.having, select.qualify) if one is not None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 from sqlglot import exp
 
@@ -30,12 +29,14 @@ from watersmeet.sql.syntax import (
     Subquery,
     UnnestSyntax,
     ValuesSyntax,
+    all_of,
     joins_in,
     locate,
+    name_parts,
     sources_in,
     span_of,
 )
-from watersmeet.sql.unnesting import unnests
+from watersmeet.sql.unnesting import entry_for, unnests
 from watersmeet.sql.windows import conjuncts_of
 
 
@@ -43,9 +44,9 @@ def without_lateral(select: SelectSyntax, text: Text) -> tuple[SelectSyntax, tup
     """The same without LATERAL, and the columns that are expressions."""
     if not any(source.lateral for source in select.sources):
         return select, ()
-    walk = _Walk(text, set(map(_name, select.sources)))
+    walk = _Walk(text, {source.shown.lower() for source in select.sources})
     tree = walk.tree(select.tree, top=True)
-    where = _all(_known([select.where, *walk.conditions]))
+    where = all_of([select.where, *walk.conditions])
     made = replace(select, tree=tree, where=where, items=tuple(map(walk.named, select.items)))
     return made, tuple(walk.computed)
 
@@ -105,10 +106,10 @@ class _Walk:
         if not isinstance(query.body, SelectSyntax):
             return plain
         select = query.body
-        before = frozenset(map(_name, sources_in(join.left)))
+        before = frozenset(one.shown.lower() for one in sources_in(join.left))
         reads_nothing = isinstance(select.tree, SourceSyntax) and isinstance(select.tree.relation, ValuesSyntax)
         entries = select.tree if isinstance(select.tree, SourceSyntax) and select.tree.unnest is not None else None
-        around = _Around(before, frozenset(map(_name, select.sources)))
+        around = _Around(before, frozenset(one.shown.lower() for one in select.sources))
         aggregates = has_aggregates(select, self.own) and not select.is_grouped
         if not reads_nothing and entries is None and not around.named_in(_written(select)):
             return plain
@@ -123,7 +124,7 @@ class _Walk:
                 query.span,
                 "write more in a query around: SELECT … FROM (SELECT …) AS q",
             )
-        if reads_nothing and any(unnests(one) for one in _expressions(select.items)):
+        if reads_nothing and any(unnests(one) for one in select.selected):
             return self._entries_selected(join, source, select)
         if entries is not None:
             return self._entries(join, source, select, entries)
@@ -137,11 +138,11 @@ class _Walk:
         asked = _known([select.where, _said(join.condition)])
         columns = self._columns(source, select.items)
         if join.kind == "left":
-            test = _all(asked)
+            test = all_of(asked)
             columns = [(name, e if test is None else _if(test, e)) for name, e in columns]
         else:
             self.conditions += asked
-        self.computed.append(Computed(_alias(source), tuple(columns)))
+        self.computed.append(Computed(source.shown, tuple(columns)))
         return join.left
 
     def _values(self, join: JoinSyntax, source: SourceSyntax, query: QuerySyntax, select: SelectSyntax) -> FromSyntax:
@@ -156,7 +157,7 @@ class _Walk:
             value = Subquery(query=replace(query, body=replace(select, items=(item,)), order_by=()))
             locate(value, span_of(expression) or item.span)
             made.append((name, value))
-        self.computed.append(Computed(_alias(source), tuple(made)))
+        self.computed.append(Computed(source.shown, tuple(made)))
         return join.left
 
     def _columns(self, source: SourceSyntax, items: Sequence[SelectItem | Star]) -> list[tuple[str, exp.Expr]]:
@@ -182,7 +183,7 @@ class _Walk:
         alias = None if entries.alias is None else entries.alias.text
         given = tuple(one.text for one in unnest.columns) or (() if alias is None else (alias,))
         names = (*given, *usual[len(given) :])
-        hidden = {name.lower(): f"{HIDDEN}{_alias(source)}.{name}" for name in names}
+        hidden = {name.lower(): f"{HIDDEN}{source.shown}.{name}" for name in names}
 
         def renamed(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or node.name.lower() not in hidden:
@@ -206,19 +207,11 @@ class _Walk:
 
     def _entries_selected(self, join: JoinSyntax, source: SourceSyntax, select: SelectSyntax) -> FromSyntax:
         """UNNEST in the select list."""
-        calls = [call for one in _expressions(select.items) for call in unnests(one)]
+        calls = [call for one in select.selected for call in unnests(one)]
         if any(call != calls[0] for call in calls) or len(calls[0].expressions) != 1:
             raise self._refused("takes one list apart at a time", source.span)
-        hidden = f"{HIDDEN}{_alias(source)}.unnest"
-
-        def entry(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Anonymous) or node.name.lower() != "unnest":
-                return node
-            made = exp.column(hidden, quoted=True)
-            locate(made, span_of(node) or source.span)
-            return made
-
-        items = [(name, e.copy().transform(entry)) for name, e in self._columns(source, select.items)]
+        hidden = f"{HIDDEN}{source.shown}.unnest"
+        items = [(name, entry_for(e, hidden)) for name, e in self._columns(source, select.items)]
         span = span_of(calls[0]) or source.span
         unnest = UnnestSyntax(calls[0].expressions[0], (Name(hidden, span),), False, span)
         return self._taken_apart(join, source, items, select.where, unnest)
@@ -239,8 +232,8 @@ class _Walk:
                 "write LEFT JOIN UNNEST(a.items) AS t (item) ON TRUE, and CASE around the item",
             )
         self.conditions += _known([where, _said(join.condition)])
-        self.computed.append(Computed(_alias(source), tuple(items)))
-        name = Name(f"{HIDDEN}{_alias(source)}", source.span)
+        self.computed.append(Computed(source.shown, tuple(items)))
+        name = Name(f"{HIDDEN}{source.shown}", source.span)
         apart = SourceSyntax(name, name, None, source.span, unnest=unnest)
         return JoinSyntax(join.kind, join.left, apart, None, join.span, crossed=join.kind == "inner")
 
@@ -264,10 +257,10 @@ class _Walk:
         whole = len(select.items) == 1 and isinstance(select.items[0], Star) and not source.columns
         if not whole and any(isinstance(item, Star) for item in select.items):
             return None
-        plain = all(isinstance(one, exp.Column) and not around.names(one) for one in _expressions(select.items))
+        plain = all(isinstance(one, exp.Column) and not around.names(one) for one in select.selected)
         if not plain and (join.kind == "left" or not top):
             return None
-        alias = _alias(source) if whole else self._unlike(_name(select.tree), _alias(source))
+        alias = source.shown if whole else self._unlike(select.tree.shown.lower(), source.shown)
 
         def called(node: exp.Expr) -> exp.Expr:
             return around.called(node, alias)
@@ -275,11 +268,11 @@ class _Walk:
         columns = [] if whole else self._columns(source, select.items)
         made = tuple((name, e.copy().transform(called)) for name, e in columns)
         if not whole:
-            self.computed.append(Computed(_alias(source), made, alias))
+            self.computed.append(Computed(source.shown, made, alias))
         where = _known([None if select.where is None else select.where.copy().transform(called)])
         said = [self._over_columns(one) for one in _known([_said(join.condition)])]
         right = replace(select.tree, alias=Name(alias, select.tree.span))
-        condition = _all([*where, *said]) or _located(exp.true(), source.span)
+        condition = all_of([*where, *said]) or _located(exp.true(), source.span)
         return replace(join, right=right, condition=condition, crossed=False)
 
     def _unlike(self, name: str, alias: str) -> str:
@@ -292,10 +285,10 @@ class _Walk:
     def _untied(
         self, join: JoinSyntax, source: SourceSyntax, query: QuerySyntax, select: SelectSyntax, around: _Around
     ) -> FromSyntax:
-        alias = _alias(source)
+        alias = source.shown
         beside = [key.expression for key in query.order_by] + list(select.group_by)
         beside += _known([*(one.condition for one in joins_in(select.tree)), select.having, select.qualify])
-        if around.named_in([*beside, *_expressions(select.items)]) or select.grouping_sets is not None:
+        if around.named_in([*beside, *select.selected]) or select.grouping_sets is not None:
             raise self._refused(
                 "names what stands before it in WHERE only",
                 source.span,
@@ -315,12 +308,12 @@ class _Walk:
         body = replace(
             select,
             items=(*select.items, *hidden.items),
-            where=_all([part for part in parts if part not in tied]),
+            where=all_of([part for part in parts if part not in tied]),
             group_by=(*select.group_by, *(key.copy() for key in keys)) if select.is_grouped else select.group_by,
-            qualify=_all(_known([select.qualify, qualify])),
+            qualify=all_of([select.qualify, qualify]),
         )
         made = replace(query, body=body, order_by=(), limit=None)
-        condition = _all([*on, *_known([_said(join.condition)])])
+        condition = all_of([*on, _said(join.condition)])
         right = replace(source, relation=made, lateral=False)
         return replace(join, right=right, condition=condition, crossed=False)
 
@@ -353,10 +346,10 @@ class _Walk:
             order=exp.Order(expressions=ordered),
         )
         locate(number, limit.span)
-        tests: list[exp.Expr] = [exp.LTE(this=number, expression=exp.Literal.number(limit.offset + limit.rows))]
+        made = exp.LTE(this=number, expression=exp.Literal.number(limit.offset + limit.rows))
         if limit.offset:
-            tests.append(exp.GT(this=number.copy(), expression=exp.Literal.number(limit.offset)))
-        made = reduce(lambda one, other: exp.And(this=one, expression=other), tests)
+            behind = exp.GT(this=number.copy(), expression=exp.Literal.number(limit.offset))
+            made = exp.And(this=made, expression=behind)
         return _located(made, limit.span)
 
     def _refused(self, why: str, span: Span, hint: str | None = None) -> SqlError:
@@ -372,8 +365,7 @@ class _Around:
     own: frozenset[str]
 
     def names(self, column: exp.Column) -> bool:
-        first = next(part for key in ("catalog", "db", "table", "this") if (part := column.args.get(key)) is not None)
-        return bool(column.table) and first.name.lower() in self.before - self.own
+        return bool(column.table) and name_parts(column)[0].name.lower() in self.before - self.own
 
     def called(self, node: exp.Expr, alias: str) -> exp.Expr:
         """A column of the only source that is read, under another name of that."""
@@ -440,11 +432,7 @@ def _grafted(tree: FromSyntax, comma: JoinSyntax) -> FromSyntax:
 
 
 def _written(select: SelectSyntax) -> list[exp.Expr]:
-    return [*_expressions(select.items), *_known([select.where]), *select.on, *select.group_by]
-
-
-def _expressions(items: Iterable[SelectItem | Star]) -> list[exp.Expr]:
-    return [item.expression for item in items if isinstance(item, SelectItem)]
+    return [*select.selected, *_known([select.where]), *select.on, *select.group_by]
 
 
 def _said(condition: exp.Expr | None) -> exp.Expr | None:
@@ -456,13 +444,6 @@ def _known(conditions: Iterable[exp.Expr | None]) -> list[exp.Expr]:
     return [one for one in conditions if one is not None]
 
 
-def _all(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
-    if not conditions:
-        return None
-    parts: list[exp.Expr] = [exp.Paren(this=one) for one in conditions]
-    return reduce(lambda one, other: exp.And(this=one, expression=other), parts)
-
-
 def _if(test: exp.Expr, value: exp.Expr) -> exp.Expr:
     return _located(exp.Case(ifs=[exp.If(this=test.copy(), true=value.copy())]), value)
 
@@ -472,13 +453,3 @@ def _located(node: exp.Expr, at: exp.Expr | Span) -> exp.Expr:
     if span is not None:
         locate(node, span)
     return node
-
-
-def _name(source: SourceSyntax) -> str:
-    if source.alias is not None:
-        return source.alias.text.lower()
-    return source.relation.text.lower() if isinstance(source.relation, Name) else "subquery"
-
-
-def _alias(source: SourceSyntax) -> str:
-    return source.alias.text if source.alias is not None else "subquery"

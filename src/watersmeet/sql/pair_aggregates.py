@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.plan.expressions import Literal
-from watersmeet.sql.syntax import Constant, span_of
+from watersmeet.sql.syntax import Constant, all_of, span_of
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,7 @@ class _Pairs:
 
     def _each(self, name: str, value: exp.Expr) -> exp.Expr:
         there = [exp.Not(this=exp.Is(this=one.copy(), expression=exp.Null())) for one in (self.y, self.x)]
-        tests: list[exp.Expr] = [*there, *([] if self.only is None else [exp.Paren(this=self.only.copy())])]
-        holds = reduce(_both, tests)
+        holds = all_of([*there, None if self.only is None else self.only.copy()])
         counted = exp.Case(ifs=[exp.If(this=holds, true=value.copy())])
         return exp.Anonymous(this=name, expressions=[counted])
 
@@ -49,10 +47,6 @@ class _Pairs:
 
     def deviation(self, value: exp.Expr) -> exp.Expr:
         return self._each("STDDEV_POP", value)
-
-
-def _both(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    return exp.And(this=left, expression=right)
 
 
 def of_pairs(call: exp.Anonymous, only: exp.Expr | None = None) -> exp.Expr | None:

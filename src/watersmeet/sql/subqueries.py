@@ -319,14 +319,13 @@ class SubqueryJoiner:
             return False
         if has_aggregates(select, self.context.text.functions):
             return False
-        items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-        where = [] if select.where is None else [select.where]
-        if any(one.find(Subquery) for one in (*items, *select.on, *where)):
+        written = [*select.selected, *([] if select.where is None else [select.where])]
+        if any(one.find(Subquery) for one in (*written, *select.on)):
             return False
         # Of one name for both the partners get another, and a column of the other would go with it.
         around = {one.alias.lower() for one in self.scope.inputs}
         alike = any(one.named is not None and one.named.text.lower() in around for one in select.sources)
-        return not self.correlation.names_around(query, select, [*select.on, *((*items, *where) if alike else ())])
+        return not self.correlation.names_around(query, select, [*select.on, *(written if alike else ())])
 
     def unlike(self, alias: str) -> str:
         """A name that is not in use."""
@@ -343,8 +342,7 @@ def _keys_of(untied: Untied, span: Span) -> list[SelectItem]:
 
 
 def _has_over(select: SelectSyntax) -> bool:
-    items = [item.expression for item in select.items if isinstance(item, SelectItem)]
-    return select.qualify is not None or any(item.find(exp.Window) for item in items)
+    return select.qualify is not None or any(one.find(exp.Window) for one in select.selected)
 
 
 def _is_null(expression: Expression) -> bool:

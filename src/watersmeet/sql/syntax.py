@@ -5,8 +5,9 @@ Every piece carries its span, the (start, end) offsets into the original text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -169,6 +170,11 @@ class SourceSyntax:
         read = self.relation.of if isinstance(self.relation, ChangesSyntax) else self.relation
         return self.alias or (read if isinstance(read, Name) else None)
 
+    @property
+    def shown(self) -> str:
+        """The name by which its columns are asked for."""
+        return "subquery" if self.named is None else self.named.text
+
 
 @dataclass(frozen=True)
 class JoinSyntax:
@@ -258,6 +264,11 @@ class SelectSyntax:
     def is_grouped(self) -> bool:
         """Whether it has a GROUP BY."""
         return bool(self.group_by) or self.grouping_sets is not None
+
+    @property
+    def selected(self) -> list[exp.Expr]:
+        """The expressions of the select list."""
+        return [item.expression for item in self.items if isinstance(item, SelectItem)]
 
     @property
     def sources(self) -> tuple[SourceSyntax, ...]:
@@ -441,6 +452,17 @@ class WindowCondition(exp.Expression, exp.Condition):
 def locate(node: exp.Expr, span: Span) -> None:
     # One node comes back through many levels of the parser, and the innermost knows its extent: it stays.
     node.meta.setdefault("span", span)
+
+
+def name_parts(column: exp.Column) -> list[exp.Expr]:
+    """The names between the dots, from left to right."""
+    return [part for key in ("catalog", "db", "table", "this") if (part := column.args.get(key)) is not None]
+
+
+def all_of(conditions: Iterable[exp.Expr | None]) -> exp.Expr | None:
+    """Those that there are, joined by AND; None if there are none."""
+    written = [one for one in conditions if one is not None]
+    return reduce(lambda one, other: exp.And(this=one, expression=other), written) if written else None
 
 
 def span_of(node: exp.Expr) -> Span | None:

@@ -47,7 +47,7 @@ class TakenApart:
 
 def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
     """UNNEST in the select list as one in FROM, of which the list has the column."""
-    calls = [one for item in select.items if isinstance(item, SelectItem) for one in unnests(item.expression)]
+    calls = [one for written in select.selected for one in unnests(written)]
     if not calls:
         return select
     first = calls[0]
@@ -72,7 +72,7 @@ def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
     source = SourceSyntax(Name("unnest", span), Name(ENTRY, span), None, span, unnest=unnest)
     tree = JoinSyntax("inner", select.tree, source, None, span, crossed=True)
     items = tuple(_with_entry(item) if isinstance(item, SelectItem) else item for item in select.items)
-    return replace(select, tree=tree, items=items, group_by=tuple(map(_entry_for, select.group_by)))
+    return replace(select, tree=tree, items=items, group_by=tuple(entry_for(key) for key in select.group_by))
 
 
 def _is_entry(select: SelectSyntax, key: exp.Expr) -> bool:
@@ -91,14 +91,16 @@ def unnests(node: exp.Expr) -> list[exp.Anonymous]:
 def _with_entry(item: SelectItem) -> SelectItem:
     whole = item.expression in unnests(item.expression)
     alias = Name("unnest", item.span) if whole and item.alias is None else item.alias
-    return replace(item, expression=_entry_for(item.expression), alias=alias)
+    return replace(item, expression=entry_for(item.expression), alias=alias)
 
 
-def _entry_for(node: exp.Expr) -> exp.Expr:
+def entry_for(node: exp.Expr, name: str = ENTRY) -> exp.Expr:
+    """The expression with a column in the place of UNNEST."""
+
     def entry(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Anonymous) or part.name.lower() != "unnest":
             return part
-        made = exp.column(ENTRY, quoted=True)
+        made = exp.column(name, quoted=True)
         locate(made, span_of(part) or (0, 1))
         return made
 
@@ -110,7 +112,7 @@ def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
         return TakenApart(select.tree, {})
     found: list[tuple[str, SourceSyntax]] = []
     tree = _without(select.tree, text, found)
-    plain = {_name(source).lower(): source for source in sources_in(tree)}
+    plain = {source.shown.lower(): source for source in sources_in(tree)}
     apart: dict[str, UnnestSyntax] = {}
     names: dict[str, str] = {}
     for owner, source in found:
@@ -119,7 +121,7 @@ def taken_apart(select: SelectSyntax, text: Text) -> TakenApart:
             raise _refused("one list of a stream is taken apart at a time", source.span, text)
         apart[owner] = source.unnest if source.alias is None else _named(source.unnest, source.alias)
         if source.alias is not None:
-            names[source.alias.text.lower()] = _name(plain[owner])
+            names[source.alias.text.lower()] = plain[owner].shown
     return TakenApart(_rejoined(tree, apart), names)
 
 
@@ -138,7 +140,7 @@ def _without(tree: FromSyntax, text: Text, found: list[tuple[str, SourceSyntax]]
         raise _refused("UNNEST stands after a comma, CROSS JOIN, or LEFT JOIN … ON TRUE", tree.right.span, text)
     if keeps and tree.right.unnest.numbered:
         raise _refused("WITH ORDINALITY does not go with LEFT JOIN: NULL has no number", tree.right.span, text)
-    owner = _owner(tree.right.unnest, [_name(source).lower() for source in sources_in(left)], text)
+    owner = _owner(tree.right.unnest, [source.shown.lower() for source in sources_in(left)], text)
     found.append((owner, replace(tree.right, unnest=replace(tree.right.unnest, keeps=keeps))))
     return left if keeps else _with_lists(left, owner)
 
@@ -152,7 +154,7 @@ def _with_lists(tree: FromSyntax, owner: str) -> FromSyntax:
     """The combinations in which a stream has a row."""
     if isinstance(tree, SourceSyntax):
         return tree
-    if owner in (_name(source).lower() for source in sources_in(tree.left)):
+    if owner in (source.shown.lower() for source in sources_in(tree.left)):
         return replace(tree, kind=_OF_LEFT.get(tree.kind, tree.kind), left=_with_lists(tree.left, owner))
     return replace(tree, kind=_OF_RIGHT.get(tree.kind, tree.kind), right=_with_lists(tree.right, owner))
 
@@ -174,11 +176,7 @@ def _named(unnest: UnnestSyntax, alias: Name) -> UnnestSyntax:
 def _rejoined(tree: FromSyntax, apart: dict[str, UnnestSyntax]) -> FromSyntax:
     if isinstance(tree, JoinSyntax):
         return replace(tree, left=_rejoined(tree.left, apart), right=_rejoined(tree.right, apart))
-    return replace(tree, unnest=apart.get(_name(tree).lower()))
-
-
-def _name(source: SourceSyntax) -> str:
-    return "subquery" if source.named is None else source.named.text
+    return replace(tree, unnest=apart.get(tree.shown.lower()))
 
 
 def _refused(why: str, span: Span, text: Text) -> SqlError:
