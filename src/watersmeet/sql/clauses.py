@@ -1,30 +1,19 @@
-"""The clauses of a query: SELECT, FROM with windows, set operations, and what follows them."""
+"""The clauses of a query: SELECT, set operations, and what follows FROM."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NoReturn
 
 from sqlglot import TokenType, exp
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.declaration import Setting
-from watersmeet.sql import slips
-from watersmeet.sql.dialect import BEGINS_QUERY, RESERVED
-from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
-from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
-from watersmeet.sql.group_windows import GroupWindowParser
+from watersmeet.sql.from_syntax import EMIT_WORDS, LIMIT_WORDS, SET_WORDS, FromParser
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
 from watersmeet.sql.syntax import (
     Body,
-    ChangesSyntax,
     Compound,
     Constraint,
-    FirstRows,
-    FromSyntax,
-    GapFillSyntax,
-    JoinSyntax,
-    JoinWord,
     Length,
     LimitSyntax,
     Name,
@@ -33,50 +22,17 @@ from watersmeet.sql.syntax import (
     QuerySyntax,
     SelectItem,
     SelectSyntax,
-    SeriesSyntax,
     SetKind,
     SourceSyntax,
     Star,
     StreamWord,
-    UnnestSyntax,
     ValuesSyntax,
-    WindowFunction,
 )
 
-_AFTER_JOIN_WORDS = (
-    TokenType.JOIN, TokenType.OUTER, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF, TokenType.LEFT, TokenType.INNER,
-    TokenType.RIGHT, TokenType.FULL,
-)  # fmt: skip
 _STREAM_WORDS: dict[str, StreamWord] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
-_SET_WORDS: dict[TokenType, SetKind] = {
-    TokenType.UNION: "union",
-    TokenType.EXCEPT: "except",
-    TokenType.INTERSECT: "intersect",
-}
-_LIMIT_WORDS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH)
-_AFTER_QUERY = (*_SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, *_LIMIT_WORDS)
-_EMIT_WORDS = {("CHANGES",): "changes", ("FINAL",): "complete", ("ON", "WINDOW", "CLOSE"): "complete"}
-# Words that are not reserved, and begin a clause before these.
-_NO_ALIASES = frozenset(
-    (("FOR", "SYSTEM_TIME"), ("FETCH", "FIRST"), ("FETCH", "NEXT"), *(("EMIT", words[0]) for words in _EMIT_WORDS))
-)
-# Longer ones first, as the words of one may begin another.
-_JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
-    (("INNER",), "inner"),
-    (("LEFT", "OUTER"), "left"), (("LEFT", "SEMI"), "semi"), (("LEFT", "ANTI"), "anti"), (("LEFT",), "left"),
-    (("RIGHT", "OUTER"), "right"), (("RIGHT",), "right"),
-    (("FULL", "OUTER"), "full"), (("FULL",), "full"),
-    (("SEMI",), "semi"), (("ANTI",), "anti"),
-    (("ASOF", "LEFT", "OUTER"), "asof_left"), (("ASOF", "LEFT"), "asof_left"), (("ASOF", "INNER"), "asof"),
-    (("ASOF",), "asof"),
-    ((), "inner"),
-)  # fmt: skip
-_JOIN_STARTS = frozenset((*slips.OTHER_JOINS, *(words[0] for words, _ in _JOIN_WORDS if words and words[0] != "INNER")))
 
 
-class QueryParser(GroupWindowParser):
-    _lateral = False  # whether a query is read that sees what stands before it
-
+class QueryParser(FromParser):
     def _query(self, *, nested: bool = False) -> QuerySyntax:
         """A query; `nested` ones stand in parentheses and have no options of their own."""
         start = self._curr
@@ -101,7 +57,7 @@ class QueryParser(GroupWindowParser):
     def _emit(self) -> Setting | None:
         """`EMIT CHANGES` of ksqlDB, its `EMIT FINAL`, and RisingWave's `EMIT ON WINDOW CLOSE`."""
         start = self._curr
-        for words, value in _EMIT_WORDS.items():
+        for words, value in EMIT_WORDS.items():
             if self._match_text_seq("EMIT", *words):
                 return Setting("emit", value, self._from(start))
         return None
@@ -161,7 +117,7 @@ class QueryParser(GroupWindowParser):
         return left
 
     def _set_word(self) -> tuple[SetKind, bool]:
-        kind = _SET_WORDS[self._curr.token_type]
+        kind = SET_WORDS[self._curr.token_type]
         self._advance()
         every_row = bool(self._match(TokenType.ALL))
         if not every_row:
@@ -300,261 +256,6 @@ class QueryParser(GroupWindowParser):
             self.fail(f"expected {what}, found {self._found()}", hint="is a comma too many?" if comma else None)
         return node
 
-    def _alias(self, what: str) -> Name | None:
-        if self._match(TokenType.ALIAS):
-            return self._name(what)
-        begins_clause = (self._curr.text.upper(), self._next.text.upper()) in _NO_ALIASES
-        return self._name(what) if self._at_name() and not begins_clause else None
-
-    # -- FROM -----------------------------------------------------------------------------------------------
-
-    def _nothing(self, items: Sequence[SelectItem | Star]) -> SourceSyntax | None:
-        """What a SELECT reads that has no FROM: a row without columns."""
-        # A word that is meant as a name.
-        goes_on = slips.is_word(self._curr) and self._next.token_type in (TokenType.FROM, TokenType.COMMA)
-        over = not self._curr or self._curr.token_type in (*_AFTER_QUERY, TokenType.SEMICOLON)
-        over = over or self._curr.text.upper() in ("OPTIONS", "EVERY", "EMIT")
-        over = over or (self._lateral and self._curr.token_type == TokenType.WHERE)
-        if goes_on or not over or any(isinstance(item, Star) for item in items):
-            return None
-        span = items[-1].span
-        return SourceSyntax(ValuesSyntax(((),), span), None, None, span)
-
-    def _from_clause(self) -> FromSyntax:
-        if not self._match(TokenType.FROM):
-            self._fail_without_from()
-        return self._sources()
-
-    def _sources(self) -> FromSyntax:
-        """What stands between commas, which bind less than JOIN does."""
-        start = self._curr
-        tree = self._joined()
-        while self._match(TokenType.COMMA):
-            tree = JoinSyntax("inner", tree, self._joined(), None, self._from(start))
-        return tree
-
-    def _joined(self) -> FromSyntax:
-        """Joins from left to right."""
-        start = self._curr
-        tree = self._join_member()
-        while True:
-            at = self._curr
-            if self._match_text_seq("CROSS", "JOIN"):
-                tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start), crossed=True)
-                continue
-            natural = self._curr.token_type == TokenType.NATURAL and self._next.token_type in _AFTER_JOIN_WORDS
-            if natural:
-                self._advance()
-            kind = self._join_word()
-            if natural and kind is not None:
-                tree = JoinSyntax(kind, tree, self._join_member(), None, self._from(at), natural=True)
-            elif kind is not None:
-                right = self._join_member()
-                using = self._using()
-                tree = JoinSyntax(kind, tree, right, None if using else self._on(), self._from(at), using)
-            elif self._curr.text.upper() in _JOIN_STARTS and self._curr.token_type != TokenType.IDENTIFIER:
-                self._refuse_join()
-            else:
-                return tree
-
-    def _join_word(self) -> JoinWord | None:
-        for words, kind in _JOIN_WORDS:
-            if self._match_text_seq(*words, "JOIN"):
-                return kind
-        return None
-
-    def _join_member(self) -> FromSyntax:
-        """One source, or joins in parentheses."""
-        if self._curr.token_type != TokenType.L_PAREN or self._at_subquery():
-            return self._source()
-        self._advance()
-        tree = self._sources()
-        self._close(")")
-        return tree
-
-    def _at_subquery(self) -> bool:
-        """Whether a query stands in the parentheses that open here, and not joins of which a query is the first."""
-        inside = self._index + 1
-        while inside < len(self._tokens) and self._tokens[inside].token_type == TokenType.L_PAREN:
-            # (SELECT …) AS a JOIN …, or (SELECT …) UNION …
-            after = self._behind_parenthesis(inside)
-            if after is not None and self._tokens[after].token_type not in _AFTER_QUERY:
-                return False
-            inside += 1
-        return inside >= len(self._tokens) or self._tokens[inside].token_type in BEGINS_QUERY
-
-    def _behind_parenthesis(self, position: int) -> int | None:
-        """Where the text goes on behind the parenthesis that opens at a token."""
-        depth = 0
-        for at in range(position, len(self._tokens) - 1):
-            kind = self._tokens[at].token_type
-            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            if depth == 0:
-                return at + 1
-        return None
-
-    def _using(self) -> tuple[Name, ...]:
-        if not self._match(TokenType.USING):
-            return ()
-        names = self._names("a column")
-        twice = next(
-            (one for i, one in enumerate(names) if one.text.lower() in [n.text.lower() for n in names[:i]]), None
-        )
-        if twice is not None:
-            self.fail(f"{twice.text} stands twice in USING", twice.span)
-        return names
-
-    def _on(self) -> exp.Expr:
-        if self._match(TokenType.ON):
-            return self._expression("a condition after ON")
-        foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
-        self.fail(
-            f"JOIN needs ON and a condition, found {self._found()}",
-            hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
-        )
-
-    def _refuse_join(self) -> NoReturn:
-        word = self._curr.text.upper()
-        if self._next.token_type in _AFTER_JOIN_WORDS or word == "STRAIGHT_JOIN":
-            words = word if self._next.token_type == TokenType.JOIN else f"{word} {self._next.text.upper()}"
-            self.fail(
-                f"{words} joins are not supported",
-                hint=slips.OTHER_JOINS.get(self._next.text.upper()) or slips.OTHER_JOINS.get(word),
-                kind=UnsupportedError,
-            )
-        if self._next.token_type in (TokenType.VAR, TokenType.L_PAREN):
-            self.fail(f"{word} is not followed by JOIN", hint=f"write JOIN … ON …; {slips.quote(self._curr.text)}")
-        self.fail(f"expected an alias, found {self._found()}", hint=slips.quote(self._curr.text))
-
-    def _fail_without_from(self) -> NoReturn:
-        # A select list that breaks off ends here: most often a comma is missing, or a word must be quoted.
-        at_alias = self._next.token_type in (TokenType.FROM, TokenType.COMMA)
-        if slips.is_word(self._curr) and self._curr.text.upper() in RESERVED and at_alias:
-            self.fail(f"expected FROM, found {self._found()}", hint=slips.quote(self._curr.text))
-        slip = slips.instead_of_from(self._prev, self._curr, self._next) if self._curr else None
-        if slip is not None:
-            self.fail(slip.message, self._span(slip.at), slip.hint)
-        self.fail(f"expected FROM, found {self._found()}", hint="write SELECT … FROM stream [RANGE 1 MINUTE]")
-
-    def _source(self) -> SourceSyntax:
-        start = self._curr
-        relation: Name | QuerySyntax | ChangesSyntax | ValuesSyntax | SeriesSyntax
-        function: WindowFunction | None = None
-        # A list that is taken apart sees what stands before it in any case.
-        if self._curr.text.upper() == "LATERAL" and self._next.text.upper() == "UNNEST":
-            self._advance()
-        if self._curr.text.upper() == "UNNEST" and self._next.token_type == TokenType.L_PAREN:
-            return self._unnest()
-        first: FirstRows | None = None
-        gaps: GapFillSyntax | None = None
-        lateral = False
-        if (in_windows := self._window_function()) is not None:
-            relation, function = in_windows
-        elif (deduplicated := self._deduplication()) is not None:
-            relation, first = deduplicated
-        elif (filled := self._gap_fill()) is not None:
-            relation, gaps = filled
-        elif (made := self._changes() or self._constants()) is not None:
-            relation = made
-        elif lateral := self._at_call("LATERAL"):
-            self._advance(2)
-            relation = self._inside_lateral()
-            self._close(")")
-        elif self._match(TokenType.L_PAREN):
-            relation = self._query(nested=True)
-            self._close(")")
-        else:
-            if self._curr.token_type == TokenType.STRING:
-                self.fail(f"expected a stream or table, found {self._found()}", hint=FILE)
-            relation = self._name("a stream or table")
-            if self._curr.token_type == TokenType.L_PAREN:
-                # TABLE(TUMBLE(…)): what counts is the function inside.
-                word = self._next.text if relation.text.upper() == "TABLE" else relation.text
-                known = PHRASES.get(word.upper()) or FOREIGN.get(word.lower())
-                self.fail("a function cannot stand in FROM", relation.span, hint=known or "name a stream or table")
-            if relation.text.upper() == "PATTERN" and self._curr.token_type == TokenType.L_BRACKET:
-                self.fail("PATTERN is not part of the language", relation.span, hint=PHRASES["PATTERN"])
-        # The window may stand before the alias or after it.
-        window = self._window()
-        as_of = self._as_of()
-        alias = self._source_alias()
-        named = alias is not None and self._curr.token_type == TokenType.L_PAREN and alias.text.upper() not in PHRASES
-        columns = self._names("a column") if named else ()
-        window = window or self._window()
-        as_of = as_of or self._as_of()
-        if alias is not None and isinstance(relation, SeriesSyntax):
-            columns = columns or (alias,)  # the name is that of the column, too
-        return SourceSyntax(
-            relation,
-            alias,
-            window,
-            self._from(start),
-            function,
-            as_of,
-            first,
-            columns=columns,
-            gaps=gaps,
-            lateral=lateral,
-        )
-
-    def _inside_lateral(self) -> QuerySyntax:
-        """A query that may have WHERE without FROM, as it is about the row before it."""
-        around, self._lateral = self._lateral, True
-        query = self._query(nested=True)
-        self._lateral = around
-        return query
-
-    def _constants(self) -> ValuesSyntax | SeriesSyntax | None:
-        """`VALUES (…), (…)`, or a series."""
-        start = self._curr
-        if self._match(TokenType.VALUES):
-            rows = [self._row()]
-            while self._match(TokenType.COMMA):
-                rows.append(self._row())
-            return ValuesSyntax(tuple(rows), self._from(start))
-        if self._at_call("GENERATE_SERIES"):
-            return self._series("GENERATE_SERIES")
-        return self._series("RANGE") if self._at_call("RANGE") else None
-
-    def _row(self) -> tuple[exp.Expr, ...]:
-        self._open("(")
-        values = [self._expression("a value")]
-        while self._match(TokenType.COMMA):
-            values.append(self._expression("a value"))
-        self._close(")")
-        return tuple(values)
-
-    def _series(self, word: Literal["GENERATE_SERIES", "RANGE"]) -> SeriesSyntax:
-        start = self._curr
-        self._advance()
-        return SeriesSyntax(word, self._row(), self._from(start))
-
-    def _unnest(self) -> SourceSyntax:
-        start = self._curr
-        self._advance()
-        self._open("(")
-        values = self._expression("a list")
-        self._close(")")
-        numbered = bool(self._match_text_seq("WITH", "ORDINALITY"))
-        alias = self._alias("an alias")
-        columns = self._names("a column") if self._curr.token_type == TokenType.L_PAREN else ()
-        span = self._from(start)
-        named = Name("unnest", span) if alias is None else alias
-        return SourceSyntax(named, alias, None, span, unnest=UnnestSyntax(values, columns, numbered, span))
-
-    def _as_of(self) -> exp.Expr | None:
-        if not self._match_text_seq("FOR", "SYSTEM_TIME"):
-            return None
-        if not self._match_text_seq("AS", "OF"):
-            self.fail(f"expected AS OF, found {self._found()}", hint="write JOIN t FOR SYSTEM_TIME AS OF a.ts ON …")
-        return self._expression("a time after AS OF")
-
-    def _source_alias(self) -> Name | None:
-        # ASOF is no reserved word and may be an alias, unless a JOIN follows.
-        if self._curr.text.upper() in _JOIN_STARTS and self._next.token_type in _AFTER_JOIN_WORDS:
-            return None
-        return self._alias("an alias")
-
     # -- after FROM -----------------------------------------------------------------------------------------
 
     def _constraints(self) -> list[Constraint]:
@@ -663,7 +364,7 @@ class QueryParser(GroupWindowParser):
         start = self._curr
         first: tuple[int, bool] | None = None
         offset: int | None = None
-        while self._curr.token_type in _LIMIT_WORDS:
+        while self._curr.token_type in LIMIT_WORDS:
             word = self._curr
             self._advance()
             if (offset if word.token_type == TokenType.OFFSET else first) is not None:

@@ -33,9 +33,9 @@ from watersmeet.sql.lateral import without_lateral
 from watersmeet.sql.over import OverBinder
 from watersmeet.sql.over_rows import ahead_inside, calls_in, is_changing, merged, over_rows
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.sources import ONCE
 from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
 from watersmeet.sql.unnesting import without_unnest
+from watersmeet.sql.window_columns import ONCE
 from watersmeet.sql.window_groups import (
     check_changes_of_joins,
     check_growing,

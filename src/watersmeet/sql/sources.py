@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeGuard
 
 import pyarrow as pa
 
-from watersmeet.errors import BindError, SqlError, UnsupportedError, WindowError
+from watersmeet.errors import SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.pace import DAY_US
 from watersmeet.model.types import sql_type
@@ -18,38 +16,29 @@ from watersmeet.model.windows import (
     Landmark,
     RowsWindow,
     Session,
-    Stepped,
     SteppedRows,
     Unbounded,
     Window,
 )
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.constants import Constants
-from watersmeet.plan.expressions import Column, EventTime, Expression, Literal
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import (
-    AT,
-    OP,
     Changes,
     Derived,
     Input,
     Join,
-    Node,
-    Over,
     Project,
-    SetOperation,
     View,
-    children,
     constant_table,
-    growing_join,
-    schema_of,
-    streams_together,
 )
 from watersmeet.sql.constants import bind_constants
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.gap_fill import bind_gap_fill
 from watersmeet.sql.literals import instant
 from watersmeet.sql.named_queries import known_query
-from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, field_index, visible_fields
+from watersmeet.sql.queries_as_inputs import query_as_input
+from watersmeet.sql.scope import field_index, visible_fields
 from watersmeet.sql.syntax import (
     ChangesSyntax,
     FirstRows,
@@ -62,10 +51,7 @@ from watersmeet.sql.syntax import (
     stream_word,
 )
 from watersmeet.sql.unnesting import bind_unnest
-
-Told = tuple[str, Hop | None]  # which column of the windows, and their form where the start tells the end
-_END: Told = ("window_end", None)
-ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
+from watersmeet.sql.window_columns import columns_of_windows, with_complete_windows
 
 
 def bind_sources(
@@ -157,10 +143,7 @@ def _relation(
     node = bind_subquery(read, replace(inside, as_view=not says_so))
     if (table := constant_table(node, alias)) is not None:
         return table
-    changes = _is_view(node, says_so=says_so)
-    if logged:
-        return (_log if changes else _log_of_stream)(alias, source, node, context)
-    return (_view if changes else _derived)(alias, source, node, context)
+    return query_as_input(alias, source, node, context, says_so=says_so, logged=logged)
 
 
 def _renamed(
@@ -395,124 +378,6 @@ def _check_windowed(one: Input, source: SourceSyntax, function: WindowFunction, 
         )
 
 
-def with_complete_windows(one: Input) -> Input:
-    """What other windows have given, each at its end: grouped by them again, it is there at that instant."""
-    match one:
-        case Input(relation=Derived(plan=Changes(kind="complete")), window=None):
-            return replace(one, window=ONCE)
-    return one
-
-
-def columns_of_windows(one: Input) -> dict[str, Told]:
-    """The columns of an input that each tell in which window a row is."""
-    if isinstance(one.window, Hop):
-        form = replace(one.window, at_once=False, zone=None)
-        # Of windows that begin together the start does not tell which one is meant.
-        return {name: (name, form) for name in WINDOW_COLUMNS if name == "window_end" or not form.cumulates}
-    if isinstance(one.window, Session):
-        return {"window_end": _END}
-    match one.relation:
-        case Derived(plan=Changes(kind="complete", child=child), schema=schema, time=time):
-            first, *others = (_told_by(part) for part in _lists_below(child))
-            same = {place: told for place, told in first.items() if all(one.get(place) == told for one in others)}
-            told = {schema.names[place]: one for place, one in same.items()}
-            return {time: _END} | {name: one for name, one in told.items() if one[1] is not None}
-    return {} if one.time is None else {one.time: _END}
-
-
-def _told_by(node: Project | Over) -> dict[int, Told]:
-    """The places of columns that each tell in which window a row is."""
-    told: dict[Expression, Told]
-    if isinstance(node, Over):
-        assert isinstance(node.child, Project)
-        told = dict(_told_as("", node.child))
-    else:
-        join = node.child if isinstance(node.child, Join) else node.child.child
-        told = {column: one for stream in join.streams for column, one in _told_in(stream)}
-    return {place: told[e] for place, (_, e) in enumerate(node.columns) if e in told}
-
-
-def _told_in(one: Input) -> Iterator[tuple[Column, Told]]:
-    match one.relation:
-        case View(plan=Project(child=Join()) as inside):
-            # Rows of a join before this one: the columns are those of its members.
-            return _told_as(one.alias, inside)
-    found = columns_of_windows(one).items()
-    return ((Column(one.alias, name, one.schema.field(name).type), told) for name, told in found)
-
-
-def _told_as(alias: str, node: Project) -> Iterator[tuple[Column, Told]]:
-    for place, told in _told_by(node).items():
-        name, expression = node.columns[place]
-        yield Column(alias, name, expression.type), told
-
-
-def _is_view(node: Node, *, says_so: bool) -> bool:
-    """Whether a subquery is an answer that changes rather than a stream.
-
-    A plain join is a stream of its combinations if it says so: by ISTREAM, by a window of its own, or because an
-    input of it has no window, so that nothing would ever leave.
-    """
-    if isinstance(node, Changes) or (isinstance(node, Over) and node.time is not None) or streams_together(node):
-        return False
-    growing = growing_join(node)
-    if growing is None:
-        return True
-    return not says_so and all(one.window is not None for one in growing.join.streams)
-
-
-def _view(alias: str, source: SourceSyntax, node: Node, context: Context) -> View:
-    if source.window is not None:
-        raise context.text.error(
-            f"{alias} is an answer that changes and cannot have a window: its rows are there while they are in "
-            f"that answer",
-            source.window.span,
-            hint="write SELECT ISTREAM … in it to take its rows as they appear, for as long as the window says",
-            kind=WindowError,
-        )
-    return View(alias, node, schema_of(node))
-
-
-def _refuse_nested(node: Node, source: SourceSyntax, context: Context) -> None:
-    for column in schema_of(node):
-        if pa.types.is_nested(column.type):
-            raise context.text.error(
-                f"rows of an answer that changes are compared, and {column.name} is nested: {sql_type(column.type)}",
-                source.span,
-                hint="leave it out, or write SELECT ISTREAM … in it to take its rows as they appear",
-            )
-
-
-def _log(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
-    """CHANGES of an answer that changes: a stream by the instants of its changes."""
-    _refuse_nested(node, source, context)
-    _refuse_log_names(schema_of(node), source, context)
-    log = Changes("log", node)
-    sign, *columns = schema_of(log)
-    return Derived(alias, log, pa.schema([sign, pa.field(AT, pa.timestamp("us")), *columns]), AT)
-
-
-def _log_of_stream(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
-    """CHANGES of rows that never leave: all enter, each at its time."""
-    one = Input(alias, _derived(alias, source, node, context))
-    shown = visible_fields(one)
-    _refuse_log_names(pa.schema(shown), source, context)
-    columns: list[tuple[str, Expression]] = [(OP, Literal("+", pa.string())), (AT, EventTime(pa.timestamp("us")))]
-    columns += ((field.name, Column(alias, field.name, field.type)) for field in shown)
-    project = Project(Join((one,), boundary=context.boundary), tuple(columns))
-    return Derived(alias, project, project.schema, AT)
-
-
-def _refuse_log_names(schema: pa.Schema, source: SourceSyntax, context: Context) -> None:
-    for name in schema.names:
-        if name.lower() in (OP, AT):
-            raise context.text.error(
-                f"{name} is the name of a column that CHANGES gives its rows",
-                source.relation.span,
-                hint=f"give that column another name: CHANGES((SELECT {name} AS …, … FROM …))",
-            )
-
-
 def _no_log(relation: Stream | Table, source: SourceSyntax, context: Context) -> SqlError:
     name = relation.name
     if isinstance(relation, Table):
@@ -527,149 +392,3 @@ def _no_log(relation: Stream | Table, source: SourceSyntax, context: Context) ->
     return context.text.error(
         f"CHANGES is of an answer, and {name} is {why}", source.relation.span, hint=hint, kind=UnsupportedError
     )
-
-
-def _derived(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
-    if isinstance(node, Changes):
-        # A change log has its instants as they are; what it lacks is only the column in its schema.
-        schema = schema_of(node)
-        if node.kind == "complete":
-            return _complete(alias, source, node, context)
-        _refuse_hidden_name(schema, source, context)
-        with_instant = schema.append(pa.field(HIDDEN_TIME, pa.timestamp("us")))
-        return Derived(alias, node, with_instant, HIDDEN_TIME, hides_time=True)
-    places = frozenset.intersection(*(_time_places(part) for part in _parts(node)))
-    if places:
-        return Derived(alias, node, schema_of(node), schema_of(node).names[min(places)])
-    if any(_time_places(part) for part in _parts(node)):
-        raise context.text.error(
-            f"the event times of what UNION ALL makes one stream of are not all in one column of {alias}",
-            source.span,
-            hint="select the event time of each stream as the same column, or of none",
-            kind=WindowError,
-        )
-    _refuse_hidden_name(schema_of(node), source, context)
-    with_time = _with_time(node, context)
-    return Derived(alias, with_time, schema_of(with_time), HIDDEN_TIME, hides_time=True)
-
-
-def _parts(node: Node) -> tuple[Project | Over, ...]:
-    """The select lists that a stream is made of, side by side."""
-    return (node,) if isinstance(node, Project | Over) else streams_together(node)
-
-
-def _with_time(node: Node, context: Context) -> Node:
-    """The same with the event times of its rows in a column more."""
-    match node:
-        case Project(child=Join() as join):
-            time: Expression = EventTime(event_time_type(join.inputs, context.zone))
-            return replace(node, columns=(*node.columns, (HIDDEN_TIME, time)))
-        case Over():
-            return replace(node, columns=(*node.columns, (HIDDEN_TIME, _own_time(node))))
-        case SetOperation(left=left, right=right):
-            return replace(node, left=_with_time(left, context), right=_with_time(right, context))
-    raise AssertionError(f"{type(node).__name__} is no stream")
-
-
-def _complete(alias: str, source: SourceSyntax, node: Changes, context: Context) -> Derived:
-    """Windows that are given once; the time of a row is the end of its window."""
-    schema = schema_of(node)
-    ends_in = [_ends_at(part) for part in _lists_below(node.child)]
-    for place, name in enumerate(schema.names):
-        if all(place in places for places in ends_in):
-            return Derived(alias, node, schema, name)
-    made = node.child
-    if not _is_list(made):
-        raise context.text.error(
-            f"the rows of {alias} have the ends of their windows as times, which are not selected",
-            source.span,
-            hint="select window_end, too, as the same column on both sides of a set operation",
-            kind=WindowError,
-        )
-    _refuse_hidden_name(made.schema, source, context)
-    made, end = _with_end(made)
-    made = replace(made, columns=(*made.columns, (HIDDEN_TIME, end)))
-    return Derived(alias, replace(node, child=made), made.schema, HIDDEN_TIME, hides_time=True)
-
-
-def _ends(node: Project | Over) -> list[Expression]:
-    """What in a select list is the end of the windows."""
-    if isinstance(node, Over):
-        assert isinstance(node.child, Project)
-        below = _ends(node.child)
-        return [Column("", name, e.type) for name, e in node.child.columns if e in below]
-    if isinstance(node.child, Join):
-        every = [Column(one.alias, field.name, field.type) for one in node.child.streams for field in one.schema]
-        return [column for column in every if _is_end(column, node.child)]
-    return [key for key in node.child.keys if isinstance(key, Column) and _is_end(key, node.child.child)]
-
-
-def _with_end(node: Project | Over) -> tuple[Project | Over, Expression]:
-    """The same with the end of the windows at hand, and what it is there."""
-    known = _ends(node)
-    if known or not isinstance(node, Over):
-        return node, known[0]
-    assert isinstance(node.child, Project)
-    end = _ends(node.child)[0]
-    child = replace(node.child, columns=(*node.child.columns, (HIDDEN_TIME, end)))
-    return replace(node, child=child), Column("", HIDDEN_TIME, end.type)
-
-
-def _is_list(node: Node) -> TypeGuard[Project | Over]:
-    return isinstance(node, Project) or (isinstance(node, Over) and isinstance(node.child, Project))
-
-
-def _lists_below(node: Node) -> Iterator[Project | Over]:
-    """The select lists over windows, below what goes over them."""
-    if _is_list(node):
-        yield node
-        return
-    for child in children(node):
-        yield from _lists_below(child)
-
-
-def _ends_at(node: Project | Over) -> set[int]:
-    """The places of the columns that are the ends of windows."""
-    ends = _ends(node)
-    return {place for place, (_, expression) in enumerate(node.columns) if expression in ends}
-
-
-def _is_end(key: Column, join: Join) -> bool:
-    one = join.input(key.stream)
-    match one.relation:
-        case View(plan=Project(child=Join() as inside, columns=columns)):
-            # Rows of a join before this one: the column is that of a member.
-            column = dict(columns)[key.name]
-            return isinstance(column, Column) and _is_end(column, inside)
-    return key.name == ("window_end" if isinstance(one.window, Hop | Session) else one.time)
-
-
-def _time_places(node: Project | Over) -> frozenset[int]:
-    """The places of selected columns that are the event time of a subquery's rows."""
-    if isinstance(node, Over):
-        return frozenset(place for place, (_, e) in enumerate(node.columns) if e == _own_time(node))
-    assert isinstance(node.child, Join)
-    # Of several streams the time is the newest member's, which no single column is.
-    only = node.child.streams[0] if len(node.child.streams) == 1 else None
-    own = None if only is None else (only.alias, only.time)
-    return frozenset(
-        place
-        for place, (_, e) in enumerate(node.columns)
-        if isinstance(e, EventTime) or (isinstance(e, Column) and (e.stream, e.name) == own)
-    )
-
-
-def _own_time(node: Over) -> Column:
-    """The event time below it."""
-    assert node.time is not None
-    return Column("", node.time, schema_of(node.child).field(node.time).type)
-
-
-def _refuse_hidden_name(schema: pa.Schema, source: SourceSyntax, context: Context) -> None:
-    if HIDDEN_TIME in schema.names:
-        raise context.text.error(
-            f"{HIDDEN_TIME} is the name a subquery's event time gets by itself",
-            source.span,
-            hint="give the selected column another name with AS",
-            kind=BindError,
-        )

@@ -10,8 +10,8 @@ from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expr
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, children
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import Scope, Text
-from watersmeet.sql.sources import ONCE, Told, columns_of_windows
 from watersmeet.sql.syntax import SelectSyntax, Span, joins_in
+from watersmeet.sql.window_columns import ONCE, Told, columns_of_windows
 
 
 def window_inputs(inputs: Iterable[Input]) -> list[Input]:
