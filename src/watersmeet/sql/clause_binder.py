@@ -12,7 +12,7 @@ from sqlglot import exp
 from watersmeet.errors import BindError, UnsupportedError
 from watersmeet.model.types import is_instant, is_text, sql_type
 from watersmeet.plan.expressions import Call, Expression, Literal
-from watersmeet.plan.functions import check_cast, result_type
+from watersmeet.plan.functions import check_cast, typed_call
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
@@ -70,7 +70,7 @@ class ClauseBinder(ABC):
             fitted = _fitted(function, list(args))
             if function in ("in", "nullif") and mixes_dates(fitted):
                 return self._by_pairs(function, fitted, node)
-            return Call(function, tuple(fitted), result_type(function, [arg.type for arg in fitted]))
+            return typed_call(function, *fitted)
         except (TypeError, ValueError) as error:
             raise self.error(str(error), node) from None
 

@@ -15,7 +15,7 @@ from watersmeet.model.time import format_interval
 from watersmeet.model.types import is_number, sql_type
 from watersmeet.model.windows import Each
 from watersmeet.plan.expressions import Call, Column, Expression, Frame, Literal, OverCall, SortKey
-from watersmeet.plan.functions import result_type
+from watersmeet.plan.functions import typed_call
 from watersmeet.plan.nodes import Derived, Input, Join, Over, Project
 from watersmeet.sql.context import Context
 from watersmeet.sql.expressions import ExpressionBinder
@@ -72,8 +72,8 @@ class _GapFill:
 
     def input(self, written: Input) -> Input:
         """The stream with a row for every step. What fills a gap is given with the row that ends it, at its time."""
-        one = self.one
-        over = Input(one.alias, Derived(one.alias, self._over(), self._over().schema, HIDDEN_TIME, hides_time=True))
+        one, rows = self.one, self._over()
+        over = Input(one.alias, Derived(one.alias, rows, rows.schema, HIDDEN_TIME, hides_time=True))
         by = f" of each {', '.join(self.keys)}" if self.keys else ""
         words = f"gaps{by} filled every {format_interval(self.step_us)} of {self.time}"
         inside = replace(over, window=Each(LISTS, (_ENTRY,), words=words))
@@ -107,27 +107,27 @@ class _GapFill:
     def _steps(self) -> Expression:
         """From one step after the row before to the row itself; if that lies between two steps, to the later one."""
         own, before = (
-            _call("epoch_us", Column("", name, self._type(self.time))) for name in (self.time, _before(self.time))
+            typed_call("epoch_us", Column("", name, self._type(self.time))) for name in (self.time, _before(self.time))
         )
         step = Literal(self.step_us, _LONG)
-        first = _call("least", _call("coalesce", _call("add", before, step), own), own)
-        last = _call("subtract", _call("add", own, step), Literal(1, _LONG))
-        return _call("generate_series", first, last, step)
+        first = typed_call("least", typed_call("coalesce", typed_call("add", before, step), own), own)
+        last = typed_call("subtract", typed_call("add", own, step), Literal(1, _LONG))
+        return typed_call("generate_series", first, last, step)
 
     def _filled(self, name: str) -> Expression:
         """A column of a row that is there, or of one that fills a gap."""
         own = self._own(name)
         if name == self.time or name in self.moving:
-            return _call("add", own, _call("multiply", self._behind(), Literal(1, pa.duration("us"))))
+            return typed_call("add", own, typed_call("multiply", self._behind(), Literal(1, pa.duration("us"))))
         if name in self.keys:
             return own
-        there = _call("ge", self._own(_ENTRY), _call("epoch_us", self._own(self.time)))
+        there = typed_call("ge", self._own(_ENTRY), typed_call("epoch_us", self._own(self.time)))
         return Call("case", (there, own, self._fill(name)), own.type)
 
     def _behind(self) -> Expression:
         """How far before its end a row fills the gap; zero for the row itself."""
-        entry, own = self._own(_ENTRY), _call("epoch_us", self._own(self.time))
-        return _call("subtract", _call("least", entry, own), own)
+        entry, own = self._own(_ENTRY), typed_call("epoch_us", self._own(self.time))
+        return typed_call("subtract", typed_call("least", entry, own), own)
 
     def _fill(self, name: str) -> Expression:
         fill, own = self.fills.get(name), self._own(name)
@@ -142,11 +142,13 @@ class _GapFill:
 
     def _interpolated(self, before: Expression, own: Expression) -> Expression:
         """On the straight line between two rows, as a DOUBLE; NULL if one of them is."""
-        start, end = (_call("epoch_us", self._own(one)) for one in (_before(self.time), self.time))
+        start, end = (typed_call("epoch_us", self._own(one)) for one in (_before(self.time), self.time))
         x, y = (Call("cast", (one,), _DOUBLE) for one in (before, own))
-        passed = Call("cast", (_call("subtract", self._own(_ENTRY), start),), _DOUBLE)
-        share = _call("divide", _call("multiply", _call("subtract", y, x), passed), _call("subtract", end, start))
-        return Call("cast", (_call("add", x, share),), own.type)
+        passed = Call("cast", (typed_call("subtract", self._own(_ENTRY), start),), _DOUBLE)
+        share = typed_call(
+            "divide", typed_call("multiply", typed_call("subtract", y, x), passed), typed_call("subtract", end, start)
+        )
+        return Call("cast", (typed_call("add", x, share),), own.type)
 
     def _constant(self, fill: Fill, kind: pa.DataType) -> Expression:
         scope = Scope(self.context.text, (), self.context.zone)
@@ -218,7 +220,3 @@ class _GapFill:
 def _before(name: str) -> str:
     """The name of a column of the row before."""
     return f"#before_{name}"
-
-
-def _call(function: str, *args: Expression) -> Expression:
-    return Call(function, args, result_type(function, [arg.type for arg in args]))

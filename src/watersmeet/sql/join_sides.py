@@ -47,8 +47,9 @@ from watersmeet.plan.expressions import (
     replaced,
     walk,
 )
-from watersmeet.plan.functions import result_type
+from watersmeet.plan.functions import typed_call
 from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
+from watersmeet.sql.asof_reach import asof_reach, asof_time, check_each_row_counts, refused_asof
 from watersmeet.sql.enriching import (
     compared_column,
     enriched,
@@ -85,16 +86,6 @@ class Side:
     input: Input
     places: Mapping[Column, Column]
     newest: Column | None = None
-
-
-@dataclass(frozen=True)
-class Reach:
-    """Of an as-of join, from the time of the stream that asks: to which instant partners are to be near, how much older
-    than that time one may be, and how much later."""
-
-    up_to_us: int
-    within_us: int | None
-    until_us: int | None
 
 
 class JoinBuilder:
@@ -184,36 +175,39 @@ class JoinBuilder:
         """The bounds between the sides say which partners count, and from them or NEAREST follows which of these."""
         right = outer.right.only
         if not self.changing:
-            self._check_each_row_counts(outer)
+            check_each_row_counts(outer, self.scope.text)
         if not isinstance(right, Leaf) or not isinstance(right.input.relation, Stream):
-            raise self._refused_asof(outer, "looks for rows of a stream, which stands on its right side")
+            raise refused_asof(outer, self.scope.text, "looks for rows of a stream, which stands on its right side")
         if right.input.window is not None and not isinstance(right.input.window, Range | Unbounded):
-            raise self._refused_asof(
-                outer, f"looks for the latest row of {right.input.alias} within a time, not a number"
+            raise refused_asof(
+                outer, self.scope.text, f"looks for the latest row of {right.input.alias} within a time, not a number"
             )
-        name, first = right.input.alias, self._asof_time(outer)
+        name, first = right.input.alias, asof_time(outer, self.scope.text)
         versions = right.input.relation.versions
         # Each version holds until the next, whatever windows there are.
         crossing = crossing_bounds(outer, self.boundary) if versions is None else outer.found.bounds
-        reach = self._reach(outer, first, right.input, crossing)
+        reach = asof_reach(outer, first, right.input, crossing, self.scope.text)
         up_to, within, until = reach.up_to_us, reach.within_us, reach.until_us
         predicates, holding, key = list(outer.found.predicates), list[Expression](), tuple[Expression, ...]()
         if versions is not None:
             predicates, holding, key = self._of_key(outer, right.input, versions)
         elif asof_conditions(predicates, name).others:
-            raise self._refused_asof(outer, "compares the sides for equality; other conditions go into WHERE")
+            raise refused_asof(
+                outer, self.scope.text, "compares the sides for equality; other conditions go into WHERE"
+            )
         side = self._side(outer.left, [*asked, *predicates, *holding])
         over = _over([side])
         behind = max(shape.behind[first.alias] for shape in shapes_of(outer.left, self.boundary))
         if behind >= FOREVER_US and not isinstance(first.window, Unbounded):
-            raise self._refused_asof(
+            raise refused_asof(
                 outer,
+                self.scope.text,
                 f"goes by the time of {first.alias}, and nothing bounds how much later it may be asked for, so rows of "
                 f"{name} could never be forgotten",
                 f"say how old a row of {first.alias} may be, or go by the time of another stream",
             )
         # A row of the left side may be later than the stream whose time counts: by that one's own time it is told.
-        instant = _call("add", _microseconds(over(_time_of(first))), Literal(up_to, pa.int64()))
+        instant = typed_call("add", _microseconds(over(_time_of(first))), Literal(up_to, pa.int64()))
         bounds = [] if until is None else [Bound(side.input.alias, name, until, "")]
         bounds += [] if within is None else [Bound(name, side.input.alias, min(within + behind, FOREVER_US), "")]
         looked_up = replace(right.input, window=Unbounded() if within is None else None)
@@ -224,57 +218,29 @@ class JoinBuilder:
         asof = AsOf(instant, up_to, within, behind, tuple(map(over, holding)), ahead, key)
         return Made(self._made(inputs, conditions, outer.kind, asof=asof), over)
 
-    def _reach(self, outer: Outer, one: Input, other: Input, crossing: Iterable[Bound]) -> Reach:
-        """What ON says decides which way partners are looked for; windows only how far."""
-        found, first, name = outer.found, one.alias, other.alias
-        latest, oldest = (_least_bound(found.bounds, *ends) for ends in ((first, name), (name, first)))
-        until, within = (_least_bound(crossing, *ends) for ends in ((first, name), (name, first)))
-        near = found.nearest[0].shift_us(first) if found.nearest else None
-        mine, theirs = f"{first}.{one.time}", f"{name}.{other.time}"
-        if near is None and latest is not None and oldest is not None and latest > 0 < oldest:
-            raise self._refused_asof(
-                outer,
-                f"counts rows of {name} before and after the time of {first}, and it is not said which is meant",
-                f"add NEAREST({theirs}, {mine}) for the nearest of them; or say one bound in ON, for the latest up to "
-                "it or the first from it on, and the other in WHERE",
-            )
-        forward = near is None and (latest is None or (oldest is not None and latest > 0))
-        if forward or (near is not None and within is not None and -within >= near):
-            assert within is not None
-            reach = Reach(-within, within, until)
-        elif near is None or (until is not None and until <= near):
-            assert until is not None
-            reach = Reach(until, within, until)
-        else:
-            reach = Reach(near, within, until)
-        if reach.until_us is None and outer.kind == "asof_left":
-            raise self._refused_asof(
-                outer,
-                f"cannot tell that a row of {first} has no partner: nothing bounds how much later one may come",
-                f"add AND {theirs} <= {mine} + INTERVAL 1 HOUR; or write ASOF JOIN, which gives rows with a partner",
-            )
-        return reach
-
     def _enriched(self, outer: Outer, asked: Sequence[Expression]) -> Side:
         """In an answer that changes: the stream with its partners, in the window that it has."""
         leaf = enriched(outer)
         if leaf is None:
-            raise self._refused_asof(
+            raise refused_asof(
                 outer,
+                self.scope.text,
                 "in an answer that changes compares the columns of one stream, the one by whose time it goes",
                 "take the rows as they come: FROM (SELECT ISTREAM … JOIN …) [RANGE 1 HOUR] AS j",
             )
         window = leaf.input.window
         if isinstance(window, Each):
-            raise self._refused_asof(
+            raise refused_asof(
                 outer,
+                self.scope.text,
                 f"looks for partners before rows are counted, and those of {leaf.input.alias} are counted before their "
                 "lists are taken apart",
                 "take them apart afterwards: FROM (SELECT … ASOF JOIN …) [ROWS 10] AS j, UNNEST(j.items) AS t (item)",
             )
         if isinstance(window, RowsWindow | SteppedRows) and may_have_several(outer):
-            raise self._refused_asof(
+            raise refused_asof(
                 outer,
+                self.scope.text,
                 f"by other columns than its key may give several rows for one, and the window of {leaf.input.alias} "
                 "counts rows",
                 f"write {leaf.input.alias} [RANGE 1 HOUR]; or ON with every column of the key",
@@ -312,7 +278,7 @@ class JoinBuilder:
         return [*below, *([_time_of(outer.right.visible[0])] if outer.kind == "asof" else [])]
 
     def _with_partners(self, side: Side, partners: Sequence[Column]) -> Side:
-        there = [_call("not", _call("is_null", side.places[partner])) for partner in partners]
+        there = [typed_call("not", typed_call("is_null", side.places[partner])) for partner in partners]
         name = f"#{next(self._numbers)}"
         kept = {**side.places, side.newest: side.newest} if side.newest is not None else side.places
         columns = tuple((column.name, column) for column in kept.values())
@@ -320,37 +286,6 @@ class JoinBuilder:
         places = {c: Column(name, column.name, c.type) for c, column in side.places.items()}
         newest = None if side.newest is None else Column(name, side.newest.name, side.newest.type)
         return Side(Input(name, View(name, project, project.schema)), places, newest)
-
-    def _asof_time(self, outer: Outer) -> Input:
-        """The stream on the left side by whose time the partners are chosen."""
-        (name,) = (one.alias for one in outer.right.visible)
-        named = {end for bound in outer.found.bounds for end in (bound.earlier, bound.later)}
-        named = (named | {end for nearest in outer.found.nearest for end in nearest.ends}) - {name}
-        timed = {one.alias: one for one in outer.left.visible if one.time is not None}
-        if not timed:
-            raise self._refused_asof(outer, "goes by the time of a stream, which stands on its left side")
-        if len(named) > 1:
-            raise self._refused_asof(
-                outer, f"goes by the time of one stream, not by those of {' and '.join(sorted(named))}"
-            )
-        if not named:
-            raise self._refused_asof(outer, "needs a condition that says up to when rows count, or from when on")
-        if len(outer.found.nearest) > 1:
-            raise self._refused_asof(outer, "looks for the row that is nearest to one time, and NEAREST stands twice")
-        first = timed[named.pop()]
-        if first.alias in outer.left.nullable:
-            raise self._refused_asof(
-                outer,
-                f"goes by the time of {first.alias}, of which a row may be missing",
-                "go by the time of another stream",
-            )
-        if len(outer.left.visible) > 1 and isinstance(outer.right.visible[0].window, Range):
-            raise self._refused_asof(
-                outer,
-                f"with {name} [RANGE …] has one stream on its left side",
-                f"say in ON how old a row of {name} may be: {name}.ts >= {first.alias}.{first.time} - INTERVAL 1 HOUR",
-            )
-        return first
 
     def _of_key(
         self, outer: Outer, one: Input, versions: Versions
@@ -371,27 +306,6 @@ class JoinBuilder:
         compared = [predicate for predicate, about in found if about.equal or about.left_only]
         others = [predicate for predicate, about in found if not (about.equal or about.left_only)]
         return compared, [*others, *holding], tuple(_column(one, name) for name in versions.key)
-
-    def _check_each_row_counts(self, outer: Outer) -> None:
-        """Rows are given once, with their partner, whatever else comes: which are the last n is not asked then."""
-        for one in outer.left.visible:
-            if is_counted(one.window) or isinstance(one.window, Stepped):
-                raise self._refused_asof(
-                    outer,
-                    f"gives every row of {one.alias} once, and a window says which of them count at what time",
-                    hint=f"leave the window of {one.alias} out; or group the rows, which gives an answer that changes",
-                )
-
-    def _refused_asof(self, outer: Outer, why: str, hint: str | None = None) -> Exception:
-        usual = (
-            "write a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts [AND b.ts >= a.ts - INTERVAL 1 HOUR], b.ts >= a.ts for "
-            "the first from a time on, or NEAREST(b.ts, a.ts)"
-        )
-        if any(one.has_versions for one in outer.right.visible):
-            return self.scope.text.error(
-                f"a join with versions {why}", outer.span, hint=hint or "write AS OF a.ts", kind=WindowError
-            )
-        return self.scope.text.error(f"ASOF JOIN {why}", outer.span, hint=hint or usual, kind=WindowError)
 
     def _made(
         self,
@@ -454,10 +368,10 @@ class JoinBuilder:
         made = []
         for bound in bounds:
             later, earlier = times[bound.later], times[bound.earlier]
-            apart = _call("subtract", _microseconds(later), _microseconds(earlier))
-            test = _call("le", apart, Literal(bound.at_most_us, pa.int64()))
-            missing = [_call("is_null", time) for time in (later, earlier) if time.stream in optional]
-            made.append(_call("or", *missing, test) if missing else test)
+            apart = typed_call("subtract", _microseconds(later), _microseconds(earlier))
+            test = typed_call("le", apart, Literal(bound.at_most_us, pa.int64()))
+            missing = [typed_call("is_null", time) for time in (later, earlier) if time.stream in optional]
+            made.append(typed_call("or", *missing, test) if missing else test)
         return made
 
     def _pair(
@@ -545,13 +459,13 @@ class JoinBuilder:
             instants = [
                 self._first(way, times, outer, shape, theirs) for way in certain_after(outer, shape, theirs, crossing)
             ]
-            after = reduce(partial(_call, "greatest"), instants, own)
+            after = reduce(partial(typed_call, "greatest"), instants, own)
             if found is None:
                 found = after
                 continue
-            here = [_call("not", _call("is_null", times[name])) for name in shape.behind]
-            missing = [_call("is_null", times[name]) for name in times if name not in shape.behind]
-            found = _call("case", reduce(partial(_call, "and"), [*here, *missing]), after, found)
+            here = [typed_call("not", typed_call("is_null", times[name])) for name in shape.behind]
+            missing = [typed_call("is_null", times[name]) for name in times if name not in shape.behind]
+            found = typed_call("case", reduce(partial(typed_call, "and"), [*here, *missing]), after, found)
         return own if found is None else found
 
     def _first(
@@ -560,8 +474,8 @@ class JoinBuilder:
         known = {name: us for name, us in way.items() if us < FOREVER_US}
         if not known:
             raise self._never_certain(outer, next(iter(shape.behind)), next(n for one in theirs for n in one.behind))
-        parts = [_call("add", times[name], Literal(us + 1, pa.int64())) for name, us in known.items()]
-        return reduce(partial(_call, "least"), parts)
+        parts = [typed_call("add", times[name], Literal(us + 1, pa.int64())) for name, us in known.items()]
+        return reduce(partial(typed_call, "least"), parts)
 
     def _never_certain(self, outer: Outer, kept: str, late: str) -> Exception:
         times = {one.alias: f"{one.alias}.{one.time}" for one in outer.everything}
@@ -629,10 +543,6 @@ def _moves(window: Window | None) -> bool:
     return moves_in_steps(window) and not isinstance(counting(window), RowsWindow)
 
 
-def _least_bound(bounds: Iterable[Bound], earlier: str, later: str) -> int | None:
-    return min((b.at_most_us for b in bounds if (b.earlier, b.later) == (earlier, later)), default=None)
-
-
 def _all_left(outer: Outer) -> Outer:
     """The chain with the rows that have no partner."""
     only = outer.left.only
@@ -686,11 +596,7 @@ def _column(one: Input, name: str) -> Column:
 
 
 def _microseconds(time: Expression) -> Expression:
-    return _call("epoch_us", time)
-
-
-def _call(function: str, *args: Expression) -> Expression:
-    return Call(function, args, result_type(function, [arg.type for arg in args]))
+    return typed_call("epoch_us", time)
 
 
 def _is_of_leaves(bound: Bound, group: Group) -> bool:
