@@ -15,13 +15,34 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.checking.duckdb_aggregates import aggregate_sql, sort_key_sql
-from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted, typed
+from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named, quoted
 from watersmeet.checking.duckdb_over import over_sql
-from watersmeet.model.catalog import Deduplication, Stream, Table
+from watersmeet.checking.duckdb_windows import (
+    AT,
+    COPY,
+    GONE,
+    INSIDE,
+    MOMENT,
+    NET,
+    NEXT,
+    PLACE,
+    ROW,
+    SIGN,
+    SINCE,
+    TIME,
+    begins,
+    entries,
+    in_hops,
+    in_sessions,
+    near_number,
+    next_step,
+    since_landmark,
+    timed_rows,
+)
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.pace import Pace
 from watersmeet.model.versions import DELETES
 from watersmeet.model.windows import (
-    WINDOW_COLUMNS,
     Bound,
     Boundary,
     Choice,
@@ -35,8 +56,7 @@ from watersmeet.model.windows import (
     SteppedRows,
     moves_in_steps,
 )
-from watersmeet.plan.constants import Constants, Listed, Selected
-from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, OverCall, walk
+from watersmeet.plan.expressions import Aggregate, Expression, walk
 from watersmeet.plan.nodes import (
     OP,
     AsOf,
@@ -57,28 +77,10 @@ from watersmeet.plan.nodes import (
     growing_join,
     is_monotone,
     keeps_arrival,
-    nodes_below,
     schema_of,
     streams_below,
     streams_together,
 )
-
-# Names that no column of a stream is likely to have; MOMENT is the table of instants.
-AT, TIME, ROW, GONE, MOMENT = '"#at"', '"#time"', '"#row"', '"#gone"', '"#moment"'
-SINCE = '"#since"'  # when a row enters a window that moves in steps
-SAME, TAKEN = '"#same"', '"#taken"'
-INSIDE = '"#inside"'  # the rows of groups
-NET, SIGN, COPY, NEXT, PLACE = '"#net"', '"#sign"', '"#copy"', '"#next"', '"#place"'
-_ROUGH = (
-    "sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop", "covar_pop", "covar_samp",
-    "skewness", "kurtosis", "kurtosis_pop", "entropy",
-)  # fmt: skip
-_ARITHMETIC = ("add", "subtract", "multiply", "divide", "negate", "abs")
-
-
-def raw_name(relation: Stream | Table) -> str:
-    """The table that holds what arrived, in a column more the order: `#row`."""
-    return f"all of {relation.name}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Script:
         """The name of the table with the rows of an input."""
         known = self._made.get(id(relation))
         if known is None:
-            text = self._derived(relation) if isinstance(relation, Derived) else _timed(relation)
+            text = self._derived(relation) if isinstance(relation, Derived) else timed_rows(relation)
             known = self._make(f"rows of {relation.name}", text)
             self._made[id(relation)] = known
         return known
@@ -177,9 +179,9 @@ class Script:
             past = f"((low - {every.offset_us}) % {every.every})"
             start = f"low + ({every.every} - {past}) % {every.every}"
             return f"SELECT unnest(range({start}, high + 1, {every.every})) AS {AT} FROM ({ends})"
-        numbers = f"unnest(range({_near('low', every)} - 2, {_near('high', every)} + 3))"
+        numbers = f"unnest(range({near_number('low', every)} - 2, {near_number('high', every)} + 3))"
         numbered = f"SELECT *, {numbers} AS {PLACE} FROM ({ends})"
-        moments = f"SELECT low, high, {_begins(PLACE, every)} AS {AT} FROM ({numbered})"
+        moments = f"SELECT low, high, {begins(PLACE, every)} AS {AT} FROM ({numbered})"
         return f"SELECT {AT} FROM ({moments}) WHERE {AT} BETWEEN low AND high"
 
     # -- what comes out -------------------------------------------------------------------------------------
@@ -416,16 +418,16 @@ class Script:
             made = ", ".join(f"{Translator().output(e)} AS {quoted(name)}" for name, e in one.made)
             rows = f"(SELECT *, {made} FROM {rows} AS {named(one.alias)})"
         if isinstance(one.window, Stepped):
-            gone = _next_step(f"{TIME} + {one.window.size_us}", one.window)
-            return f"(SELECT *, {_next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
+            gone = next_step(f"{TIME} + {one.window.size_us}", one.window)
+            return f"(SELECT *, {next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
         if isinstance(one.window, Each):
-            return _entries(rows if one.window.within is None else self._counted(one, one.window.within), one.window)
+            return entries(rows if one.window.within is None else self._counted(one, one.window.within), one.window)
         if isinstance(one.window, Landmark):
-            return _since(rows, one.window)
+            return since_landmark(rows, one.window)
         if isinstance(one.window, Hop):
-            return _in_hops(rows, one.window)
+            return in_hops(rows, one.window)
         if isinstance(one.window, Session):
-            return _in_sessions(rows, one.window)
+            return in_sessions(rows, one.window)
         if isinstance(one.window, SteppedRows):
             return self._in_blocks(rows, one.window)
         if not isinstance(one.window, RowsWindow):
@@ -498,137 +500,6 @@ class Script:
         return f"SELECT {AT}, {_columns(schema)} FROM ({ranked} ({child})) WHERE {PLACE} > {node.offset}{last}"
 
 
-def _said(part: Selected) -> str:
-    """What a query says itself."""
-    over = Translator()
-    if isinstance(part.of, Listed):
-        rows = ", ".join(f"({', '.join(['0', *map(over.output, row)])})" for row in part.of.rows)
-        of = f"(VALUES {rows}) AS {INSIDE} ({', '.join([COPY, *map(quoted, part.of.names)])})"
-    else:
-        ends = ", ".join(map(over.sql, (part.of.start, part.of.stop, part.of.step)))
-        made = typed(f"unnest({'generate_series' if part.of.inclusive else 'range'}({ends}))", part.of.type)
-        of = f"(SELECT {made} AS {quoted(*part.of.names)})"
-    selected = ", ".join(f"{over.output(e)} AS {quoted(name)}" for name, e in part.columns)
-    return f"SELECT {selected} FROM {of} WHERE {_all([over.sql(one) for one in part.where])}"
-
-
-def _timed(relation: Stream | Table) -> str:
-    if isinstance(relation, Constants):
-        # Numbered, as rows that are read are.
-        return f"SELECT *, row_number() OVER () AS {ROW} FROM ({' UNION ALL '.join(map(_said, relation.parts))})"
-    raw = quoted(raw_name(relation))
-    if isinstance(relation, Table):
-        return f"SELECT * FROM {raw}"
-    rows = f"SELECT *, epoch_us({quoted(relation.time)}) AS {TIME} FROM {raw}"
-    return rows if relation.first is None else _first_rows(rows, relation.first)
-
-
-def _first_rows(rows: str, rule: Deduplication) -> str:
-    """The first of each key by arrival, and then again and again the next one that is not near any taken before."""
-    keyed = f"SELECT *, struct_pack({', '.join(f'k{n} := {quoted(k)}' for n, k in enumerate(rule.keys))}) AS {SAME}"
-    near = f"len([t for t in g.{TAKEN} if abs(t - r.{TIME}) <= {rule.within_us}]) > 0"
-    following = (
-        f"SELECT g.{SAME}, r.{ROW} AS {PLACE}, list_append(g.{TAKEN}, r.{TIME}) AS {TAKEN} FROM g JOIN keyed r "
-        f"ON r.{SAME} IS NOT DISTINCT FROM g.{SAME} AND r.{ROW} > g.{PLACE} AND NOT ({near})"
-    )
-    nearest = f"SELECT * FROM ({following}) QUALIFY row_number() OVER (PARTITION BY {SAME} ORDER BY {PLACE}) = 1"
-    firsts = f"SELECT {SAME}, min({ROW}) AS {PLACE}, [arg_min({TIME}, {ROW})] AS {TAKEN} FROM keyed GROUP BY {SAME}"
-    return (
-        f"WITH RECURSIVE keyed AS ({keyed} FROM ({rows})), g AS ({firsts} UNION ALL {nearest}) "
-        f"SELECT * EXCLUDE ({SAME}) FROM keyed WHERE {ROW} IN (SELECT {PLACE} FROM g)"
-    )
-
-
-def _entries(rows: str, window: Each) -> str:
-    made = (f"unnest({quoted(window.column)})", f"generate_subscripts({quoted(window.column)}, 1)")
-    columns = ", ".join(f"{text} AS {quoted(name)}" for text, name in zip(made, window.names, strict=False))
-    if window.within is None:
-        return f"(SELECT *, {columns}, {TIME} AS {SINCE}, {TIME} + 1 AS {GONE} FROM {rows})"
-    # Numbered anew, so that the entries of a row have their order too.
-    numbered = f"row_number() OVER (ORDER BY {ROW}, {PLACE}) AS {ROW}"
-    entries = f"SELECT *, {columns}, {made[1]} AS {PLACE} FROM {rows}"
-    return f"(SELECT * EXCLUDE ({PLACE}) REPLACE ({numbered}) FROM ({entries}))"
-
-
-def _since(rows: str, window: Landmark) -> str:
-    gone = "NULL"
-    if window.every_us is not None:
-        past = f"({TIME} - {window.since_us}) // {window.every_us}"
-        gone = f"({past} + 1) * {window.every_us} + {window.since_us}"
-    return f"(SELECT *, {TIME} AS {SINCE}, {gone} AS {GONE} FROM {rows} WHERE {TIME} >= {window.since_us})"
-
-
-def _in_hops(rows: str, window: Hop) -> str:
-    """A copy of each row for each window that holds its time."""
-    if window.calendar is not None:
-        return _in_calendar_windows(rows, window, window.calendar)
-    if window.cumulates:
-        start = f"({TIME} - (({TIME} - {window.offset_us}) % {window.size_us} + {window.size_us}) % {window.size_us})"
-        first = f"({TIME} - ({TIME} - {start}) % {window.slide_us} + {window.slide_us})"
-        ends = f"unnest(range({first}, {start} + {window.size_us} + 1, {window.slide_us}))"
-    else:
-        start = f"{NEXT} - {window.size_us}"
-        ends = f"unnest(range({_next_step(f'{TIME} + 1', window)}, {TIME} + {window.size_us} + 1, {window.slide_us}))"
-    columns = _window_columns(start, NEXT, window.zone)
-    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NEXT} - 1 AS {SINCE}, {NEXT} AS {GONE}"
-    return f"(SELECT * EXCLUDE ({NEXT}), {columns}, {lives} FROM (SELECT *, {ends} AS {NEXT} FROM {rows}))"
-
-
-def _in_calendar_windows(rows: str, window: Hop, pace: Pace) -> str:
-    """All windows that may hold the time by what clocks show, and of them those that do."""
-    near = _near(TIME, pace)
-    numbered = f"SELECT *, unnest(range({near} - {window.steps + 1}, {near} + 2)) AS {PLACE} FROM {rows}"
-    bounds = (f"{_begins(PLACE, pace)} AS {SIGN}", f"{_begins(f'({PLACE} + {window.steps})', pace)} AS {NEXT}")
-    columns = _window_columns(SIGN, NEXT, window.zone)
-    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NEXT} - 1 AS {SINCE}, {NEXT} AS {GONE}"
-    held = f"SELECT *, {', '.join(bounds)} FROM ({numbered})"
-    shown_columns = f"* EXCLUDE ({NEXT}, {PLACE}, {SIGN})"
-    return f"(SELECT {shown_columns}, {columns}, {lives} FROM ({held}) WHERE {SIGN} <= {TIME} AND {TIME} < {NEXT})"
-
-
-def _near(time: str, pace: Pace) -> str:
-    """Which of the days or months it is, as clocks show it; around a change of clocks one of those beside it."""
-    shown = time if pace.zone is None else f"wm_shown({time}, '{pace.zone}')"
-    since = f"date_diff('{pace.unit}', TIMESTAMP '1970-01-01', make_timestamp({shown} - {pace.offset_us}))"
-    return f"CAST(floor({since} / {pace.every}) AS BIGINT)"
-
-
-def _begins(number: str, pace: Pace) -> str:
-    midnight = f"epoch_us(TIMESTAMP '1970-01-01' + to_{pace.unit}s(CAST({number} * {pace.every} AS INTEGER)))"
-    reading = f"({midnight} + {pace.offset_us})"
-    return reading if pace.zone is None else f"wm_first({reading}, '{pace.zone}', true)"
-
-
-def _in_sessions(rows: str, window: Session) -> str:
-    keys = ", ".join(map(quoted, window.partition_by))
-    by = f"PARTITION BY {keys} " if keys else ""
-    order = f"OVER ({by}ORDER BY {TIME}, {ROW})"
-    begins = f"coalesce({TIME} - lag({TIME}) {order} >= {window.gap_us}, true)"
-    numbered = f"SELECT *, sum(CAST({NEXT} AS INT)) {order} AS {PLACE} FROM (SELECT *, {begins} AS {NEXT} FROM {rows})"
-    whole = f"OVER (PARTITION BY {keys + ', ' if keys else ''}{PLACE})"
-    last = TIME if window.at_once else f"max({TIME}) {whole}"
-    ends = f"SELECT *, min({TIME}) {whole} AS {SIGN}, {last} + {window.gap_us} AS {NET} FROM ({numbered})"
-    columns = _window_columns(SIGN, NET, window.zone)
-    shown = f"* EXCLUDE ({NEXT}, {PLACE}, {SIGN}, {NET})"
-    lives = f"{TIME} AS {SINCE}, NULL AS {GONE}" if window.at_once else f"{NET} - 1 AS {SINCE}, {NET} AS {GONE}"
-    return f"(SELECT {shown}, {columns}, {lives} FROM ({ends}))"
-
-
-def _window_columns(start: str, end: str, zone: str | None) -> str:
-    kind = "TIMESTAMP" if zone is None else "TIMESTAMPTZ"
-    # The sessions of checks are in UTC.
-    texts = zip((start, end), WINDOW_COLUMNS, strict=True)
-    return ", ".join(f"CAST(make_timestamp({time}) AS {kind}) AS {name}" for time, name in texts)
-
-
-def _next_step(time: str, window: Stepped | Hop) -> str:
-    """The first step at or after a time: a multiple of the slide, shifted by the offset; of HOP the end of a window."""
-    one = window.ends_us if isinstance(window, Hop) else window.offset_us
-    past = f"({time} - {one})"
-    # % has the sign of the dividend, so before 1970 it must be made positive first.
-    return f"({time} + ({window.slide_us} - {past} % {window.slide_us}) % {window.slide_us})"
-
-
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(map(quoted, schema.names))
 
@@ -691,60 +562,3 @@ def _bound(bound: Bound) -> str:
 
 def _choice(choice: Choice) -> str:
     return "(" + " OR ".join(f"({_all([_bound(b) for b in bounds])})" for bounds in choice.alternatives) + ")"
-
-
-# -- what DuckDB computes only nearly ---------------------------------------------------------------------------
-
-
-def refuse_rough_values(root: Node) -> bool:
-    """Whether values are shown that DuckDB computes only nearly: floating sums and what is made of them. That is
-    harmless in the select list at the top. Elsewhere a condition, a group or a set could come out differently, and
-    DuckDB is not asked."""
-    found = False
-    # RSTREAM shows its answer as it is, and so do windows that are given once; the other words compare it with the one
-    # before.
-    top = root.child if isinstance(root, Changes) and root.kind in ("rstream", "complete") else root
-    for node in nodes_below(root):
-        for expression in _expressions(node):
-            shown = node is top and isinstance(node, Project) and _is_arithmetic(expression)
-            if isinstance(node, Over) and node is top:
-                shown = _is_shown(node, expression)
-            rough = next((part for part in walk(expression) if _is_rough(part)), None)
-            if rough is not None and not shown:
-                assert isinstance(rough, Aggregate | OverCall)
-                raise InexpressibleError(f"{rough.function.upper()} of inexact numbers below other operators")
-            found = found or rough is not None
-    return found
-
-
-def _is_rough(part: Expression) -> bool:
-    if not isinstance(part, Aggregate | OverCall) or part.function not in _ROUGH:
-        return False
-    whole = pa.types.is_integer(part.args[0].type) or pa.types.is_duration(part.args[0].type)
-    return not (whole and part.function in ("sum", "avg", "median")) and not (
-        pa.types.is_decimal(part.args[0].type) and part.function == "sum"
-    )
-
-
-def _is_shown(node: Over, call: Expression) -> bool:
-    """Whether what a function of OVER gives is only shown, or computed with: no condition goes by it."""
-    name = next(name for name, known in node.calls if known == call)
-    kept = () if node.keep is None else walk(node.keep)
-    used = [e for _, e in node.columns if any(isinstance(p, Column) and p.name == name for p in walk(e))]
-    return not any(isinstance(p, Column) and p.name == name for p in kept) and all(map(_is_arithmetic, used))
-
-
-def _is_arithmetic(expression: Expression) -> bool:
-    return not isinstance(expression, Call) or (
-        expression.function in _ARITHMETIC and all(map(_is_arithmetic, expression.args))
-    )
-
-
-def _expressions(node: Node) -> Iterator[Expression]:
-    match node:
-        case Project(columns=columns):
-            yield from (expression for _, expression in columns)
-        case GroupBy(having=having) if having is not None:
-            yield having
-        case Over(calls=calls):
-            yield from (call for _, call in calls)

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.checking.duckdb_expressions import MACROS, InexpressibleError, quoted
-from watersmeet.checking.duckdb_sql import Script, raw_name, refuse_rough_values
+from watersmeet.checking.duckdb_sql import Script
+from watersmeet.checking.duckdb_windows import raw_name
+from watersmeet.checking.rough_values import refuse_rough_values
 from watersmeet.errors import SetupError
 from watersmeet.io.duckdb_ctrl_c import ctrl_c_as_such
 from watersmeet.io.rows import python_rows
