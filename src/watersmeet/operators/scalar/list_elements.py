@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.operators.scalar.lists import Int64s, spread
+from watersmeet.operators.scalar.lists import Int64s, places_of, spread
 from watersmeet.operators.scalar.values import Function, Value, as_array, as_given, convert, rows_of
 from watersmeet.plan.expressions import Call
 
@@ -27,9 +27,8 @@ class Elements:
     @classmethod
     def of(cls, value: Value, kind: pa.DataType, rows: int) -> Elements:
         starts, sizes, elements = spread(value, rows)
-        ends = np.cumsum(sizes)
-        index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes - starts, sizes)
-        return cls(np.repeat(np.arange(rows), sizes), convert(elements.take(pa.array(index)), kind))
+        held = elements.take(pa.array(places_of(starts, sizes)))
+        return cls(np.repeat(np.arange(rows), sizes), convert(held, kind))
 
     def chosen(self, places: Int64s | Mask) -> Elements:
         index = np.flatnonzero(places) if places.dtype == np.bool_ else places
@@ -193,11 +192,9 @@ def _of_map(part: str) -> Function:
     def apply(args: Sequence[Value], call: Call) -> Value:
         rows = rows_of(args)
         maps = as_array(args[0], rows)
-        sizes = np.diff(maps.offsets.to_numpy())
-        starts = maps.offsets.to_numpy()[:-1]
-        sizes = np.where(_missing(maps, rows), 0, sizes)
-        ends = np.cumsum(sizes)
-        index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes - starts, sizes)
+        offsets = np.asarray(maps.offsets.to_numpy(), np.int64)
+        sizes = np.where(_missing(maps, rows), 0, np.diff(offsets))
+        index = places_of(offsets[:-1], sizes)
         held = Elements(np.repeat(np.arange(rows), sizes), getattr(maps, part).take(pa.array(index)))
         return as_given(args, held.lists(rows, _missing(maps, rows), call.type))
 

@@ -39,6 +39,13 @@ def spread(value: Value, rows: int) -> tuple[Int64s, Int64s, pa.Array]:
     return offsets[:-1], sizes, lists.values
 
 
+def places_of(starts: Int64s | int, sizes: Int64s) -> Int64s:
+    """The places of lists that begin somewhere and are so long, one list after the other."""
+    ends = np.cumsum(sizes)
+    places: Int64s = np.arange(ends[-1] if sizes.size else 0) + np.repeat(starts - ends + sizes, sizes)
+    return places
+
+
 def picked(value: Value, places: Int64s, rows: int) -> pa.Array:
     """The element of each row at a place from 1 on, or from -1 at the end; NULL where there is none."""
     starts, sizes, elements = spread(value, rows)
@@ -53,8 +60,7 @@ def _found(args: Sequence[Value]) -> tuple[Int64s, Value, int]:
 
     rows = rows_of(args)
     starts, sizes, elements = spread(args[0], rows)
-    ends = np.cumsum(sizes)
-    within = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes)
+    within = places_of(0, sizes)
     owner = np.repeat(np.arange(rows), sizes)
     wanted = as_array(args[1], rows).take(pa.array(owner))
     target = common_type(elements.type, wanted.type)
@@ -83,10 +89,8 @@ def joined(args: Sequence[Value], call: Call) -> Value:
     rows = rows_of(args)
     lists = as_array(args[0], rows)
     starts, sizes, elements = spread(lists, rows)
-    ends = np.cumsum(sizes)
-    index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes) + np.repeat(starts, sizes)
     owner = np.repeat(np.arange(rows), sizes)
-    texts = pc.cast(elements.take(pa.array(index)), pa.string())
+    texts = pc.cast(elements.take(pa.array(places_of(starts, sizes))), pa.string())
     kept = texts.is_valid().to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=rows))])
     packed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts.drop_null())
@@ -98,9 +102,7 @@ def _folded(kernel: str) -> Function:
     def apply(args: Sequence[Value], call: Call) -> Value:
         rows = rows_of(args)
         starts, sizes, elements = spread(args[0], rows)
-        ends = np.cumsum(sizes)
-        index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes) + np.repeat(starts, sizes)
-        values = convert(elements.take(pa.array(index)), call.type)
+        values = convert(elements.take(pa.array(places_of(starts, sizes))), call.type)
         owner = pa.array(np.repeat(np.arange(rows), sizes))
         grouped = pa.table({"owner": owner, "x": values}).group_by("owner").aggregate([("x", kernel)])
         made = grouped[f"x_{kernel}"].combine_chunks()
@@ -125,10 +127,8 @@ def series(args: Sequence[Value], call: Call) -> Value:
     sizes = np.where(nowhere, 0, np.maximum((last - first) // np.where(nowhere, 1, step) + 1, 0))
     if int(sizes.sum()) > MOST_ENTRIES:
         raise pa.ArrowInvalid(f"the series are longer than {MOST_ENTRIES:,} entries together")
-    ends = np.cumsum(sizes)
-    within = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes, sizes)
-    offsets = pa.array(np.append(0, ends).astype(np.int32), mask=np.append(nulls, False))
-    entries = pa.array(np.repeat(first, sizes) + within * np.repeat(step, sizes))
+    offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32), mask=np.append(nulls, False))
+    entries = pa.array(np.repeat(first, sizes) + places_of(0, sizes) * np.repeat(step, sizes))
     return as_given(args, pa.ListArray.from_arrays(offsets, entries))
 
 

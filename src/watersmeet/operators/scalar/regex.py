@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.operators.scalar.lists import spread
+from watersmeet.operators.scalar.lists import places_of, spread
 from watersmeet.operators.scalar.values import Function, Value, as_array, as_given, as_text, per_constant, rows_of
 from watersmeet.plan.expressions import Call
 
@@ -158,10 +158,9 @@ def extract_all(args: Sequence[Value], call: Call) -> Value:
     starts, sizes, pieces = spread(pc.split_pattern(marked, _SEPARATOR), rows)
     # What stands before the first mark is none of them.
     sizes = np.maximum(sizes - 1, 0)
-    ends = np.cumsum(sizes)
-    index = np.arange(ends[-1] if rows else 0) - np.repeat(ends - sizes - starts - 1, sizes)
-    cut = pc.list_element(pc.split_pattern(pieces.take(pa.array(index)), _END, max_splits=1), 0)
-    made = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), cut)
+    matches = pieces.take(pa.array(places_of(starts + 1, sizes)))
+    cut = pc.list_element(pc.split_pattern(matches, _END, max_splits=1), 0)
+    made = pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(sizes)), pa.int32()), cut)
     return as_given(args[:1], pc.if_else(pc.is_null(text), pa.scalar(None, call.type), made.cast(call.type)))
 
 
