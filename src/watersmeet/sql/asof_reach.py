@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from watersmeet.errors import WindowError
-from watersmeet.model.windows import Bound, Range, Stepped, is_counted
+from watersmeet.model.windows import Bound, Each, Range, RowsWindow, Stepped, SteppedRows, is_counted
 from watersmeet.plan.nodes import Input
-from watersmeet.sql.join_tree import Outer
+from watersmeet.sql.enriching import enriched, may_have_several
+from watersmeet.sql.join_tree import Leaf, Outer
 from watersmeet.sql.scope import Text
 
 
@@ -100,6 +101,36 @@ def check_each_row_counts(outer: Outer, text: Text) -> None:
                 f"gives every row of {one.alias} once, and a window says which of them count at what time",
                 hint=f"leave the window of {one.alias} out; or group the rows, which gives an answer that changes",
             )
+
+
+def enriched_stream(outer: Outer, text: Text) -> Leaf:
+    """The stream whose rows have their partners before they are in its window, in an answer that changes."""
+    leaf = enriched(outer)
+    if leaf is None:
+        raise refused_asof(
+            outer,
+            text,
+            "in an answer that changes compares the columns of one stream, the one by whose time it goes",
+            "take the rows as they come: FROM (SELECT ISTREAM … JOIN …) [RANGE 1 HOUR] AS j",
+        )
+    window = leaf.input.window
+    if isinstance(window, Each):
+        raise refused_asof(
+            outer,
+            text,
+            f"looks for partners before rows are counted, and those of {leaf.input.alias} are counted before their "
+            "lists are taken apart",
+            "take them apart afterwards: FROM (SELECT … ASOF JOIN …) [ROWS 10] AS j, UNNEST(j.items) AS t (item)",
+        )
+    if isinstance(window, RowsWindow | SteppedRows) and may_have_several(outer):
+        raise refused_asof(
+            outer,
+            text,
+            f"by other columns than its key may give several rows for one, and the window of {leaf.input.alias} "
+            "counts rows",
+            f"write {leaf.input.alias} [RANGE 1 HOUR]; or ON with every column of the key",
+        )
+    return leaf
 
 
 def refused_asof(outer: Outer, text: Text, why: str, hint: str | None = None) -> Exception:

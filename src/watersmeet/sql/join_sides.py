@@ -22,7 +22,6 @@ from watersmeet.model.windows import (
     WINDOW_COLUMNS,
     Bound,
     Boundary,
-    Each,
     Hop,
     Landmark,
     Range,
@@ -49,14 +48,12 @@ from watersmeet.plan.expressions import (
 )
 from watersmeet.plan.functions import typed_call
 from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
-from watersmeet.sql.asof_reach import asof_reach, asof_time, check_each_row_counts, refused_asof
+from watersmeet.sql.asof_reach import asof_reach, asof_time, check_each_row_counts, enriched_stream, refused_asof
 from watersmeet.sql.enriching import (
     compared_column,
-    enriched,
     enriched_first,
     is_asof,
     looked_up,
-    may_have_several,
     with_bare,
 )
 from watersmeet.sql.join_tree import Group, Leaf, Outer
@@ -220,31 +217,8 @@ class JoinBuilder:
 
     def _enriched(self, outer: Outer, asked: Sequence[Expression]) -> Side:
         """In an answer that changes: the stream with its partners, in the window that it has."""
-        leaf = enriched(outer)
-        if leaf is None:
-            raise refused_asof(
-                outer,
-                self.scope.text,
-                "in an answer that changes compares the columns of one stream, the one by whose time it goes",
-                "take the rows as they come: FROM (SELECT ISTREAM … JOIN …) [RANGE 1 HOUR] AS j",
-            )
+        leaf = enriched_stream(outer, self.scope.text)
         window = leaf.input.window
-        if isinstance(window, Each):
-            raise refused_asof(
-                outer,
-                self.scope.text,
-                f"looks for partners before rows are counted, and those of {leaf.input.alias} are counted before their "
-                "lists are taken apart",
-                "take them apart afterwards: FROM (SELECT … ASOF JOIN …) [ROWS 10] AS j, UNNEST(j.items) AS t (item)",
-            )
-        if isinstance(window, RowsWindow | SteppedRows) and may_have_several(outer):
-            raise refused_asof(
-                outer,
-                self.scope.text,
-                f"by other columns than its key may give several rows for one, and the window of {leaf.input.alias} "
-                "counts rows",
-                f"write {leaf.input.alias} [RANGE 1 HOUR]; or ON with every column of the key",
-            )
         windows = WINDOW_COLUMNS if isinstance(window, Hop | Session) else ()
         of_window = {_column(leaf.input, name): name for name in windows}
         counted_by = {_column(leaf.input, name) for name in getattr(window, "partition_by", ())}
