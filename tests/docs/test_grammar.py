@@ -19,9 +19,18 @@ from tests.docs.test_shown import COMING_FROM, LANGUAGE, ROOT, blocks
 from watersmeet import sql
 from watersmeet.errors import SqlError
 from watersmeet.model.types import _PLAIN
-from watersmeet.sql import clauses, dialect, expressions, parse_script
+from watersmeet.sql import clauses, dialect, expressions, from_syntax, parse_script
 
-PARSER = ("dialect", "window_clause", "settings", "window_functions", "clauses", "statements")
+PARSER = (
+    "dialect",
+    "window_clause",
+    "settings",
+    "window_functions",
+    "group_windows",
+    "from_syntax",
+    "clauses",
+    "statements",
+)
 # Words that the parser knows in order to refuse them with a hint, and those that only tell a name from a keyword.
 REFUSED = {"RECURSIVE", "CHANGELOG", "PROCTIME", "IF", "STRAIGHT_JOIN", "PATTERN", "NATURAL"}
 
@@ -100,7 +109,7 @@ def asked() -> set[str]:
     folder = Path(sql.__file__).parent
     found = {word for name in PARSER for word in _asked_in(ast.parse((folder / f"{name}.py").read_text("utf-8")))}
     tables = [*dialect.RESERVED, *dialect._UNIT_WORDS, *clauses._STREAM_WORDS, *_PLAIN]
-    return found | set(tables) | {word for words, _ in clauses._JOIN_WORDS for word in words}
+    return found | set(tables) | {word for words, _ in from_syntax._JOIN_WORDS for word in words}
 
 
 def _asked_in(tree: ast.Module) -> Iterator[str]:

@@ -255,7 +255,7 @@ def _way_text(way: Way | SortKey) -> str:
 
 def _aggregate_text(call: Aggregate) -> str:
     inside, only = _inside_text(call)
-    return f"{_called(call)}({'DISTINCT ' * call.distinct}{inside or '*'}){only}"
+    return f"{called(call)}({'DISTINCT ' * call.distinct}{inside or '*'}){only}"
 
 
 def _inside_text(call: Aggregate) -> tuple[str, str]:
@@ -287,7 +287,7 @@ def _over_text(call: OverCall) -> str:
         about.append(f"ORDER BY {', '.join(map(sort_key_text, call.order_by))}")
     about += [text] if (text := frame_text(call)) else []
     inside = f"{'DISTINCT ' * call.distinct}{', '.join(given)}{' IGNORE NULLS' * call.ignores_nulls}"
-    return f"{_called(call)}({inside}){only} OVER ({' '.join(about)})"
+    return f"{called(call)}({inside}){only} OVER ({' '.join(about)})"
 
 
 def frame_text(call: OverCall) -> str:
@@ -363,7 +363,7 @@ def _call_text(call: Call) -> str:
         case "slice":
             first, last = ("" if arg == Literal(None, pa.null()) else to_text(arg) for arg in call.args[1:])
             return f"{texts[0]}[{first}:{last}]"
-    return f"{_called(call)}({', '.join(map(to_text, call.args))})"
+    return f"{called(call)}({', '.join(map(to_text, call.args))})"
 
 
 def _months_text(months: Expression) -> str:
@@ -372,7 +372,8 @@ def _months_text(months: Expression) -> str:
     return f"{to_text(months)} * INTERVAL '1' MONTH"
 
 
-def _called(call: Call | Aggregate | OverCall) -> str:
+def called(call: Call | Aggregate | OverCall) -> str:
+    """The name by which people know a function."""
     return call.function.upper() if call.user is None else call.user.name
 
 

@@ -304,7 +304,7 @@ def result_type(function: str, args: Types) -> pa.DataType:
     return _apply(FUNCTIONS, function, args)
 
 
-def typed_call(function: str, *args: Expression) -> Call:
+def typed_call(function: str, *args: Expression) -> Expression:
     """A scalar call of arguments that fit as they are, by canonical name."""
     return Call(function, args, result_type(function, [arg.type for arg in args]))
 

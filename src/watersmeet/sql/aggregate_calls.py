@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
@@ -29,6 +30,7 @@ from watersmeet.plan.text_functions import GIVING_JSON
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
 from watersmeet.sql.clause_binder import ClauseBinder
+from watersmeet.sql.equivalents import equivalent
 from watersmeet.sql.function_calls import as_declared
 from watersmeet.sql.json_calls import is_json
 from watersmeet.sql.pair_aggregates import of_pairs
@@ -38,12 +40,27 @@ _EXTREMES = ("arg_min", "arg_max")
 _PERCENTILES = ("percentile", "percentile_disc")
 
 
-def names_aggregate(call: exp.Expr, own: Mapping[str, UserFunction]) -> bool:
+def names_aggregate(call: exp.Expr, own: Mapping[str, UserFunction]) -> TypeGuard[exp.Anonymous]:
     """Whether it is a call of an aggregate, of the language or of one's own."""
     if not isinstance(call, exp.Anonymous):
         return False
     brought = own.get(call.name.lower())
     return aggregate_name(call.name) is not None if brought is None else brought.kind == "aggregate"
+
+
+def made_of_aggregates(call: exp.Expr, only: exp.Expr | None, own: Mapping[str, UserFunction]) -> exp.Expr | None:
+    """What an aggregate with a FILTER stands for that is said by others: CORR, COUNT_IF; None if it is no such one."""
+    if not isinstance(call, exp.Anonymous) or call.name.lower() in own or names_aggregate(call, own):
+        return None
+    if (made := of_pairs(call, only)) is not None:
+        return made
+    try:
+        meant = equivalent(call)
+    except ValueError:  # of no aggregate
+        return None
+    if meant is None or not names_aggregate(meant, own):
+        return None
+    return meant if only is None else exp.Filter(this=meant, expression=exp.Where(this=only.copy()))
 
 
 def without_word_on_nulls(call: exp.Expr) -> tuple[exp.Expr, bool | None]:
@@ -115,7 +132,7 @@ class AggregateCalls:
         call, condition = node.this, node.expression.this
         if isinstance(call, exp.WithinGroup):
             return self.within(call, condition)
-        if isinstance(call, exp.Anonymous) and (made := of_pairs(call, condition)) is not None:
+        if (made := made_of_aggregates(call, condition, self.around.own_functions)) is not None:
             return self.around.bind(made)
         if not names_aggregate(call, self.around.own_functions):
             raise self.around.error(

@@ -127,7 +127,8 @@ def _moved(binder: ClauseBinder, node: exp.Anonymous) -> Expression | None:
     if len(node.expressions) != 2:
         return None
     backwards = node.name.lower() == "date_sub"
-    if (moved := months_later(binder, *node.expressions, node, backwards=backwards)) is not None:
+    start, interval = node.expressions
+    if (moved := months_later(binder, start, interval, node, backwards=backwards)) is not None:
         return moved
     value, by = binder.bind_all(node.expressions)
     if not pa.types.is_integer(by.type):

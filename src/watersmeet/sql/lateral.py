@@ -346,7 +346,7 @@ class _Walk:
             order=exp.Order(expressions=ordered),
         )
         locate(number, limit.span)
-        made = exp.LTE(this=number, expression=exp.Literal.number(limit.offset + limit.rows))
+        made: exp.Expr = exp.LTE(this=number, expression=exp.Literal.number(limit.offset + limit.rows))
         if limit.offset:
             behind = exp.GT(this=number.copy(), expression=exp.Literal.number(limit.offset))
             made = exp.And(this=made, expression=behind)

@@ -13,9 +13,8 @@ from watersmeet.model.types import comparable, is_instant, sql_type
 from watersmeet.plan.expressions import Aggregate, Expression, Frame, Literal, OverCall, SortKey
 from watersmeet.plan.over_functions import FRAMELESS, NUMBERED, OFFSETS, OVER_FUNCTIONS, VALUES, over_type
 from watersmeet.sql import literals
-from watersmeet.sql.aggregate_calls import AggregateCalls, names_aggregate, without_word_on_nulls
+from watersmeet.sql.aggregate_calls import AggregateCalls, made_of_aggregates, names_aggregate, without_word_on_nulls
 from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.pair_aggregates import of_pairs
 from watersmeet.sql.syntax import Duration, span_of
 
 NamedWindows = Mapping[str, exp.Window]
@@ -34,7 +33,7 @@ class OverBinder(ExpressionBinder):
         call, only = node.this, None
         if isinstance(call, exp.Filter):
             call, only = call.this, call.expression.this
-        if isinstance(call, exp.Anonymous) and (made := of_pairs(call, only)) is not None:
+        if (made := made_of_aggregates(call, only, self.own_functions)) is not None:
             return self.bind(made.transform(lambda part: self._over_the_same(part, node)))
         return _Calls(self).bind(node)
 

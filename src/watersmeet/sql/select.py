@@ -18,6 +18,7 @@ from watersmeet.plan.expressions import (
     Expression,
     Literal,
     OverCall,
+    called,
     goes_by_time,
     replaced,
     to_text,
@@ -277,8 +278,7 @@ class _SelectBinder:
         for call in self.calls:
             if call.args and pa.types.is_struct(call.args[0].type):
                 raise self.context.text.error(
-                    f"{call.function.upper()} with an order or two arguments does not go with OVER where rows leave "
-                    f"again",
+                    f"{called(call)} with an order or two arguments does not go with OVER where rows leave again",
                     self.select.span,
                     hint="group the rows instead: FROM a [RANGE 1 HOUR] GROUP BY k; OVER by event time, without a "
                     "window, takes it",
@@ -352,10 +352,10 @@ def _refuse_order_of_rows(outputs: list[GroupedOutput], scope: Scope) -> None:
         for part in walk(output.expression):
             if isinstance(part, Aggregate) and goes_by_time(part):
                 raise scope.text.error(
-                    f"{part.function.upper()} goes by the order in which combinations came, and rows without a partner "
+                    f"{called(part)} goes by the order in which combinations came, and rows without a partner "
                     f"come and go",
                     output.span,
-                    hint=f"order it by its values: {part.function.upper()}(x ORDER BY x); or write MIN or MAX, or join "
+                    hint=f"order it by its values: {called(part)}(x ORDER BY x); or write MIN or MAX, or join "
                     f"the last rows of a key: FROM a [PARTITION BY k ROWS 1]",
                     kind=UnsupportedError,
                 )

@@ -131,7 +131,9 @@ def test_what_cannot_be_read_so_is_refused_in_words(written: str, said: str) -> 
         ("COUNTIF(x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)"),
         ("COUNT(*) FILTER (WHERE x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)"),
         ("SUM(x) FILTER (WHERE s = 'a')", "SUM(CASE WHEN s = 'a' THEN x END)"),
+        ("COUNT_IF(x > 1) FILTER (WHERE s = 'a')", "COUNT(CASE WHEN x > 1 THEN 1 END) FILTER (WHERE s = 'a')"),
         ("APPROX_COUNT_DISTINCT(x)", "COUNT(DISTINCT x)"),
+        ("APPROX_COUNT_DISTINCT(x) FILTER (WHERE s = 'a')", "COUNT(DISTINCT x) FILTER (WHERE s = 'a')"),
         ("FIRST_VALUE(x)", "FIRST(x)"),
         ("LAST_VALUE(x)", "LAST(x)"),
         ("STDEV(x)", "STDDEV(x)"),
@@ -141,6 +143,25 @@ def test_what_cannot_be_read_so_is_refused_in_words(written: str, said: str) -> 
 def test_so_are_aggregates(foreign: str, ours: str) -> None:
     plans = [bind(f"SELECT k, {one} AS c FROM a [RANGE 1 HOUR] GROUP BY k", CATALOG).root for one in (foreign, ours)]
     assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("rest", ["", " FILTER (WHERE s = 'a')"])
+def test_so_they_are_with_over(rest: str) -> None:
+    over = f"{rest} OVER (PARTITION BY k ORDER BY ts) AS c FROM a"
+    plans = [
+        bind(f"SELECT {one}{over}", CATALOG).root for one in ("COUNT_IF(x > 1)", "COUNT(CASE WHEN x > 1 THEN 1 END)")
+    ]
+    assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("rest", ["", " FILTER (WHERE x > 0)", " OVER (ORDER BY ts)"])
+def test_an_aggregate_of_ones_own_is_meant_by_its_name_whatever_follows(rest: str) -> None:
+    session = Session()
+    session.stream("a", pa.table({"x": [1, 2], "ts": pa.array([0, 1], pa.timestamp("us"))}), time="ts")
+    session.aggregate("corr", lambda x, y: 7.0, ["BIGINT", "BIGINT"], "DOUBLE")
+    window = "" if "OVER" in rest else " [UNBOUNDED]"
+    answer = session.sql(f"SELECT corr(x, x){rest} AS c FROM a{window}").final()
+    assert set(answer["c"].to_pylist()) == {7.0}
 
 
 def test_null_is_not_distinct_from_null() -> None:
