@@ -25,8 +25,8 @@ from watersmeet.model.windows import (
     counting,
     moves_in_steps,
 )
-from watersmeet.plan.expressions import Column, Expression, Literal
-from watersmeet.plan.functions import typed_call
+from watersmeet.plan.expressions import Call, Column, Expression, Literal
+from watersmeet.plan.functions import result_type
 from watersmeet.plan.nodes import Input, Join
 
 # Two underscores, so that no output column of a query is likely to be called that.
@@ -123,10 +123,8 @@ def _at_their_steps(join: Join) -> dict[str, Any]:
         if all(stays(bound) for way in choice.alternatives for bound in way):
             choices.append(choice)
         else:
-            ways = [
-                reduce(partial(typed_call, "and"), [_condition(b, join) for b in way]) for way in choice.alternatives
-            ]
-            predicates.append(reduce(partial(typed_call, "or"), ways))
+            ways = [reduce(partial(_call, "and"), [_condition(b, join) for b in way]) for way in choice.alternatives]
+            predicates.append(reduce(partial(_call, "or"), ways))
     return {"predicates": tuple(predicates), "bounds": tuple(bounds), "choices": tuple(choices)}
 
 
@@ -139,8 +137,8 @@ def _widened(bound: Bound, later: Window | None) -> Bound | None:
 
 
 def _condition(bound: Bound, join: Join) -> Expression:
-    later, earlier = (typed_call("epoch_us", _time_of(join.input(alias))) for alias in (bound.later, bound.earlier))
-    return typed_call("le", typed_call("subtract", later, earlier), Literal(bound.at_most_us, pa.int64()))
+    later, earlier = (_call("epoch_us", _time_of(join.input(alias))) for alias in (bound.later, bound.earlier))
+    return _call("le", _call("subtract", later, earlier), Literal(bound.at_most_us, pa.int64()))
 
 
 def _time_of(one: Input) -> Column:
@@ -156,3 +154,7 @@ def hidden_columns(join: Join, numbered: Collection[str]) -> Iterator[tuple[str,
             yield until_column(one.alias), Column(one.alias, UNTIL, pa.int64())
     for alias in numbered:
         yield serial_column(alias), Column(alias, SERIAL, pa.int64())
+
+
+def _call(function: str, *args: Expression) -> Expression:
+    return Call(function, args, result_type(function, [arg.type for arg in args]))

@@ -26,14 +26,13 @@ from watersmeet.model.types import (
 )
 from watersmeet.plan import nested_functions, number_functions, text_functions, time_functions
 from watersmeet.plan.arithmetic import arithmetic_type
-from watersmeet.plan.expressions import Call, Expression
 from watersmeet.plan.signatures import TEXT, Signature, Types, check, number_in, rounding, to_double
 from watersmeet.plan.time_functions import TRUNCATION_UNITS
 
 __all__ = [
     "AGGREGATES", "FUNCTIONS", "PAIRED", "TRUNCATION_UNITS", "Signature", "aggregate_name",
     "aggregate_type", "check_cast", "exact_share", "is_known", "near_name", "result_type",
-    "scalar_name", "typed_call",
+    "scalar_name",
 ]  # fmt: skip
 _FAMILIES = (text_functions, number_functions, time_functions, nested_functions)
 
@@ -302,11 +301,6 @@ def result_type(function: str, args: Types) -> pa.DataType:
     DataType(double)
     """
     return _apply(FUNCTIONS, function, args)
-
-
-def typed_call(function: str, *args: Expression) -> Expression:
-    """A scalar call of arguments that fit as they are, by canonical name."""
-    return Call(function, args, result_type(function, [arg.type for arg in args]))
 
 
 def aggregate_type(function: str, args: Types) -> pa.DataType:

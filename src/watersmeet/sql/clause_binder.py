@@ -12,7 +12,7 @@ from sqlglot import exp
 from watersmeet.errors import BindError, UnsupportedError
 from watersmeet.model.types import is_instant, is_text, sql_type
 from watersmeet.plan.expressions import Call, Expression, Literal
-from watersmeet.plan.functions import check_cast, typed_call
+from watersmeet.plan.functions import check_cast, result_type
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
 from watersmeet.sql.midnights import mixes_dates, warn_of_midnights, with_midnights
@@ -99,6 +99,11 @@ class ClauseBinder(ABC):
         if function == "nullif":
             return self.call("case", [tests[0], literals.NULL, args[0]], node)
         return tests[0] if len(tests) == 1 else self.call("or", tests, node)
+
+
+def typed_call(function: str, *args: Expression) -> Expression:
+    """A call of arguments that fit as they are."""
+    return Call(function, args, result_type(function, [arg.type for arg in args]))
 
 
 def _fitted(function: str, args: list[Expression]) -> list[Expression]:

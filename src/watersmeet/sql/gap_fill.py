@@ -15,8 +15,8 @@ from watersmeet.model.time import format_interval
 from watersmeet.model.types import is_number, sql_type
 from watersmeet.model.windows import Each
 from watersmeet.plan.expressions import Call, Column, Expression, Frame, Literal, OverCall, SortKey
-from watersmeet.plan.functions import typed_call
 from watersmeet.plan.nodes import Derived, Input, Join, Over, Project
+from watersmeet.sql.clause_binder import typed_call
 from watersmeet.sql.context import Context
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.scope import HIDDEN_TIME, Scope, field_index

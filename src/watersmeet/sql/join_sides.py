@@ -46,9 +46,9 @@ from watersmeet.plan.expressions import (
     replaced,
     walk,
 )
-from watersmeet.plan.functions import typed_call
 from watersmeet.plan.nodes import AsOf, Derived, Input, Join, JoinKind, Project, View
 from watersmeet.sql.asof_reach import asof_reach, asof_time, check_each_row_counts, enriched_stream, refused_asof
+from watersmeet.sql.clause_binder import typed_call
 from watersmeet.sql.enriching import (
     compared_column,
     enriched_first,
