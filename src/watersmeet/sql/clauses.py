@@ -38,7 +38,7 @@ class QueryParser(FromParser):
         start = self._curr
         named = self._named_queries()
         body = self._compound()
-        order_by = self._order_by()
+        order_by = self._ordered_by_windows(body, self._order_by())
         limit = self._limit()
         every = self._every()
         at_options = self._curr

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -230,17 +231,23 @@ def _kept_apart_by(select: SelectSyntax) -> tuple[frozenset[str], frozenset[str]
     keys: list[frozenset[str]] = []
     orders: set[str] = set()
     for window in (window for expression in written for window in expression.find_all(exp.Window)):
-        alias = window.args.get("alias")
-        base = window if alias is None else named.get(alias.name.lower(), window)
-        parts = base.args.get("partition_by") or []
+        parts = _said_of(window, "partition_by", named) or []
         keys.append(frozenset(part.name.lower() for part in parts if isinstance(part, exp.Column)))
-        order = window.args.get("order") or base.args.get("order")
+        order = _said_of(window, "order", named)
         first = order.expressions[0] if order is not None else None
         plain = first is not None and not first.args.get("desc") and isinstance(first.this, exp.Column | exp.Anonymous)
         orders.add(first.this.name.lower() if plain and first is not None else "")
     if not keys or select.group_by:
         return frozenset(), frozenset()
     return frozenset.intersection(*keys), frozenset(orders)
+
+
+def _said_of(window: exp.Window, what: str, named: Mapping[str, exp.Window]) -> Any:
+    """What OVER says, or one of the windows of WINDOW that it begins with."""
+    alias = window.args.get("alias")
+    base = None if alias is None else named.get(alias.name.lower())
+    others = {name: one for name, one in named.items() if one is not base}  # none begins with itself
+    return window.args.get(what) or (None if base is None else _said_of(base, what, others))
 
 
 def _grouped_by(select: SelectSyntax) -> frozenset[str]:

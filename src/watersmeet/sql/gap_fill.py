@@ -153,8 +153,9 @@ class _GapFill:
     def _constant(self, fill: Fill, kind: pa.DataType) -> Expression:
         scope = Scope(self.context.text, (), self.context.zone)
         assert fill.value is not None
-        value = ExpressionBinder(scope, "GAP_FILL", event_time=False).bind(fill.value)
-        return value if value.type == kind else Call("cast", (value,), kind)
+        binder = ExpressionBinder(scope, "GAP_FILL", event_time=False)
+        value = binder.bind(fill.value)
+        return value if value.type == kind else binder.converted(value, kind, fill.value)
 
     def _carried(self) -> list[str]:
         kept = [

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, TypeVar, cast
 
 from sqlglot import TokenType, exp
 
 from watersmeet.model.windows import Session
 from watersmeet.sql.syntax import (
+    Body,
     FromSyntax,
     Name,
+    OrderKey,
     QuerySyntax,
     SelectItem,
     SelectSyntax,
@@ -27,9 +29,11 @@ from watersmeet.sql.syntax import (
 )
 from watersmeet.sql.window_functions import GapFillParser
 
+E = TypeVar("E", bound=exp.Expr)
 _WORDS = ("TUMBLE", "HOP", "SESSION")
 _COLUMNS = {"": "", "_START": "window_start", "_END": "window_end"}
 _CALLS = {word + edge: (word, column) for word in _WORDS for edge, column in _COLUMNS.items()}
+_NO_VALUE = "windows are groups or stand in FROM, and are no values"
 _HINT = "windows stand in FROM: write FROM TUMBLE(a, 10 MINUTES), and GROUP BY window_start, window_end"
 
 
@@ -49,7 +53,7 @@ class GroupWindow(exp.Expression, exp.Condition):
         return str(self.args["column"])
 
     def is_of(self, other: WindowFunction) -> bool:
-        return replace(self.function, time=None, span=(0, 0)) == replace(other, time=None, span=(0, 0))
+        return self.function.window == other.window and self.function.has_days == other.has_days
 
 
 class GroupWindowParser(GapFillParser):
@@ -81,7 +85,7 @@ class GroupWindowParser(GapFillParser):
         windows = [key for key in written if isinstance(key, GroupWindow)]
         if not windows:
             for one in _windows_in(select):
-                self._refuse_window(one, "windows are groups or stand in FROM, and are no values")
+                self._refuse_window(one, _NO_VALUE)
             return select
         function = windows[0].function
         for one in _windows_in(select):
@@ -101,7 +105,19 @@ class GroupWindowParser(GapFillParser):
             tree=replace(select.tree, function=function),
             group_by=(*others, _column("window_start", places), _column("window_end", places)),
             having=None if select.having is None else _replaced(select.having),
+            qualify=None if select.qualify is None else _replaced(select.qualify),
+            named_windows=tuple((name, _replaced(window)) for name, window in select.named_windows),
+            distinct_on=tuple(map(_replaced, select.distinct_on)),
         )
+
+    def _ordered_by_windows(self, body: Body, keys: tuple[OrderKey, ...]) -> tuple[OrderKey, ...]:
+        """ORDER BY with the columns of the windows that the rows are grouped by."""
+        source = body.tree if isinstance(body, SelectSyntax) else None
+        function = source.function if isinstance(source, SourceSyntax) else None
+        for one in (one for key in keys for one in key.expression.find_all(GroupWindow)):
+            if function is None or not one.is_of(function) or not one.column:
+                self._refuse_window(one, _NO_VALUE)
+        return tuple(replace(key, expression=_replaced(key.expression)) for key in keys)
 
     def _with_columns(self, item: SelectItem | Star) -> SelectItem | Star:
         if isinstance(item, Star):
@@ -137,7 +153,8 @@ def _as_selected(key: exp.Expr, items: Sequence[SelectItem | Star]) -> exp.Expr:
 
 def _windows_in(select: SelectSyntax) -> Iterator[GroupWindow]:
     conditions = [one for one in (select.where, select.having, select.qualify) if one is not None]
-    for written in (*select.selected, *select.group_by, *conditions, *select.on):
+    over = [window for _, window in select.named_windows]
+    for written in (*select.selected, *select.group_by, *conditions, *select.on, *over, *select.distinct_on):
         yield from written.find_all(GroupWindow)
 
 
@@ -166,8 +183,8 @@ def _column(name: str, span: Span | None) -> exp.Expr:
     return column
 
 
-def _replaced(expression: exp.Expr) -> exp.Expr:
+def _replaced(expression: E) -> E:
     def by_column(node: exp.Expr) -> exp.Expr:
         return _column(node.column, span_of(node)) if isinstance(node, GroupWindow) and node.column else node
 
-    return expression.transform(by_column)
+    return cast("E", expression.transform(by_column))

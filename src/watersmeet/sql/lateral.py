@@ -15,6 +15,7 @@ from sqlglot import exp
 from watersmeet.errors import SqlError, UnsupportedError
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql.counting import has_aggregates
+from watersmeet.sql.ordering import warn_of_unused_order
 from watersmeet.sql.scope import HIDDEN, Computed, Text
 from watersmeet.sql.syntax import (
     FromSyntax,
@@ -105,6 +106,7 @@ class _Walk:
         plain = replace(join, right=replace(source, lateral=False))
         if not isinstance(query.body, SelectSyntax):
             return plain
+        warn_of_unused_order(query, self.text)
         select = query.body
         before = frozenset(one.shown.lower() for one in sources_in(join.left))
         reads_nothing = isinstance(select.tree, SourceSyntax) and isinstance(select.tree.relation, ValuesSyntax)

@@ -428,6 +428,16 @@ MINUTE = "TUMBLE(a, 1 MINUTE) GROUP BY k, window_start, window_end"
             "HAVING window_end > '2026-01-01'",
         ),
         (
+            "k, COUNT(*) AS n FROM a GROUP BY k, TUMBLE(ts, 1 MINUTE) QUALIFY RANK() OVER (PARTITION BY "
+            "TUMBLE_START(ts, 1 MINUTE) ORDER BY COUNT(*)) = 1",
+            f"k, COUNT(*) AS n FROM {MINUTE} QUALIFY RANK() OVER (PARTITION BY window_start ORDER BY COUNT(*)) = 1",
+        ),
+        (
+            "k, COUNT(*) AS n, RANK() OVER w AS r FROM a GROUP BY k, TUMBLE(ts, 1 MINUTE) WINDOW w AS (PARTITION BY "
+            "TUMBLE_START(ts, 1 MINUTE) ORDER BY COUNT(*))",
+            f"k, COUNT(*) AS n, RANK() OVER (PARTITION BY window_start ORDER BY COUNT(*)) AS r FROM {MINUTE}",
+        ),
+        (
             "b.k, SESSION_START(b.ts, 1 MINUTE) AS s FROM a AS b WHERE b.x > 1 GROUP BY b.k, SESSION(b.ts, 1 MINUTE)",
             "b.k, window_start AS s FROM SESSION((SELECT * FROM a AS b WHERE b.x > 1), 1 MINUTE PARTITION BY k) AS b "
             "GROUP BY b.k, window_start, window_end",
@@ -438,10 +448,30 @@ def test_windows_as_groups_are_those_of_from(written: str, meant: str) -> None:
     assert plan(f"SELECT {written}").root == plan(f"SELECT {meant}").root
 
 
+def test_windows_as_groups_are_ordered_by() -> None:
+    start = "TUMBLE_START(ts, 1 MINUTE)"
+    ordered = plan(f"SELECT {start} AS s FROM a GROUP BY TUMBLE(ts, 1 MINUTE) ORDER BY {start}")
+    meant = plan("SELECT window_start AS s FROM TUMBLE(a, 1 MINUTE) GROUP BY window_start ORDER BY s")
+    assert ordered.order == meant.order
+
+
+def test_a_window_that_begins_with_another_is_partitioned_by_what_that_says() -> None:
+    named = "WINDOW w AS (PARTITION BY window_start), v AS (w ORDER BY x)"
+    written = plan(f"SELECT SUM(x) OVER v AS s FROM TUMBLE(a, 1 MINUTE) {named}").root
+    assert (
+        written == plan("SELECT SUM(x) OVER (PARTITION BY window_start ORDER BY x) AS s FROM TUMBLE(a, 1 MINUTE)").root
+    )
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
         ("SELECT TUMBLE(ts, 1 MINUTE) FROM a", "windows are groups or stand in FROM"),
+        ("SELECT k FROM a ORDER BY TUMBLE_START(ts, 1 MINUTE)", "windows are groups or stand in FROM"),
+        (
+            "SELECT k FROM a GROUP BY k, TUMBLE(ts, 1 MINUTE) ORDER BY TUMBLE_END(ts, 2 MINUTES)",
+            "windows are groups or",
+        ),
         ("SELECT k FROM a, b GROUP BY k, TUMBLE(a.ts, 1 MINUTE)", "windows as groups go with one stream"),
         ("SELECT k FROM a [ROWS 2] GROUP BY k, TUMBLE(ts, 1 MINUTE)", "windows as groups go with one stream"),
         ("SELECT k FROM a GROUP BY ROLLUP (k, TUMBLE(ts, 1 MINUTE))", "windows as groups go with one stream"),

@@ -100,6 +100,7 @@ def test_windows_that_decide_something_are_not(sql: str) -> None:
         "SELECT k FROM a [NOW] WHERE EXISTS (SELECT 1 FROM b [NOW] WHERE b.k = a.k ORDER BY n)",
         "SELECT k FROM a [NOW] WHERE k IN (SELECT k FROM b [NOW] GROUP BY k ORDER BY k)",
         "SELECT k, (SELECT MAX(n) FROM b [NOW] ORDER BY 1) AS most FROM a [NOW]",
+        "SELECT a.k, l.n FROM a [NOW], LATERAL (SELECT n FROM b [NOW] WHERE b.k = a.k ORDER BY n) AS l",
     ],
 )
 def test_an_order_inside_of_a_query_or_a_view_is_told_once_to_mean_nothing(sql: str) -> None:

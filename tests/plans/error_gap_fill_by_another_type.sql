@@ -1,0 +1,1 @@
+SELECT * FROM GAP_FILL(a, ts, 1 MINUTE, CONSTANT(x, 'none'))
