@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.continuous.aggregates.contract import Cells
+from watersmeet.operators.continuous.aggregates.contract import Cells, frozen
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
 from watersmeet.operators.continuous.expiry import FIRST_ROOM, Born
 from watersmeet.operators.continuous.row_table import RowTable
@@ -82,7 +82,7 @@ class GroupedRows:
             return None
         work, out, present = np.empty((5, n), np.int64), np.empty((6, n), np.int64), np.empty(n, np.bool_)
         held = (self._deaths, self._groups, self._tail, self._head)
-        cells = int(cells_in_turn(births, *held, leaving, counts, work, out, present))
+        cells = int(cells_in_turn(frozen(births), *held, leaving, counts, work, out, present))
         self._tail += leaving
         places, groups, diffs, ends, cell_groups, instants = out
         return GroupChanges(
