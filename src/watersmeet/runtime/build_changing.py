@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from watersmeet.model.windows import Hop
 from watersmeet.operators.continuous.alone import Alone, Teed
-from watersmeet.operators.continuous.distinct import DistinctOperator
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_growing import FromGrowing
 from watersmeet.operators.continuous.from_many import FromMany
@@ -63,6 +62,7 @@ from watersmeet.physical.nodes import (
     WindowJoinNode,
     leaves_below,
 )
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import keeps_arrival
 from watersmeet.plan.published import PUBLISHED_OPERATORS, PUBLISHED_PIPELINES, load
 
@@ -136,7 +136,9 @@ class AnswerBuilder:
             case EachStepNode(window=window, having=having, columns=columns):
                 return EachStep(self._node(node.child), window, having, columns)
             case DistinctNode():
-                return DistinctOperator(self._node(node.child))
+                child = self._node(node.child)
+                whole = [(one.name, Column("", f"key_{place}", one.type)) for place, one in enumerate(child.schema)]
+                return GroupByOperator(child, len(whole), [], None, whole, fifo=False)
             case SetOperationNode(left=left, right=right):
                 return SetOperator(node.kind, self._node(left), self._node(right), all=node.all)
             case TogetherNode(branches=branches, arrived=arrived):

@@ -203,25 +203,19 @@ class GroupByOperator(Divides, Unary):
 
     def _groups(self, data: pa.RecordBatch, count: int) -> Int64s:
         """count: the rows, as a batch without columns does not tell."""
+        if not self.keys:
+            return np.zeros(count, np.int64)
         keys = data.columns[: self.keys]
-        groups = self.ids.of(keys, count) if keys else self._only_group(count)
+        groups, new = self.ids.with_new(keys, count)
         room = self.ids.room
         if room > self.counts.size:
             self.counts = np.concatenate([self.counts, np.zeros(room - self.counts.size, np.int64)])
             self.rows.grow(room)
             for aggregator in self.aggregators:
                 aggregator.grow(room)
-        if keys:
-            new = np.flatnonzero(~self.key_rows.holds(groups))
-            if new.size:
-                _, first = np.unique(groups[new], return_index=True)
-                new = new[first]
-                self.key_rows.put(groups[new], [taken(key, new) for key in keys])
+        if new.size:
+            self.key_rows.put(groups[new], [taken(key, new) for key in keys])
         return groups
-
-    def _only_group(self, length: int) -> Int64s:
-        """Without GROUP BY everything is one group."""
-        return np.zeros(length, np.int64)
 
     def _name_group(self, error: DataError) -> None:
         if error.group is not None and self.keys:
@@ -254,9 +248,9 @@ class GroupByOperator(Divides, Unary):
         """Groups without rows lose their number."""
         if not self.keys:
             return
-        empty = touched[self.counts[touched] == 0]
+        empty = np.empty(touched.size, np.int64)
+        empty = empty[: kernel.empty_groups(touched, self.counts, empty)]
         if empty.size:
-            empty = np.unique(empty)
             self.key_rows.drop(empty)
             self.ids.forget(empty)
 

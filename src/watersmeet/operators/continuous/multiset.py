@@ -53,15 +53,11 @@ class Multiset:
 
     def _number(self, delta: Delta) -> Int64s:
         columns = delta.data.columns
-        ids = self.ids.of(columns, len(delta))
+        ids, new = self.ids.with_new(columns, len(delta))
         if self.ids.room > self.left.size:
             self.left = zeros_after(self.left, self.ids.room)
             self.right = zeros_after(self.right, self.ids.room)
             self._scratch = np.full(self.ids.room, -1, np.int64)
-        new = np.flatnonzero(~self.rows.holds(ids))
-        # A new row may come several times in a batch.
-        _, first = np.unique(ids[new], return_index=True)
-        new = new[first]
         self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
         return ids
 

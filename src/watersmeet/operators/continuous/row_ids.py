@@ -93,12 +93,16 @@ class RowIds:
 
     def of(self, columns: Sequence[pa.Array], length: int) -> Int64s:
         """The number of every row; rows not seen before get one."""
+        return self.with_new(columns, length)[0]
+
+    def with_new(self, columns: Sequence[pa.Array], length: int) -> tuple[Int64s, Int64s]:
+        """The number of every row, and at which places one was given for the first time."""
         first, second = identities(columns, length)
         self._make_room(length)
-        ids = np.empty(length, np.int64)
+        ids, new = np.empty(length, np.int64), np.empty(length, np.int64)
         tables = (self._heads, self._following, self._first, self._second)
-        self._free_count = int(number_rows(first, second, *tables, self._free, self._free_count, ids))
-        return ids
+        self._free_count, found = number_rows(first, second, *tables, self._free, self._free_count, ids, new)
+        return ids, new[:found]
 
     def forget(self, ids: Int64s) -> None:
         """Free these numbers, each given once."""

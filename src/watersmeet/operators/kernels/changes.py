@@ -135,6 +135,20 @@ def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, work, out
 
 
 @kernel
+def empty_groups(groups, counts, out):
+    """Those that have no rows, each once; returns how many."""
+    found = 0
+    for group in groups:
+        if counts[group] == 0:
+            counts[group] = -1  # seen
+            out[found] = group
+            found += 1
+    for place in range(found):
+        counts[out[place]] = 0
+    return found
+
+
+@kernel
 def net_of_cells(order, ends, cells, diffs, kept):
     """Let changes of equal rows at one instant cancel; `kept` marks those that remain."""
     start = 0

@@ -49,12 +49,14 @@ def fold_entries(first_codes, second_codes, ends, first, second):
 
 
 @kernel
-def number_rows(first, second, heads, following, known_first, known_second, free, free_count, ids):
-    """ids[i] = the number of row i; new rows take a free number. Returns how many free numbers are left.
+def number_rows(first, second, heads, following, known_first, known_second, free, free_count, ids, new):
+    """ids[i] = the number of row i; new rows take a free number. Returns how many free numbers are left, and how many
+    rows are new, which are listed in `new`.
 
     There must be a free number for every row. A number that was just given is found again by an equal row.
     """
     mask = np.uint64(len(heads) - 1)
+    found = 0
     for i in range(len(ids)):
         bucket = first[i] & mask
         at = heads[bucket]
@@ -69,8 +71,10 @@ def number_rows(first, second, heads, following, known_first, known_second, free
             known_second[at] = second[i]
             following[at] = heads[bucket]
             heads[bucket] = at
+            new[found] = i
+            found += 1
         ids[i] = at
-    return free_count
+    return free_count, found
 
 
 @kernel
