@@ -127,8 +127,8 @@ class ShownRows:
         return [pa.concat_arrays([new, old]).take(pa.array(positions)) for new, old in zip(values, stored, strict=True)]
 
     def _put_beside(self, groups: Int64s, values: Sequence[pa.Array], kept: Int64s) -> None:
-        gone = np.unique(groups)
-        self._beside[0].drop(gone[~self._shown[gone]])
+        gone = np.unique(groups[~self._shown[groups]])
+        self._beside[0].drop(gone[self._beside[0].holds(gone)])
         self._beside[0].put(groups[kept], [one.take(pa.array(kept)) for one in values])
 
 
