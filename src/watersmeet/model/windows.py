@@ -46,16 +46,21 @@ class RowsWindow:
 class Stepped:
     """`[RANGE w SLIDE s OFFSET d]`: at T the rows of (T' - w, T'], T' being the last multiple of s, shifted by d, at or
     before T. So a row is there from the first multiple at or after its time, until the first at or after its time + w.
-    Times may be a number or an array of them."""
+    Where it `cumulates` rows leave together, at the first step after the w that they came in; these begin right behind
+    multiples of w, shifted as the steps are. Times may be a number or an array of them."""
 
     size_us: int
     slide_us: int
     offset_us: int = 0
+    cumulates: bool = False
 
     def births(self, times: _T) -> _T:
         return self.offset_us - (self.offset_us - times) // self.slide_us * self.slide_us
 
     def deaths(self, times: _T) -> _T:
+        if self.cumulates:
+            begin_us = self.offset_us + 1
+            return self.births((times - begin_us) // self.size_us * self.size_us + (self.size_us + begin_us))
         return self.births(times + self.size_us)
 
     @property

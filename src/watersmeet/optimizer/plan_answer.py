@@ -147,10 +147,8 @@ class AnswerPlanner:
         assert isinstance(node, Project)
         grouped = node.child
         assert isinstance(grouped, GroupBy)
-        one = grouped.child.inputs[0]
-        join = replace(
-            grouped.child, inputs=(replace(one, window=Stepped(hop.size_us, hop.slide_us, hop.ends_us - 1)),)
-        )
+        steps = Stepped(hop.size_us, hop.slide_us, hop.ends_us - 1, hop.cumulates)
+        join = replace(grouped.child, inputs=(replace(grouped.child.inputs[0], window=steps),))
         keys = tuple(key for key in grouped.keys if not is_window_column(key))
         own = [*keys, *aggregates_of(node)]
         # A group of a window that ends is there while it has rows, whatever else it is grouped by.

@@ -15,7 +15,7 @@ def hop_by_steps(node: Node) -> Hop | None:
             hop = one.window
         case _:
             return None
-    if not isinstance(hop, Hop) or hop.at_once or hop.calendar is not None or hop.cumulates:
+    if not isinstance(hop, Hop) or hop.at_once or hop.calendar is not None:
         return None
     aggregates = aggregates_of(node)
     others = [key for key in keys if not is_window_column(key)]

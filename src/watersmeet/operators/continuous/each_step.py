@@ -1,4 +1,4 @@
-"""HOP: at every step all groups of the window that ends there."""
+"""HOP and CUMULATE: at every step all groups of the window that ends there."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ class EachStep(Divides, Unary):
     def _whole(self, end: int) -> pa.RecordBatch:
         ids = np.flatnonzero(self._groups.left > 0)
         values = dict(zip(self.child.schema.names, self._groups.rows.get(ids), strict=True))
-        for name, time in zip(WINDOW_COLUMNS, (end - self.window.size_us, end), strict=True):
+        start = int(self.window.starts(self.window.last_over(np.array([end])))[0])
+        for name, time in zip(WINDOW_COLUMNS, (start, end), strict=True):
             values[name] = pa.array(np.full(ids.size, time), pa.timestamp("us", self.window.zone))
 
         def column(one: Column) -> pa.Array:
