@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.model.windows import Window, moves_in_steps
 from watersmeet.optimizer.estimate_join import estimate_join
 from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
-from watersmeet.physical.nodes import FromManyNode, JoinNode, OuterJoinNode
+from watersmeet.physical.nodes import FromManyNode, FromMatchedNode, JoinNode, OuterJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
+from watersmeet.plan.expressions import Expression
 from watersmeet.plan.nodes import Input, Join, Plan, Project
 
 
 @dataclass(frozen=True)
 class ExplainedJoin:
     """A join as it was written, what finds its combinations, and what lets them go below a changing answer; how it
-    runs, which is not as planned if more was measured since, and what that should cost."""
+    runs, which is not as planned if more was measured since, and what that should cost. `otherwise`: by which other
+    conditions there are partners, too."""
 
     join: Join
     node: JoinNode
     holder: FromManyNode | None
     strategy: JoinStrategy
     estimate: JoinEstimate | None
+    otherwise: tuple[Expression, ...] = ()
 
     @property
     def views(self) -> frozenset[str]:
@@ -48,7 +51,20 @@ def explained_joins(
     too. `measured` is what was seen of the inputs of each, in the order of `physical.joins`."""
     # Without an analysis nothing was measured, and the list is empty.
     seen = {id(node): one for node, one in zip(physical.joins, measured, strict=False) if one is not None}
-    return tuple(_explained(join, node, holder, seen.get(id(node))) for join, node, holder in _found(physical))
+    others = {id(node.combinations): _other_conditions(node) for node in _matched(physical)}
+    return tuple(
+        replace(_explained(join, node, holder, seen.get(id(node))), otherwise=others.get(id(holder), ()))
+        for join, node, holder in _found(physical)
+    )
+
+
+def _matched(physical: PhysicalPlan) -> Iterator[FromMatchedNode]:
+    return (node for node in physical.nodes if isinstance(node, FromMatchedNode))
+
+
+def _other_conditions(node: FromMatchedNode) -> tuple[Expression, ...]:
+    first = node.combinations.joining.strategy.join.predicates
+    return tuple(e for one in node.otherwise for e in one.strategy.join.predicates if e not in first)
 
 
 def join_of_the_answer(plan: Plan, joins: Sequence[ExplainedJoin]) -> ExplainedJoin | None:
@@ -61,6 +77,7 @@ def join_of_the_answer(plan: Plan, joins: Sequence[ExplainedJoin]) -> ExplainedJ
 def _found(physical: PhysicalPlan) -> Iterator[tuple[Join, JoinNode, FromManyNode | None]]:
     # Those inside a FROM are told with it, once.
     held = {id(node.joining) for node in physical.nodes if isinstance(node, FromManyNode | OuterJoinNode)}
+    held |= {id(one) for node in _matched(physical) for one in node.otherwise}
     for node in physical.nodes:
         if isinstance(node, FromManyNode):
             yield node.join, node.joining, node

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from watersmeet.model.types import common_type
 from watersmeet.physical.strategy import MIRRORED, Code, Comparison, Equality, JoinStrategy, Order, is_exact
-from watersmeet.plan.expressions import Call, Expression, Literal, streams_of, uses_event_time, walk
+from watersmeet.plan.expressions import Call, Expression, Literal, conjuncts, streams_of, uses_event_time, walk
 from watersmeet.plan.functions import result_type
+from watersmeet.plan.nodes import Join
 
 INT64_MIN = -(2**63)
 ORDERS: dict[str, Order] = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne"}
@@ -30,8 +31,7 @@ def classify_predicates(strategy: JoinStrategy) -> JoinStrategy:
         streams = streams_of(predicate)
         equality = _equality(predicate)
         found = _comparisons(predicate)
-        # event_time() is known of whole combinations only.
-        if len(streams) == 1 and not uses_event_time(predicate):
+        if _is_filter(predicate):
             filters[streams.pop()].append(predicate)
         elif equality is not None:
             equalities.append(equality)
@@ -50,6 +50,27 @@ def classify_predicates(strategy: JoinStrategy) -> JoinStrategy:
         residuals=tuple(residuals),
         verified=tuple(verified),
     )
+
+
+def alternatives(join: Join) -> tuple[Join, ...]:
+    """Joins that together find the combinations of one which has no key but in an OR, as NOT IN has: each equality in
+    it is the key of one of them, and each condition on one input, such as that it is NULL, lets few rows into another.
+    What holds by several of its parts is found by as many."""
+    if any(_equality(predicate) is not None for predicate in join.predicates):
+        return (join,)
+    for predicate in join.predicates:
+        parts = conjuncts(predicate, "or")
+        keyed = [_equality(part) is not None for part in parts]
+        if any(keyed) and all(key or _is_filter(part) for key, part in zip(keyed, parts, strict=True)):
+            others = tuple(one for one in join.predicates if one is not predicate)
+            ways = sorted(zip(keyed, parts, strict=True), key=lambda way: not way[0])
+            return tuple(replace(join, predicates=(*others, part)) for _, part in ways)
+    return (join,)
+
+
+def _is_filter(predicate: Expression) -> bool:
+    # event_time() is known of whole combinations only.
+    return len(streams_of(predicate)) == 1 and not uses_event_time(predicate)
 
 
 def _sides(predicate: Expression) -> tuple[Expression, Expression] | None:

@@ -12,6 +12,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range
 from watersmeet.optimizer.choose_threshold import Against, choose_threshold
+from watersmeet.optimizer.classify_predicates import alternatives
 from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.plan_outer import (
     asked_of_partners,
@@ -154,9 +155,12 @@ class FromPlanner:
         inside = replace(join, kind="inner", where=(), certain=())
         members = tuple((member_column(alias), Column(alias, SERIAL, pa.int64())) for alias in join.preserved)
         shown = (*(columns if join.kind in ("left", "full") else ()), *members)
-        joining = _joining(inside, shown, numbered, announced, None)
+        # One that is found in two ways is a partner all the same, as long as it is not shown.
+        ways = alternatives(inside) if join.kind in ("semi", "anti") else (inside,)
+        joining, *otherwise = (_joining(way, shown, numbered, announced, None) for way in ways)
         # What has expired is noticed in time: a row that is left alone enters the answer then.
-        return FromMatchedNode(FromManyNode(join, sources, joining, shown, numbered, "in_time"), columns)
+        combinations = FromManyNode(join, sources, joining, shown, numbered, "in_time")
+        return FromMatchedNode(combinations, columns, tuple(otherwise))
 
     def _source(self, one: Input, join: Join, outputs: Columns, around: Surroundings) -> SourceNode:
         outer_us = _mattering_us(one, join, around.outer_us)

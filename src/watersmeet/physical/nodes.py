@@ -369,10 +369,12 @@ class NegativeJoinNode(FromManyNode, word="join_by_negative_tuples"):
 
 @dataclass(frozen=True)
 class FromMatchedNode(PhysicalNode, word="outer_join_of_windows"):
-    """An outer, semi or anti join: `combinations` are what matches, with the members' numbers in hidden columns."""
+    """An outer, semi or anti join: `combinations` are what matches, with the members' numbers in hidden columns. Where
+    it is matched by one condition or another, those are by one, and `otherwise` find the same rows' by the others."""
 
     combinations: FromManyNode
     columns: Columns
+    otherwise: tuple[WindowJoinNode, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from watersmeet.model.windows import Hop
-from watersmeet.operators.continuous.alone import Alone, Teed
+from watersmeet.operators.continuous.alone import Alone, Teed, Told
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_growing import FromGrowing
 from watersmeet.operators.continuous.from_many import FromMany
@@ -165,14 +165,21 @@ class AnswerBuilder:
     def _matched(self, node: FromMatchedNode) -> FromMatched:
         join, inside = node.combinations.join, node.combinations
         joining, sources, schema, trigger = self._joined(inside)
-        teed = {alias: Teed(sources[alias]) for alias in join.preserved}
-        found = FromMany(joining, {**sources, **teed}, schema, trigger, ranged=inside.ranged, numbered=inside.numbered)
+        seen = [alias for alias in sources if node.otherwise or alias in join.preserved]
+        teed = {alias: Teed(sources[alias]) for alias in seen}
+
+        def found(by: WindowJoin, inputs: Mapping[str, LivesSource], trigger: Trigger) -> FromMany:
+            return FromMany(by, inputs, schema, trigger, ranged=inside.ranged, numbered=inside.numbered)
+
+        combinations = found(joining, {**sources, **teed}, trigger)
+        told = {alias: Told(one) for alias, one in teed.items()}
+        otherwise = [found(self._rows.window_join(one), told, TRIGGERS[inside.noticing]()) for one in node.otherwise]
         given = pa.schema([pa.field(name, e.type) for name, e in node.columns])
         alone = {
-            alias: Alone(given, one, with_partner=join.kind == "semi", numbered_from=1 + place)
-            for place, (alias, one) in enumerate(teed.items())
+            alias: Alone(given, teed[alias], with_partner=join.kind == "semi", numbered_from=1 + place)
+            for place, alias in enumerate(join.preserved)
         }
-        return FromMatched(found, alone, node.columns, pairs=join.kind in ("left", "full"))
+        return FromMatched(combinations, alone, node.columns, pairs=join.kind in ("left", "full"), otherwise=otherwise)
 
     def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
         sources = {source.alias: self._source(source) for source in node.sources}

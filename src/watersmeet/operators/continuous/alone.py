@@ -21,7 +21,7 @@ NONE = np.empty(0, np.int64)
 class Teed:
     """An input whose lives are seen by two."""
 
-    STATE = ("source",)
+    STATE: tuple[str, ...] = ("source",)
 
     def __init__(self, source: LivesSource) -> None:
         self.source = source
@@ -56,6 +56,24 @@ class Teed:
 
     def take_rows_over(self, state: KeyedState, *numbered: KeyedRows) -> NumberedAnew | None:
         return self.source.take_rows_over(state, *numbered)
+
+
+class Told(Teed):
+    """An input whose lives another takes, who is asked before."""
+
+    STATE = ()
+
+    held_rows = nbytes = 0
+
+    def __init__(self, source: Teed) -> None:
+        super().__init__(source)
+        self.source: Teed = source
+
+    def take(self, until: int) -> Lives | None:
+        return self.source.taken
+
+    def inputs(self):  # type: ignore[no-untyped-def]
+        return iter(())
 
 
 class Alone:

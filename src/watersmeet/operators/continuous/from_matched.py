@@ -23,14 +23,25 @@ from watersmeet.plan.expressions import Column
 class FromMatched(Divides):
     """Combinations, and beside them the rows that have none."""
 
-    STATE = ("combinations", "alone")
+    STATE: tuple[str, ...] = ("combinations", "alone")
 
     netted = False
 
-    def __init__(self, combinations: FromMany, alone: Mapping[str, Alone], columns: Columns, *, pairs: bool) -> None:
+    def __init__(
+        self,
+        combinations: FromMany,
+        alone: Mapping[str, Alone],
+        columns: Columns,
+        *,
+        pairs: bool,
+        otherwise: Sequence[FromMany] = (),
+    ) -> None:
         """combinations: with the serial numbers of the members that may stand alone. pairs: whether they are given,
-        too."""
+        too. otherwise: more of them, of the same inputs, if they are not."""
         self.combinations = combinations
+        self.otherwise = list(otherwise)
+        if self.otherwise:
+            self.STATE = (*FromMatched.STATE, "otherwise")
         self.alone = dict(alone)
         self.columns = columns
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
@@ -51,12 +62,15 @@ class FromMatched(Divides):
 
     def inputs(self) -> Iterator[Node]:
         yield self.combinations
+        yield from self.otherwise
 
     def next_event(self) -> int:
-        return min(self.combinations.next_event(), *(one.next_death() for one in self.alone.values()))
+        found = (one.next_event() for one in self.inputs())
+        return min(*found, *(one.next_death() for one in self.alone.values()))
 
     def take(self, until: int) -> Delta:
-        found = self.combinations.take(until)
+        # In turn: what the first takes of the inputs is told to the others.
+        found = merged([one.take(until) for one in (self.combinations, *self.otherwise)], self.combinations.schema)
         deltas = []
         again, self._again = self._again, {}
         for alias, alone in self.alone.items():
@@ -78,6 +92,8 @@ class FromMatched(Divides):
         return [self.combinations]
 
     def undivided(self, key: PartitionKey) -> str | None:
+        if self.otherwise:
+            return "rows meet partners of other keys, too"
         held = (alias for alias in self._held_here if self._key_of(alias, key) is None)
         return next((f"the rows of {alias} that have no partner do not tell their key" for alias in held), None)
 

@@ -137,12 +137,13 @@ class Continuous(Operator):
 
     @property
     def held_by_input(self) -> dict[str, tuple[int, int]]:
-        return {
-            name: window
-            for node in everything_below(self.root)
-            if isinstance(node, FromMany)
-            for name, window in node.join.held_by_input.items()
-        }
+        found: dict[str, tuple[int, int]] = {}
+        for node in everything_below(self.root):
+            for name, (rows, size) in node.join.held_by_input.items() if isinstance(node, FromMany) else ():
+                # An input may be held by several joins.
+                others = found.get(name, (0, 0))
+                found[name] = others[0] + rows, others[1] + size
+        return found
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         self.leaves[alias].waiting.add(rows)

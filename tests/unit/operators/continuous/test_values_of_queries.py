@@ -139,6 +139,11 @@ SEEN = {
                                AND NOT EXISTS (SELECT 1 FROM c [UNBOUNDED] WHERE c.k = b.k AND c.x < a.x))""",
     "not in": """a.x NOT IN (SELECT x FROM b [UNBOUNDED] WHERE b.k = a.k
                              AND b.x > (SELECT MIN(c.x) FROM c [UNBOUNDED] WHERE c.k = a.k))""",
+    "not in groups": "a.x NOT IN (SELECT x FROM b [UNBOUNDED] WHERE k > 0 GROUP BY x HAVING COUNT(*) < 2)",
+    "not in groups with NULL": "a.x NOT IN (SELECT x FROM b [UNBOUNDED] GROUP BY x HAVING COUNT(*) < 2)",
+    "not in none": "a.x NOT IN (SELECT x FROM b [UNBOUNDED] WHERE k > 7)",
+    "one or the other": "EXISTS (SELECT 1 FROM b [UNBOUNDED] WHERE b.k = a.k OR b.x = a.x OR a.x > 8)",
+    "neither": "NOT EXISTS (SELECT 1 FROM b [UNBOUNDED] WHERE (b.k = a.x OR b.x = a.k OR b.k IS NULL) AND b.x < 5)",
     "three levels": f"a.k < (SELECT SUM(b.x) FROM b [UNBOUNDED] WHERE b.k = a.k AND {DEEP})",
     "under or": "a.k = 7 OR NOT EXISTS (SELECT 1 FROM b [UNBOUNDED] WHERE b.x > a.x AND b.k IS NOT NULL)",
     "own name again": "a.k > 100 OR a.x IN (SELECT k FROM a [UNBOUNDED])",
