@@ -51,6 +51,8 @@ KINDS = {
     "ON a.k = b.k GROUP BY a.k",
     "anti join of a view": "SELECT DISTINCT a.k FROM a [RANGE 9 SECONDS] ANTI JOIN (SELECT k, COUNT(*) AS n FROM b "
     "[RANGE 9 SECONDS] GROUP BY k) v ON a.k = v.k AND v.n > 1 OPTIONS (pipeline = 'nta')",
+    "rows not in a view": "SELECT a.id, a.s FROM a [RANGE 9 SECONDS] WHERE a.s NOT IN (SELECT b.s FROM b [RANGE 9 "
+    "SECONDS] WHERE b.k < 2 GROUP BY b.s HAVING COUNT(*) > 1)",
     "versions by another column": f"{SELECT} FROM a JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.s = b.s AND b.x > 3",
     "versions of a table": f"{SELECT} FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k AND b.x > 3",
     "groups of the latest": "SELECT a.k, SUM(b.x) AS total FROM a [RANGE 9 SECONDS] ASOF JOIN b ON a.k = b.k AND "
@@ -71,6 +73,8 @@ KINDS = {
     "WHERE a.k = b.k GROUP BY a.k",
     "groups of hops": "SELECT k, window_end, COUNT(*) AS n FROM HOP(a, 2 SECONDS, 9 SECONDS) "
     "GROUP BY k, window_start, window_end",
+    "groups that cumulate": "SELECT k, window_start, window_end, COUNT(*) AS n, MAX(s) AS s "
+    "FROM CUMULATE(a, 2 SECONDS, 8 SECONDS) GROUP BY k, window_start, window_end",
     "sessions": "SELECT k, window_end, MAX(s) AS s FROM SESSION(a, 9 SECONDS PARTITION BY k) "
     "GROUP BY k, window_start, window_end",
     "sessions that grow": "SELECT k, window_end, COUNT(*) AS n FROM SESSION(a, 9 SECONDS PARTITION BY k) "
@@ -89,6 +93,8 @@ KINDS = {
     "over rows around a row": "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND "
     "1 FOLLOWING EXCLUDE CURRENT ROW) AS others, LAST_VALUE(s) IGNORE NULLS OVER (PARTITION BY k ORDER BY ts) AS last "
     "FROM a",
+    "over rows ahead": "SELECT id, SUM(x) OVER near AS sum, FIRST_VALUE(s) OVER near AS first FROM a "
+    "WINDOW near AS (PARTITION BY k ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING)",
     "over rows of a stream": "SELECT id, SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS 3 PRECEDING) AS v, LAG(s) OVER "
     "(PARTITION BY k ORDER BY ts) AS l, LEAD(w, 2, w) OVER (ORDER BY ts, x DESC) AS m, MIN(s) OVER (ORDER BY ts) AS n, "
     "FIRST_VALUE(m) OVER (PARTITION BY s ORDER BY ts) AS f, DENSE_RANK() OVER (PARTITION BY s ORDER BY ts) AS d FROM a",
@@ -98,6 +104,8 @@ KINDS = {
     "ORDER BY x) AS r FROM a [RANGE 9 SECONDS]",
     "first rows of each": "SELECT k, s, x FROM a [UNBOUNDED] QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x "
     "DESC) <= 2",
+    "first rows of each in a window": "SELECT k, s, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY s) AS n "
+    "FROM a [RANGE 9 SECONDS] QUALIFY n <= 2",
     "first to arrive": "SELECT o.id, o.s, b.id AS other FROM DEDUPLICATE(TABLE a, 3 SECONDS PARTITION BY k, s) AS o, b "
     "WHERE o.k = b.k WINDOW = 5 SECONDS",
     "rows against a value": "SELECT a.id, a.s FROM a [RANGE 9 SECONDS] WHERE a.x > (SELECT AVG(b.x) FROM b [ROWS 20] "

@@ -245,6 +245,8 @@ def kept_of(node: Over) -> list[str]:
     """When the rows of an OVER are given, and what it holds for those to come."""
     if node.time is None:
         top = top_rows(node)
+        if top is not None and top.followed:
+            return [f"changes as rows come and go: of each partition the first {top.limit} are kept in order"]
         first = "" if top is None else f", as far as its first {top.limit} by {top.function.upper()}"
         return [f"changes as rows come and go: the partition that changes is worked out anew{first}"]
     said = ["a row is given when the watermark has passed it"]
@@ -447,6 +449,8 @@ def _strategy(explained: ExplainedJoin) -> Lines:
         yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
     if strategy.residuals:
         yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
+    if explained.otherwise:
+        yield _entry("partners also where, in stores of their own", [to_text(test) for test in explained.otherwise])
 
 
 def _method(method: Method) -> Lines:

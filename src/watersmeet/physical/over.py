@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet.plan.expressions import Call, Column, Expression, Frame, Literal, OverCall, conjuncts
+from watersmeet.plan.expressions import Call, Column, Expression, Frame, Literal, OverCall, columns_of, conjuncts
 from watersmeet.plan.nodes import Over
 from watersmeet.plan.over_functions import RANKINGS
 
 COPY = "__copy"
+MOST_FOLLOWED = 4096  # rows that are kept in order: one that comes moves all behind it
 Named = tuple[str, OverCall]
 
 
@@ -31,10 +32,18 @@ def copy_number(columns: Sequence[tuple[str, Expression]]) -> Named:
 
 @dataclass(frozen=True)
 class TopRows:
-    """The rows of a partition up to a limit, by one of the functions that rank them."""
+    """The rows of a partition up to a limit, by one of the functions that rank them. `alone`: no other function ranks
+    them; `unseen`: nothing else looks at where a row stands."""
 
     function: str
     limit: int
+    alone: bool = True
+    unseen: bool = False
+
+    @property
+    def followed(self) -> bool:
+        """Whether these rows are kept in order, rather than worked out anew."""
+        return self.function == "row_number" and self.alone and self.limit <= MOST_FOLLOWED
 
 
 def top_rows(over: Over) -> TopRows | None:
@@ -45,7 +54,12 @@ def top_rows(over: Over) -> TopRows | None:
         return None
     ranks = {name: call.function for name, call in over.calls}
     found = [_bound(part, ranks) for part in conjuncts(over.keep)]
-    return min((one for one in found if one is not None), key=lambda one: one.limit, default=None)
+    top = min((one for one in found if one is not None), key=lambda one: one.limit, default=None)
+    if top is None:
+        return None
+    others = [part for part, one in zip(conjuncts(over.keep), found, strict=True) if one is None or not one.unseen]
+    looked_at = [column.name for e in (*others, *(e for _, e in over.columns)) for column in columns_of(e)]
+    return replace(top, alone=len(set(ranks.values())) == 1, unseen=not ranks.keys() & set(looked_at))
 
 
 def _bound(test: Expression, ranks: dict[str, str]) -> TopRows | None:
@@ -58,4 +72,4 @@ def _bound(test: Expression, ranks: dict[str, str]) -> TopRows | None:
             return None
     if name not in ranks:
         return None
-    return TopRows(ranks[name], max(0, most - (word in ("lt", "gt"))))
+    return TopRows(ranks[name], max(0, most - (word in ("lt", "gt"))), unseen=word != "eq" or most == 1)

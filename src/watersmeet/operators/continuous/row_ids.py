@@ -130,6 +130,13 @@ class RowIds:
         rehash(self._heads, self._following, self._first, live)
 
 
+def each_once(ids: Int64s, room: int) -> Int64s:
+    """Where each of some numbers, which are all below `room`, is for the last time."""
+    places, last = np.arange(ids.size), np.empty(room, np.int64)
+    last[ids] = places
+    return np.flatnonzero(last[ids] == places)
+
+
 def _longer(array: npt.NDArray[T], room: int) -> npt.NDArray[T]:
     grown = np.empty(room, array.dtype)
     grown[: array.size] = array

@@ -1,8 +1,26 @@
-"""Finding byte strings among sorted ones."""
+"""Byte strings in their order: finding some among sorted ones, and numbers in the same order."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from watersmeet.compiling import kernel
+
+SIGN = np.uint64(1 << 63)
+
+
+@kernel
+def first_bytes(data, offsets, out):
+    """The first eight bytes of every slice as a number, in the order of the slices; what differs only behind them, or
+    by zeros at the end, is equal."""
+    for i in range(len(out)):
+        start, end = offsets[i], offsets[i + 1]
+        code = np.uint64(0)
+        for p in range(start, start + 8):
+            code = code << np.uint64(8)
+            if p < end:
+                code |= np.uint64(data[p])
+        out[i] = np.int64(code ^ SIGN)
 
 
 @kernel

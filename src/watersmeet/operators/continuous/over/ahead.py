@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.over.around import Around, Met
 from watersmeet.operators.continuous.over.arranged import Arranged
-from watersmeet.operators.continuous.over.frames import Named, Values
+from watersmeet.operators.continuous.over.frames import Moving, Named, Values
+from watersmeet.operators.continuous.over.lined import Lined, value_of
 from watersmeet.operators.continuous.over.partitions import is_lead, with_one_frame
 from watersmeet.operators.continuous.over.queues import Queues
 from watersmeet.operators.continuous.row_table import RowTable
@@ -20,6 +22,7 @@ from watersmeet.operators.contract import WaitingRows
 from watersmeet.operators.few_rows import taken
 from watersmeet.operators.slots import Slots
 from watersmeet.physical.over import calls_alike
+from watersmeet.plan.over_functions import OFFSETS, VALUES
 
 
 class Lead:
@@ -38,11 +41,7 @@ class Lead:
     def met(self, rows: Arranged, held: Int64s, room: int, values: Values, until: int) -> Iterator[Met]:
         """The numbers of held rows that new ones are looked for by, and these."""
         ((name, call),) = self.calls
-        moved = self.queues.move(rows, held[rows.order], room, by_rows=True, reach=call.offset - 1)
-        leaves = np.flatnonzero(moved.signs < 0)
-        asking = self.queues.keys[moved.changed[leaves]]
-        self.queues.slots.give_back(moved.left)
-        found = moved.steps_of_changes[leaves]
+        asking, found = _asking(self.queues, rows, held, room, call.offset)
         yield Met(name, asking, taken(values(call.args[0]), rows.order[found]), rows.keys[found])
 
     def next_due(self) -> int:
@@ -53,6 +52,69 @@ class Lead:
         if ended:
             self.queues = Queues()
         return iter(())
+
+
+class Shifted:
+    """Aggregates of the same frame of rows, which begins with the current row or before it and ends so many after: it
+    is the frame that ends with the last of these and has as many rows, so that each enters and leaves it once."""
+
+    STATE = ("queues", "moving")
+
+    def __init__(self, calls: Sequence[Named]) -> None:
+        self.calls = list(calls)
+        frame = self.calls[0][1].frame
+        assert frame.start is not None
+        assert frame.end is not None
+        self.ahead = frame.end
+        self.moving = Moving(self.calls, by_rows=True, reach=frame.end - frame.start)
+        self.queues = Queues()  # of the rows that wait
+
+    @property
+    def nbytes(self) -> int:
+        return self.queues.nbytes + self.moving.nbytes
+
+    def met(self, rows: Arranged, held: Int64s, room: int, values: Values, until: int) -> Iterator[Met]:
+        made = self.moving.apply(rows, values, room)
+        asking, found = _asking(self.queues, rows, held, room, self.ahead)
+        for name, column in made.items():
+            yield Met(name, asking, taken(column, rows.order[found]), rows.keys[found])
+
+    def next_due(self) -> int:
+        return FOREVER_US
+
+    def passed(self, until: int, *, ended: bool = False) -> Iterator[Met]:
+        """At the end, what there is in the frames of those that wait: the last rows of their partitions."""
+        if not ended:
+            return
+        waiting, waiting_ends, partitions = self.queues.empty(np.arange(self.queues.partitions))
+        slots, ends, _ = self.moving.queues.empty(partitions)
+        places = np.arange(slots.size)
+        lines = Lined(np.append(0, ends), places, places)
+        behind = np.repeat(ends - waiting_ends, np.diff(waiting_ends, prepend=0))
+        for name, call in self.calls:
+            found = value_of(call, lines, behind + np.arange(waiting.size), partial(self.moving.argument, slots))
+            yield Met(name, self.queues.keys[waiting], found, np.zeros(waiting.size, np.int64))
+
+
+def _asking(queues: Queues, rows: Arranged, held: Int64s, room: int, ahead: int) -> tuple[Int64s, Int64s]:
+    """Which of the rows that wait new ones are so many rows ahead of, and the places of those."""
+    moved = queues.move(rows, held[rows.order], room, by_rows=True, reach=ahead - 1)
+    leaves = np.flatnonzero(moved.signs < 0)
+    asking = queues.keys[moved.changed[leaves]]
+    queues.slots.give_back(moved.left)
+    return asking, moved.steps_of_changes[leaves]
+
+
+def _asker(calls: Sequence[Named]) -> Iterator[Shifted | Around]:
+    """Who finds out what functions of one frame give."""
+    frame = calls[0][1].frame
+    in_turn = frame.unit == "rows" and frame.start is not None and frame.start <= 0 and not frame.exclude
+    shifted = [each for each in calls if in_turn and each[1].function not in (*OFFSETS, *VALUES)]
+    others = [each for each in calls if each not in shifted]
+    if shifted:
+        yield Shifted(shifted)
+    if others:
+        yield Around(others)
 
 
 class Ahead:
@@ -68,7 +130,7 @@ class Ahead:
         self.slots = Slots()
         leads = [Lead((name, call)) for name, call in self.calls if is_lead(call)]
         framed = [alike for part in calls_alike(self.calls) for alike in with_one_frame(part)]
-        self.askers: list[Lead | Around] = [*leads, *map(Around, framed)]
+        self.askers: list[Lead | Shifted | Around] = [*leads, *(asker for alike in framed for asker in _asker(alike))]
         # What a function has found lies in a table of its own: it comes later than the rest.
         self.rows = RowTable(known)
         self.found = [RowTable(pa.schema([pa.field(name, call.type)])) for name, call in self.calls]

@@ -10,17 +10,19 @@ import pyarrow as pa
 
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, merged, no_changes
+from watersmeet.operators.continuous.first_rows import Changed, FirstRows
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.over.arranged import Arranged
 from watersmeet.operators.continuous.over.frames import Named
 from watersmeet.operators.continuous.over.partitions import Partitions
-from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.operators.continuous.row_ids import RowIds, each_once
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.same_rows import same_rows
 from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.few_rows import taken
+from watersmeet.operators.few_rows import rows_taken, taken
 from watersmeet.operators.kernels import frames as kernel
+from watersmeet.operators.kernels.first_rows import number_changes
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.physical.over import TopRows
@@ -30,6 +32,7 @@ PORTION = 1 << 18  # so many rows of partitions are worked out at a time, or as 
 BEYOND = 1 << 61  # behind all times
 LIMITS = {"row_number": kernel.BY_NUMBER, "rank": kernel.BY_RANK, "dense_rank": kernel.BY_DENSE_RANK}
 NOWHERE = -1
+NOBODY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,23 @@ class OverChanging(Divides, Unary):
         self._shown: Int64s = np.full(self.numbers.room, NOWHERE, np.int64)  # the number a row is shown with
         self._sizes: Int64s = np.zeros(self.ids.room, np.int64)
         self._next = 0
+        # Where numbers of rows are bounded the first rows alone are followed. They follow from those that are held.
+        self._first = self._first_rows() if top is not None and top.followed else None
         self._again: KeyedRows | None = None  # what it held before another took over
+
+    def _first_rows(self) -> FirstRows:
+        assert self.top is not None
+        return FirstRows(self.order_by, self.top.limit, drops=self.grows)
+
+    def loaded(self) -> None:
+        if self._first is None:
+            return
+        self._first = self._first_rows()
+        held = np.flatnonzero(self._alive & (self._partition >= 0))
+        ones = np.ones(held.size, np.int64)
+        again = Delta(self._rows_of(held), 0 * ones, ones, ones)
+        self._first.know(held, self._partition[held], again.data, self._rows_of)
+        self._first.apply(held, self._partition[held], again)
 
     @property
     def held_rows(self) -> int:
@@ -94,7 +113,8 @@ class OverChanging(Divides, Unary):
     @property
     def nbytes(self) -> int:
         arrays = (self._partition, self._alive, self._shown, self._sizes)
-        return self.numbers.nbytes + self.ids.nbytes + self.rows.nbytes + sum(array.nbytes for array in arrays)
+        first = 0 if self._first is None else self._first.nbytes
+        return self.numbers.nbytes + self.ids.nbytes + self.rows.nbytes + first + sum(array.nbytes for array in arrays)
 
     @property
     def needs_all_again(self) -> bool:
@@ -108,7 +128,7 @@ class OverChanging(Divides, Unary):
         if not self.grows:
             return KeyedState()
         held = np.flatnonzero(self._alive & (self._partition >= 0))
-        data = pa.RecordBatch.from_arrays(self.rows.get(held), schema=self.child.schema)
+        data = self._rows_of(held)
         keys_of = keys_in(min(keys_below(self.child, key), default=None))
         return KeyedState({"rows": KeyedRows.of(keys_of(data), data)})
 
@@ -129,10 +149,47 @@ class OverChanging(Divides, Unary):
             delta = self._given_again(until - 1)
         if len(delta) == 0:
             return no_changes(self.schema)
+        if self._first is not None:
+            return self._followed(self._first, delta)
         members = self._members(delta)
         answer = merged(list(self._changes(members)), self.schema)
         self._settle(members)
         return answer
+
+    # ---- the first rows -----------------------------------------------------------------------------------
+
+    def _followed(self, first: FirstRows, delta: Delta) -> Delta:
+        slots, parts = self._enter(delta)
+        entering = np.flatnonzero(delta.diffs > 0)
+        self._alive[slots[entering]] = True
+        data = delta.data if entering.size == len(delta) else rows_taken(delta.data, entering)
+        first.know(slots[entering], parts[entering], data, self._rows_of)
+        assert self.top is not None
+        changed, behind = first.apply(slots, parts, delta, by_place=not self.top.unseen)
+        answer = self._shown_changes(changed)
+        gone = np.concatenate([slots[delta.diffs < 0], behind])
+        first.forget(gone)
+        self._let_go(gone, parts[each_once(parts, self.ids.room)] if self.partition_by else NOBODY)
+        return answer
+
+    def _shown_changes(self, changed: Changed) -> Delta:
+        n = changed.rows.size
+        known = dict(zip(self.child.schema.names, self.rows.get(changed.rows), strict=True))
+        known |= dict.fromkeys((name for name, _ in self.calls), pa.array(changed.places + 1))
+
+        def column(one: Column) -> pa.Array:
+            return known[one.name]
+
+        kept = np.ones(n, np.bool_) if self.keep is None else evaluate_predicate(self.keep, column, n)
+        numbers = np.empty(n, np.int64)
+        given = (changed.rows, changed.diffs, kept, self._shown)
+        self._next = int(number_changes(*given, self._next, numbers))
+        made = pa.RecordBatch.from_arrays([evaluate(e, column, n) for _, e in self.columns], schema=self.schema)
+        answer = Delta(made, changed.instants, changed.diffs, numbers, changed.noticed)
+        return answer.where(numbers >= 0)
+
+    def _rows_of(self, slots: Int64s) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self.rows.get(slots), schema=self.child.schema)
 
     # ---- the rows -----------------------------------------------------------------------------------------
 
@@ -146,7 +203,7 @@ class OverChanging(Divides, Unary):
         place = listed[parts]
         here = np.flatnonzero(self._partition >= 0)
         here = here[listed[self._partition[here]] >= 0]
-        data = pa.RecordBatch.from_arrays(self.rows.get(here), schema=self.child.schema)
+        data = self._rows_of(here)
         which = listed[self._partition[here]]
         order, peers, keys = self._ordered(data, which)
         where = np.empty(self.numbers.room, np.int64)
@@ -303,7 +360,9 @@ class OverChanging(Divides, Unary):
         if self.top is not None and self.grows and self.keep is not None:
             # Rows behind the limit will never come before it: no row leaves. Those before it may be hidden by QUALIFY.
             gone = np.concatenate([gone, self._behind(members)])
-        parts = np.unique(self._partition[members.slots]) if self.partition_by else np.empty(0, np.int64)
+        self._let_go(gone, np.unique(self._partition[members.slots]) if self.partition_by else NOBODY)
+
+    def _let_go(self, gone: Int64s, parts: Int64s) -> None:
         self._partition[gone] = NOWHERE
         self._shown[gone] = NOWHERE
         self._alive[gone] = False

@@ -194,6 +194,10 @@ class Moving:
                 made[name] = taken(found, places)
         return made
 
+    def argument(self, slots: Int64s, part: Expression) -> pa.Array:
+        """What an aggregate takes, of rows that are in the frame."""
+        return self._get([part], slots)[0]
+
     def _get(self, wanted: Sequence[Expression], slots: Int64s) -> list[pa.Array]:
         return self.rows.get(slots, [self.arguments.index(one) for one in wanted])
 

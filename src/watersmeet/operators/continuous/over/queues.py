@@ -49,6 +49,11 @@ class Queues:
         arrays = (self._heads, self._tails, self._sizes, self._following, self.keys)
         return self.slots.nbytes + sum(array.nbytes for array in arrays)
 
+    @property
+    def partitions(self) -> int:
+        """All partitions that have rows have numbers below this."""
+        return int(self._sizes.size)
+
     def move(self, rows: Arranged, keys: Int64s, room: int, *, by_rows: bool, reach: int) -> Moved:
         """room: all partitions have numbers below this."""
         self._heads, self._tails, self._sizes = (grown(a, room) for a in (self._heads, self._tails, self._sizes))

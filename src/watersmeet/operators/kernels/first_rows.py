@@ -1,0 +1,333 @@
+"""The first rows of every group in an order, as rows come and go.
+
+Rows are known by small numbers. Of each group the first stand in order, in a block of one array: its head. The others
+are linked to each other in no order: its tail; none of them comes before a row of the head. So a row that does not come
+before the last of the head costs nothing but its links, whatever their number, and only when rows of the head have left
+is the tail looked through for those that follow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from watersmeet.compiling import kernel
+
+# groups[g]: where its head lies, how many rows it has room for and has; the first of its tail + 1, and how many it has
+START, ROOM, SIZE, TAIL, REST = range(5)
+GROUP_FIELDS = 5
+
+# links[row]: the rows of its tail before and after it, + 1; how many copies of it are in the tail
+BEFORE, AFTER, COPIES = range(3)
+LINK_FIELDS = 3
+
+# at: where a kernel stands that stopped: the cell and the change in it; how much of the blocks is used; of the cell
+# that it is in, how many rows were seen before, or -1, and the first place that has changed since; how many are noted
+AT_CELL, AT_CHANGE, USED, SEEN, LOW, NOTED = range(6)
+AT_FIELDS = 6
+
+# how a kernel ended
+DONE, NEEDS_ROOM, FULL, NOT_THERE = range(4)
+
+FEW = 4  # rows that a block begins with
+# A tail is looked through after so many of its rows at least have become part of the head and left it.
+SHARE = 16
+
+
+@kernel(inline="always")
+def comes_before(codes, ties, one, other):
+    for k in range(codes.shape[1]):
+        if codes[one, k] != codes[other, k]:
+            return codes[one, k] < codes[other, k]
+    return ties[one] < ties[other]
+
+
+@kernel
+def place_behind(codes, ties, heads, start, size, row):
+    """How many rows of a head do not come after a row."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if comes_before(codes, ties, row, heads[start + middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def place_of(codes, ties, heads, start, size, row):
+    """Where a row is in a head, or -1. Those that the order does not tell from it stand beside it."""
+    place = place_behind(codes, ties, heads, start, size, row) - 1
+    while place >= 0 and heads[start + place] != row and not comes_before(codes, ties, heads[start + place], row):
+        place -= 1
+    return place if place >= 0 and heads[start + place] == row else -1
+
+
+@kernel(inline="always")
+def put_in_tail(groups, links, g, row):
+    groups[g, REST] += 1
+    links[row, COPIES] += 1
+    if links[row, COPIES] > 1:
+        return
+    after = groups[g, TAIL]
+    links[row, BEFORE], links[row, AFTER] = 0, after
+    if after:
+        links[after - 1, BEFORE] = row + 1
+    groups[g, TAIL] = row + 1
+
+
+@kernel(inline="always")
+def take_from_tail(groups, links, g, row):
+    groups[g, REST] -= 1
+    links[row, COPIES] -= 1
+    if links[row, COPIES]:
+        return
+    before, after = links[row, BEFORE], links[row, AFTER]
+    if before:
+        links[before - 1, AFTER] = after
+    else:
+        groups[g, TAIL] = after
+    if after:
+        links[after - 1, BEFORE] = before
+
+
+@kernel
+def has_room(groups, heads, at, g, more):
+    """Make room in the block of a group; whether there was enough for a larger one."""
+    size, room = groups[g, SIZE], groups[g, ROOM]
+    if size + more <= room:
+        return True
+    while room < size + more:
+        room = max(2 * room, FEW)
+    if at[USED] + room > len(heads):
+        return False
+    start, old = at[USED], groups[g, START]
+    for k in range(size):
+        heads[start + k] = heads[old + k]
+    groups[g, START], groups[g, ROOM] = start, room
+    at[USED] += room
+    return True
+
+
+@kernel
+def move_blocks(groups, heads, larger, at):
+    """All blocks to another array, one behind the other."""
+    used = 0
+    for g in range(len(groups)):
+        start = groups[g, START]
+        for k in range(groups[g, SIZE]):
+            larger[used + k] = heads[start + k]
+        groups[g, START] = used
+        used += groups[g, ROOM]
+    at[USED] = used
+
+
+@kernel
+def place_to_enter(codes, ties, groups, heads, g, row):
+    """Where a row that comes goes in the head; -1: into the tail."""
+    start, size = groups[g, START], groups[g, SIZE]
+    if groups[g, REST] and (size == 0 or not comes_before(codes, ties, row, heads[start + size - 1])):
+        return -1
+    return place_behind(codes, ties, heads, start, size, row)
+
+
+@kernel
+def place_to_leave(codes, ties, groups, heads, links, g, row):
+    """Where a row that goes is in the head; -1: in the tail, -2: nowhere."""
+    # Of copies of one row those that nobody sees go first.
+    if links[row, COPIES]:
+        return -1
+    place = place_of(codes, ties, heads, groups[g, START], groups[g, SIZE], row)
+    return place if place >= 0 else -2
+
+
+@kernel(inline="always")
+def put_in_head(groups, heads, g, place, row):
+    start, size = groups[g, START], groups[g, SIZE]
+    for k in range(size, place, -1):
+        heads[start + k] = heads[start + k - 1]
+    heads[start + place] = row
+    groups[g, SIZE] = size + 1
+
+
+@kernel(inline="always")
+def take_from_head(groups, heads, g, place):
+    start, size = groups[g, START], groups[g, SIZE] - 1
+    for k in range(place, size):
+        heads[start + k] = heads[start + k + 1]
+    groups[g, SIZE] = size
+
+
+@kernel
+def fill_up(codes, ties, groups, heads, links, g, wanted):
+    """Move the first so many rows of a tail to the end of the head, which has room for them."""
+    start, size = groups[g, START], groups[g, SIZE]
+    found = np.int64(0)
+    row = groups[g, TAIL] - 1
+    while row >= 0:
+        if found < wanted or comes_before(codes, ties, row, heads[start + size + found - 1]):
+            place = place_behind(codes, ties, heads, start + size, found, row)
+            found = min(found + 1, wanted)
+            for k in range(found - 1, place, -1):
+                heads[start + size + k] = heads[start + size + k - 1]
+            heads[start + size + place] = row
+        row = links[row, AFTER] - 1
+    # Copies of one row are linked once, and are so many of those that are wanted.
+    firsts = heads[start + size : start + size + found].copy()
+    for row in firsts:
+        for _ in range(links[row, COPIES]):
+            if wanted:
+                heads[start + size] = row
+                take_from_tail(groups, links, g, row)
+                size += 1
+                wanted -= 1
+    groups[g, SIZE] = size
+
+
+@kernel(inline="always")
+def remember(group, heads, seen, at, place, stop):
+    """What is at the first places before a cell changes them, and the first place that it changes."""
+    if at[SEEN] < 0:
+        at[SEEN], at[LOW] = min(group[SIZE], stop), place
+        for k in range(at[SEEN]):
+            seen[k] = heads[group[START] + k]
+    at[LOW] = min(at[LOW], place)
+
+
+@kernel(inline="always")
+def noted(notes, marks, count, row, diff):
+    notes[count] = row
+    marks[row] += diff
+    return count + 1
+
+
+@kernel(inline="always")
+def note(group, heads, notes, marks, at, place, first, stop, row, diff):
+    """Who comes to the places from `first` on before `stop`, and who leaves them, when a row enters or leaves at a
+    place before `stop`: that one, or the one which this moves across the first of them, and the one at their end."""
+    start, size, count = group[START], group[SIZE], at[NOTED]
+    if place >= first:
+        count = noted(notes, marks, count, row, diff)
+    elif diff > 0 and size >= first:
+        count = noted(notes, marks, count, heads[start + first - 1], 1)
+    elif diff < 0 and size > first:
+        count = noted(notes, marks, count, heads[start + first], -1)
+    if diff > 0 and size >= stop:
+        count = noted(notes, marks, count, heads[start + stop - 1], -1)
+    elif diff < 0 and size > stop:
+        count = noted(notes, marks, count, heads[start + stop], 1)
+    at[NOTED] = count
+
+
+@kernel
+def first_rows(
+    rows, numbers, diffs, ends, codes, ties, first, stop, drops, by_place, groups, heads, links, seen, notes, marks, at,
+    out_cells, out_rows, out_places, out_diffs, out, gone,
+):  # fmt: skip
+    """Enter changes, cell by cell, and say what each changes at the places from `first` up to `stop`: what was there
+    leaves, then what is there enters. With `by_place` a row that is at another place than before leaves and enters,
+    else it stays. out[0]: how many entries there are; out[1]: how many rows are `gone`, which are those behind `stop`
+    if it `drops` them.
+
+    seen: the rows at these places before a cell; notes: those that have come or left, in room for two a change and all
+    places; marks: a zero for every row.
+    """
+    most = stop if drops else 2 * stop + FEW
+    for c in range(at[AT_CELL], len(ends)):
+        at[AT_CELL] = c
+        if len(out_rows) - out[0] < 2 * stop:
+            return FULL
+        g = numbers[ends[c] - 1]
+        for i in range(at[AT_CHANGE], ends[c]):
+            at[AT_CHANGE] = i
+            if diffs[i] == 0:
+                continue
+            if diffs[i] > 0 and not has_room(groups, heads, at, g, 1):
+                return NEEDS_ROOM
+            if diffs[i] > 0:
+                place = place_to_enter(codes, ties, groups, heads, g, rows[i])
+            else:
+                place = place_to_leave(codes, ties, groups, heads, links, g, rows[i])
+            if place == -2:
+                return NOT_THERE
+            if 0 <= place < stop and by_place:
+                remember(groups[g], heads, seen, at, place, stop)
+            elif 0 <= place < stop:
+                note(groups[g], heads, notes, marks, at, place, first, stop, rows[i], diffs[i])
+            if diffs[i] < 0:
+                if place < 0:
+                    take_from_tail(groups, links, g, rows[i])
+                else:
+                    take_from_head(groups, heads, g, place)
+            elif place < 0:
+                put_in_tail(groups, links, g, rows[i])
+            else:
+                put_in_head(groups, heads, g, place, rows[i])
+                if groups[g, SIZE] > most:
+                    groups[g, SIZE] -= 1
+                    last = heads[groups[g, START] + groups[g, SIZE]]
+                    if drops:
+                        gone[out[1]] = last
+                        out[1] += 1
+                    else:
+                        put_in_tail(groups, links, g, last)
+        at[AT_CHANGE] = ends[c]
+        size, rest = groups[g, SIZE], groups[g, REST]
+        if size < stop and rest:
+            wanted = min(stop + max(stop, rest // SHARE) - size, rest)
+            if not has_room(groups, heads, at, g, wanted):
+                return NEEDS_ROOM
+            fill_up(codes, ties, groups, heads, links, g, wanted)
+            for k in range(max(first, size), stop if not by_place else 0):
+                if k < groups[g, SIZE]:
+                    at[NOTED] = noted(notes, marks, at[NOTED], heads[groups[g, START] + k], 1)
+        if by_place:
+            tell_places(groups[g], heads, seen, at, c, first, stop, out_cells, out_rows, out_places, out_diffs, out)
+        else:
+            tell_rows(notes, marks, at, c, out_cells, out_rows, out_places, out_diffs, out)
+    at[AT_CELL] = len(ends)
+    return DONE
+
+
+@kernel
+def number_changes(rows, diffs, kept, shown, next_number, numbers):
+    """The number that each row enters with, if it is kept, and leaves with; -1: it is not seen. `shown`: of each row
+    the number that it has, or -1. Returns the next number."""
+    for i in range(len(rows)):
+        row = rows[i]
+        numbers[i] = shown[row]
+        shown[row] = -1
+        if diffs[i] > 0 and kept[i]:
+            numbers[i] = shown[row] = next_number
+            next_number += 1
+    return next_number
+
+
+@kernel
+def tell_places(group, heads, seen, at, cell, first, stop, out_cells, out_rows, out_places, out_diffs, out):
+    """What was at the places that have changed leaves, then what is there enters."""
+    start, before, after = group[START], at[SEEN], min(group[SIZE], stop)
+    n = out[0]
+    for sign in (-1, 1):
+        for k in range(max(at[LOW], first), (before if sign < 0 else after) if before >= 0 else 0):
+            if k >= before or k >= after or seen[k] != heads[start + k]:
+                row = seen[k] if sign < 0 else heads[start + k]
+                out_cells[n], out_rows[n], out_places[n], out_diffs[n] = cell, row, k, sign
+                n += 1
+    out[0] = n
+    at[SEEN] = -1
+
+
+@kernel
+def tell_rows(notes, marks, at, cell, out_cells, out_rows, out_places, out_diffs, out):
+    """What of the rows that are noted has left in the end, then what has entered."""
+    n = out[0]
+    for sign in (-1, 1):
+        for k in range(at[NOTED]):
+            row = notes[k]
+            while sign * marks[row] > 0:
+                out_cells[n], out_rows[n], out_places[n], out_diffs[n] = cell, row, 0, sign
+                marks[row] -= sign
+                n += 1
+    out[0] = n
+    at[NOTED] = 0
