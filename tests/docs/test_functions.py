@@ -255,7 +255,7 @@ def test_every_other_way_to_write_a_call_means_what_is_said() -> None:
 
 
 def _selected(call: str) -> Expression:
-    aggregate = re.match("COUNT|APPROX|UNIQ", call)
+    aggregate = re.match(r"\(?(COUNT|APPROX|UNIQ|COLLECT|TOPK|ARRAY_AGG)", call)
     root = bind(f"SELECT {call} AS e FROM a" + (" [UNBOUNDED]" if aggregate else ""), session().catalog).root
     assert isinstance(root, Project)
     return root.columns[0][1]

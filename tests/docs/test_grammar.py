@@ -32,7 +32,7 @@ PARSER = (
     "statements",
 )
 # Words that the parser knows in order to refuse them with a hint, and those that only tell a name from a keyword.
-REFUSED = {"RECURSIVE", "CHANGELOG", "PROCTIME", "IF", "STRAIGHT_JOIN", "PATTERN", "NATURAL"}
+REFUSED = {"RECURSIVE", "CHANGELOG", "PROCTIME", "IF", "STRAIGHT_JOIN", "PATTERN", "NATURAL", "GRACE", "PERIOD"}
 
 
 @cache

@@ -1,1 +1,1 @@
-SELECT at AT TIME ZONE 'UTC' FROM zoned
+SELECT at AT TIME ZONE 'Europe/Berln' FROM zoned

@@ -56,7 +56,8 @@ BY_TIME = ("FIRST", "LAST", "MODE", "ARG_", "STRING_AGG", "JSON_", "ARRAY_AGG", 
 # What is nested, as it stands, as nothing but a changing answer can have it.
 NESTED = (
     "ARRAY_AGG({x})", "ARRAY_AGG({x} ORDER BY {n} DESC NULLS FIRST)", "ARRAY_AGG(DISTINCT {x} ORDER BY {x} DESC)",
-    "ARRAY_AGG({x}) FILTER (WHERE {n} > 0)",
+    "ARRAY_AGG({x}) FILTER (WHERE {n} > 0)", "FIRST(STRUCT({x} AS v, {n} AS n))", "MAX([{x}, {x}])",
+    "ARRAY_AGG(DISTINCT [{x}])", "LENGTH(MODE([{x}]))", "COUNT(DISTINCT STRUCT({x} AS v))", "TOPK({x}, 2)",
 )  # fmt: skip
 SHAPES = ("SKEWNESS({x})", "KURTOSIS({x})", "KURTOSIS_POP({x})", "COVAR_SAMP({x}, ({x}) % 3)", "CORR({x}, ABS({x}))")
 EXACT_DOUBLES = ("AVG({x})", "AVG(DISTINCT {x})", "MEDIAN({x})")  # of integers
@@ -474,7 +475,8 @@ def every_aggregate(draw: st.DrawFn, columns: Columns, shape: Shape) -> str:
     if read.has_view or not shape.counts:
         texts = [text for text in texts if not text.startswith(BY_TIME)]
     listed = [f"{text} AS x{n}" for n, text in enumerate(dict.fromkeys(texts))]
-    key = draw(st.sampled_from([None, *read.of_kind("int"), *read.of_kind("text")]))
+    lists = [f"[{one}, {number}]" for one in read.of_kind("int")]
+    key = draw(st.sampled_from([None, *read.of_kind("int"), *read.of_kind("text"), *lists]))
     head, group_by = ("", "") if key is None else (f"{key} AS g, ", f" GROUP BY {key}")
     return f"SELECT {head}{', '.join(listed)} {read.sql}{group_by}"
 

@@ -144,6 +144,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "single": ("CAST({float} AS FLOAT)", "CAST({decimal} AS FLOAT)", "CAST({wide} AS FLOAT)", 
                "TRY_CAST({text} AS FLOAT)"),
     "time": (
+        "(({time} AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'America/New_York')",
         "time_bucket(INTERVAL 5 MINUTES, {time})", "time_bucket(INTERVAL 7 DAYS, {time})", "make_timestamp({small})",
         "({time} + {small} * INTERVAL 1 MONTH)", "({date} - INTERVAL '5' QUARTER)",
         "time_bucket(INTERVAL 3 HOURS, {time}, {time})", "date_trunc('{unit}', {time})",
@@ -165,6 +166,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "list_has_any({list}, {list})", "list_has_all({list}, {list})", "json_exists({json}, '$.a')",
         "({small} BETWEEN SYMMETRIC {small} AND {small})", "({small} = ANY({list}))", "({small} <> ALL({list}))",
         "({bool} OR NOT {bool})", "({text} IS NULL)", "({int} > {small})", "({int} <= {int})", "({text} LIKE '%a_')",
+        "({list} = {list})", "({list} < {list})", "({texts} >= {texts})", "({list} IN ({list}, {list}, [1]))",
+        "(STRUCT({small} AS a, {text} AS b) <= STRUCT({small} AS a, {text} AS b))", "(split({text}, ',') <> {texts})",
     ),
     "bytes": ("unhex(hex({text}))", "from_base64(base64({text}))", "encode({text})"),
     "list": (

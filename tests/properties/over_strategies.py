@@ -66,9 +66,8 @@ COLLECTED = {
     "STRING_AGG(DISTINCT s)": "string_agg(DISTINCT s, ',' ORDER BY s)", "MODE(s)": "mode(s ORDER BY {place})",
     "MODE(j)": "mode(j ORDER BY {place})", "STRING_AGG(s) FILTER (WHERE k > 0)":
     "string_agg(s, ',' ORDER BY {place}) FILTER (WHERE k > 0)",
+    "STRING_AGG(s, '' ORDER BY j DESC)": "string_agg(s, '' ORDER BY j DESC NULLS LAST, {place})",
 }  # fmt: skip
-# With an order of their own, for which rows must not leave again.
-ORDERED = {"STRING_AGG(s, '' ORDER BY j DESC)": "string_agg(s, '' ORDER BY j DESC NULLS LAST, {place})"}
 OF_ONES_OWN = {"path(s)": "string_agg(s, '>' ORDER BY {place})"}
 VALUES = ("j", "s", "f", "d", "w", "b", "k")
 SHARES = ("NTILE(2)", "NTILE(3)", "PERCENT_RANK()", "CUME_DIST()")
@@ -133,8 +132,7 @@ def calls(draw: st.DrawFn, number: int, *, ahead: bool = True, kind: str | None 
         function = draw(st.sampled_from(AGGREGATES))
         return Call(f"{function} OVER {within}", f"{function} OVER {theirs}", place)
     if kind in ("collected", "own"):
-        known = COLLECTED | ORDERED
-        function, said = draw(st.sampled_from([*known.items(), *(OF_ONES_OWN.items() if kind == "own" else ())]))
+        function, said = draw(st.sampled_from([*COLLECTED.items(), *(OF_ONES_OWN.items() if kind == "own" else ())]))
         said = said.format(place=f"place_{number}")
         return Call(f"{function} OVER {within}", f"{said} OVER {theirs}", place)
     value, function = draw(st.sampled_from(VALUES)), draw(st.sampled_from(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")))

@@ -14,7 +14,7 @@ from hypothesis import given
 
 from tests.effort import random_cases
 from tests.properties.expression_strategies import COLUMNS, TEMPLATES, Case, cases
-from watersmeet.checking.duckdb_expressions import InexpressibleError, Translator, named
+from watersmeet.checking.duckdb_expressions import MACROS, InexpressibleError, Translator, named
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.evaluate import evaluate
@@ -79,6 +79,8 @@ _CONNECTIONS: list[Any] = []
 def database() -> Any:
     if not _CONNECTIONS:
         _CONNECTIONS.append(duckdb.connect())
+        for macro in MACROS:
+            _CONNECTIONS[0].execute(macro)
         _CONNECTIONS[0].execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
     return _CONNECTIONS[0]
 

@@ -23,9 +23,6 @@ NESTED: dict[str, str] = {
     "carried by a window": "SELECT id, {v} AS out FROM a [ROWS 2]",
     "gap": "SELECT id, {v} AS out FROM GAP_FILL(a, ts, 400 MILLISECONDS, LOCF({v}))",
     "value of over": "SELECT id, LAG({v}) OVER (ORDER BY ts) AS out FROM a",
-}  # fmt: skip
-
-PLAIN: dict[str, str] = {
     "less": "SELECT id FROM a WHERE {v} < {w}",
     "equal": "SELECT id FROM a WHERE {v} = {w}",
     "distinct from": "SELECT id FROM a WHERE {v} IS DISTINCT FROM {w}",
@@ -33,14 +30,10 @@ PLAIN: dict[str, str] = {
     "between": "SELECT id FROM a WHERE {v} BETWEEN {w} AND {v}",
     "simple case": "SELECT id, CASE {v} WHEN {w} THEN 1 ELSE 0 END AS x FROM a",
     "nullif": "SELECT id, NULLIF({v}, {w}) AS out FROM a",
-    "greatest": "SELECT id, GREATEST({v}, {w}) AS out, LEAST({v}, {w}) AS out_2 FROM a",
     "group by": f"SELECT COUNT(*) AS n, MAX(id) AS i FROM a {HOUR} GROUP BY {{v}}",
     "key of a group": f"SELECT {{v}} AS out, COUNT(*) AS n FROM a {HOUR} GROUP BY {{v}}",
     "rollup": f"SELECT COUNT(*) AS n, MAX(id) AS i FROM a {HOUR} GROUP BY ROLLUP({{v}}, {{w}})",
     "tumble": "SELECT {v} AS out, COUNT(*) AS n FROM TUMBLE(a, 2 SECONDS) GROUP BY {v}, window_start, window_end",
-    "gaps of a key": "SELECT id, {v} AS out FROM GAP_FILL(a, ts, 400 MILLISECONDS PARTITION BY {v})",
-    "session": "SELECT COUNT(*) AS n, MAX(id) AS i FROM SESSION(a, 2 SECONDS PARTITION BY {v}) "
-               "GROUP BY {v}, window_start, window_end",
     "rstream": f"SELECT RSTREAM {{v}} AS out, COUNT(*) AS n FROM a {HOUR} GROUP BY {{v}} EVERY 2 SECONDS",
     "distinct": f"SELECT DISTINCT {{v}} AS out FROM a {HOUR}",
     "count distinct": f"SELECT COUNT(DISTINCT {{v}}) AS n FROM a {HOUR}",
@@ -65,15 +58,22 @@ PLAIN: dict[str, str] = {
     "union all": f"SELECT {{v}} AS out FROM a {HOUR} UNION ALL SELECT {{v}} FROM b {HOUR}",
     "except": f"SELECT {{v}} AS out FROM a {HOUR} EXCEPT SELECT {{v}} FROM b {HOUR}",
     "intersect": f"SELECT {{v}} AS out FROM a {HOUR} INTERSECT SELECT {{v}} FROM b {HOUR}",
-    "partition by rows": "SELECT id, COUNT(*) AS n FROM a [PARTITION BY {v} ROWS 1] GROUP BY id",
     "partition by of over": "SELECT id, COUNT(*) OVER (PARTITION BY {v} ORDER BY ts ROWS 9 PRECEDING) AS n FROM a",
     "max of over": "SELECT id, MAX({v}) OVER (ORDER BY ts ROWS 2 PRECEDING) AS out FROM a",
     "order by of over": f"SELECT id, RANK() OVER (ORDER BY {{v}}) AS n FROM a {HOUR}",
-    "deduplicate": "SELECT o.id FROM DEDUPLICATE(a, 1 HOUR PARTITION BY {v}) AS o",
     "exists": f"SELECT id FROM a {HOUR} WHERE EXISTS (SELECT 1 FROM b {HOUR} WHERE b.{{v}} = a.{{v}})",
     "in a query": f"SELECT id FROM a {HOUR} WHERE {{v}} IN (SELECT {{v}} FROM b {HOUR})",
     "not in a query": f"SELECT id FROM a {HOUR} WHERE {{v}} NOT IN "
                       f"(SELECT {{v}} FROM b {HOUR} WHERE {{v}} IS NOT NULL)",
     "value of a query": f"SELECT id FROM a {HOUR} WHERE {{v}} = (SELECT MAX({{v}}) FROM b {HOUR})",
+}  # fmt: skip
+
+PLAIN: dict[str, str] = {
+    "greatest": "SELECT id, GREATEST({v}, {w}) AS out, LEAST({v}, {w}) AS out_2 FROM a",
+    "gaps of a key": "SELECT id, {v} AS out FROM GAP_FILL(a, ts, 400 MILLISECONDS PARTITION BY {v})",
+    "session": "SELECT COUNT(*) AS n, MAX(id) AS i FROM SESSION(a, 2 SECONDS PARTITION BY {v}) "
+               "GROUP BY {v}, window_start, window_end",
+    "partition by rows": "SELECT id, COUNT(*) AS n FROM a [PARTITION BY {v} ROWS 1] GROUP BY id",
+    "deduplicate": "SELECT o.id FROM DEDUPLICATE(a, 1 HOUR PARTITION BY {v}) AS o",
     "versions": "SELECT a.id, n.id AS other FROM a LEFT JOIN n FOR SYSTEM_TIME AS OF a.ts ON a.{v} = n.{v}",
 }  # fmt: skip

@@ -102,18 +102,27 @@ def typed(text: str, kind: pa.DataType) -> str:
         return f"CAST(make_timestamp({text}) AS DATE)"
     if pa.types.is_duration(kind):
         return f"CAST({text} AS BIGINT)"
-    if pa.types.is_nested(kind) and not _holds_times(kind):
+    if pa.types.is_nested(kind) and not _holds_times(kind, as_well=_stays):
         return text
     if pa.types.is_null(kind) or pa.types.is_nested(kind):
         raise InexpressibleError(f"a column of type {sql_type(kind)}")
     return f"CAST({text} AS {sql_type(kind)})"
 
 
-def _holds_times(kind: pa.DataType) -> bool:
-    """Whether there are times inside, which stay what they are there, and are microseconds everywhere else."""
+def _holds_times(kind: pa.DataType, *, as_well: Callable[[pa.DataType], bool] = lambda kind: False) -> bool:
+    """Whether there are times inside, which stay what they are there, and are microseconds everywhere else; as_well:
+    of which that does not matter."""
     if pa.types.is_nested(kind):
-        return any(_holds_times(kind.field(place).type) for place in range(kind.num_fields))
-    return is_instant(kind) or bool(pa.types.is_duration(kind))
+        return any(_holds_times(kind.field(place).type, as_well=as_well) for place in range(kind.num_fields))
+    return (is_instant(kind) or bool(pa.types.is_duration(kind))) and not as_well(kind)
+
+
+def _stays(kind: pa.DataType) -> bool:
+    """Whether it is a time that DuckDB gives as it has it."""
+    return bool(kind == pa.timestamp("us"))
+
+
+_OF_WHOLES = ("eq", "ne", "lt", "le", "gt", "ge", "in", "is_null", "coalesce", "case")  # of values, not of parts
 
 
 def _column(column: Column) -> str:
@@ -146,7 +155,12 @@ def _call(call: Call, args: Sequence[str]) -> str:
     function = call.function
     if any(pa.types.is_floating(arg.type) for arg in call.args):
         args = [_beside_doubles(text, arg.type) for text, arg in zip(args, call.args, strict=True)]
-    if any(pa.types.is_nested(arg.type) and _holds_times(arg.type) for arg in call.args):
+    if function == "field" and is_instant(call.type):
+        return f"epoch_us(CAST(struct_extract({args[0]}, {args[1]}) AS TIMESTAMP))"
+    if function == "named_struct":
+        parts = zip(call.type, args[1::2], strict=True)
+        return f"struct_pack({', '.join(f'{quoted(one.name)} := {typed(text, one.type)}' for one, text in parts)})"
+    if function not in _OF_WHOLES and any(pa.types.is_nested(arg.type) and _holds_times(arg.type) for arg in call.args):
         raise InexpressibleError(f"times inside a value of type {sql_type(call.args[0].type)}")
     if function in _INFIX:
         return "(" + f" {_INFIX[function]} ".join(args) + ")"
@@ -184,6 +198,9 @@ def _call(call: Call, args: Sequence[str]) -> str:
             shown, zone = _shown(args[0], call.args[0].type), _zone(call.type)
             moved = f"epoch_us(make_timestamp({shown}) + to_months(CAST({args[1]} AS INTEGER)))"
             return moved if zone is None else f"wm_moved({moved}, {zone})"
+        case "at_time_zone":
+            read = getattr(call.args[0].type, "tz", None) is None
+            return f"wm_first({args[0]}, {args[1]}, false)" if read else f"wm_shown({args[0]}, {args[1]})"
         case "date_plus_days":
             day = f"CAST(make_timestamp({_shown(args[0], call.args[0].type)}) AS DATE)"
             return _midnight(f"({day} + CAST({args[1]} AS INTEGER))")

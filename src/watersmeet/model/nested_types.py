@@ -60,10 +60,32 @@ def _apart(text: str) -> list[str]:
 
 def nested_name(kind: pa.DataType, name: Callable[[pa.DataType], str]) -> str | None:
     """How SQL writes a type that holds others; None for other types."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return f"{name(kind.value_type)}[]"
     if pa.types.is_struct(kind):
         return f"STRUCT({', '.join(f'{field.name} {name(field.type)}' for field in kind)})"
     if pa.types.is_map(kind):
         return f"MAP({name(kind.key_type)}, {name(kind.item_type)})"
     return None
+
+
+def together(
+    left: pa.DataType, right: pa.DataType, parts: Callable[[pa.DataType, pa.DataType], pa.DataType | None]
+) -> pa.DataType | None:
+    """Two types of one form as one, by what is made of what they hold; None if they have not, or that is None."""
+    if left == right:
+        return left
+    if pa.types.is_struct(left) and pa.types.is_struct(right):
+        fields = [pa.field(a.name, parts(a.type, b.type)) for a, b in zip(left, right, strict=False)
+                  if a.name == b.name and parts(a.type, b.type) is not None]  # fmt: skip
+        return pa.struct(fields) if len(fields) == len(left) == len(right) else None
+    if pa.types.is_map(left) and pa.types.is_map(right):
+        key, item = parts(left.key_type, right.key_type), parts(left.item_type, right.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
+    if _is_list(left) and _is_list(right):
+        return _list(parts(left.value_type, right.value_type))
+    return None
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from watersmeet.model.nested_types import nested_name, nested_type
+from watersmeet.model.nested_types import nested_name, nested_type, together
 
 # Of several names for a type the first is the one that messages use.
 _PLAIN: dict[str, pa.DataType] = {
@@ -126,6 +126,8 @@ def family(t: pa.DataType) -> str:
 
 
 def comparable(left: pa.DataType, right: pa.DataType) -> bool:
+    if pa.types.is_nested(left) and pa.types.is_nested(right):
+        return together(left, right, lambda one, other: one if comparable(one, other) else None) is not None
     return family(left) == family(right) or "null" in (family(left), family(right))
 
 
@@ -146,7 +148,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         return pa.string()
     if kind == "bytes":
         return pa.binary()
-    return left
+    return together(left, right, common_type) or left
 
 
 def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:

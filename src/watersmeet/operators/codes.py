@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.kernels.hashing import hash_bytes
+from watersmeet.operators.kernels.identity import fold, fold_entries, second_hash
 from watersmeet.operators.scalar.values import convert
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
@@ -20,11 +21,13 @@ from watersmeet.plan.expressions import Call, Column, Expression, Literal
 Number = TypeVar("Number", bound=np.generic)
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+UInt64s = npt.NDArray[np.uint64]
 
 INT64 = np.iinfo(np.int64)
 _INT64, _DOUBLE = pa.int64(), pa.float64()
 # Doubles near 1 lie 2**-52 apart, and a rounding is off by half of that at most; only a few of them are at stake.
 FLOAT_SLACK = 8 * 2.0**-52
+_NO_MASK = np.empty(0, np.bool_)
 
 
 def codes_of(expression: Expression, columns: Callable[[Column], pa.Array], length: int) -> tuple[Codes, Mask | None]:
@@ -122,8 +125,54 @@ def _encode_decimals(values: pa.Array) -> Codes:
     return halves[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2].copy()
 
 
+def identities(columns: Sequence[pa.Array], length: int) -> tuple[UInt64s, UInt64s]:
+    """128 bits per row that tell rows apart. Those of a single column of numbers are exact; otherwise two of a billion
+    different rows share them with a probability of about 10^-21."""
+    first = np.zeros(length, np.uint64)
+    second = np.zeros(length, np.uint64)
+    for column in columns:
+        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        one, other = _codes(column)
+        mask = _NO_MASK if valid is None else valid
+        fold(first, second, read_only(one), read_only(other), read_only(mask), valid is None)
+    return first, second
+
+
+def _codes(column: pa.Array) -> tuple[Codes, Codes]:
+    if pa.types.is_null(column.type):
+        nothing = np.zeros(len(column), np.int64)
+        return nothing, nothing
+    if is_exact(column.type):
+        codes = encode(column)
+        return codes, codes
+    if pa.types.is_nested(column.type):
+        first, second = _nested(column)
+        return first.view(np.int64), second.view(np.int64)
+    data, offsets = as_slices(column)
+    other = np.empty(len(column), np.int64)
+    second_hash(data, offsets, other)
+    return hash_values(column), other
+
+
+def _nested(column: pa.Array) -> tuple[UInt64s, UInt64s]:
+    """Of structs by their fields, of lists by their entries, which those of a map are too."""
+    if pa.types.is_struct(column.type):
+        return identities(column.flatten(), len(column))
+    kind = column.type
+    entry = pa.struct([("key", kind.key_type), ("value", kind.item_type)]) if pa.types.is_map(kind) else kind.value_type
+    lists = column.cast(pa.large_list(entry))
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    entries = lists.flatten()
+    codes = identities([entries], len(entries))
+    first, second = np.empty(len(column), np.uint64), np.empty(len(column), np.uint64)
+    fold_entries(*codes, np.cumsum(sizes), first, second)
+    return first, second
+
+
 def hash_values(values: pa.Array) -> Codes:
     """A 64-bit hash per value; equality of the values themselves is verified on results."""
+    if pa.types.is_nested(values.type):
+        return _nested(values)[0].view(np.int64)
     data, offsets = as_slices(values)
     out = np.empty(len(values), np.int64)
     hash_bytes(data, offsets, out)

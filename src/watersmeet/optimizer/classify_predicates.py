@@ -100,7 +100,7 @@ def _equality(predicate: Expression) -> Equality | None:
     sides = _sides(predicate)
     if sides is None or not isinstance(predicate, Call) or predicate.function != "eq":
         return None
-    if pa.types.is_nested(common_type(sides[0].type, sides[1].type)):
+    if pa.types.is_nested(sides[0].type) and sides[0].type != sides[1].type:
         return None
     return Equality(*_codes(*sides))
 

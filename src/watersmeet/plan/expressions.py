@@ -354,6 +354,8 @@ def _call_text(call: Call) -> str:
             return f"~{texts[0]}"
         case "plus_months":
             return f"{texts[0]} + {_months_text(call.args[1])}"
+        case "at_time_zone":
+            return f"{texts[0]} AT TIME ZONE {texts[1]}"
         case "date_plus_days":
             return f"DATE_ADD({', '.join(map(to_text, call.args))})"
         case "field":

@@ -41,8 +41,6 @@ def _comparison(function: str, args: Types) -> pa.DataType:
     for other in args[1:]:
         if not comparable(args[0], other):
             raise TypeError(f"{sql_type(args[0])} and {sql_type(other)} cannot be compared; {_way_out(args[0], other)}")
-    if any(pa.types.is_nested(t) for t in args):
-        raise TypeError(f"{sql_type(args[0])} values cannot be compared")
     return pa.bool_()
 
 
@@ -242,7 +240,7 @@ AGGREGATES: dict[str, Signature] = {
     "bool_and": Signature(_logic, 1, 1),
     "bool_or": Signature(_logic, 1, 1),
     "string_agg": Signature(_string_agg, 1, 2),
-    "mode": Signature(_ordered, 1, 1),
+    "mode": Signature(_same, 1, 1),
     "arg_min": Signature(_arg_extreme, 2, 2),
     "arg_max": Signature(_arg_extreme, 2, 2),
     "array_agg": Signature(_array_agg, 1, 1),
@@ -259,7 +257,8 @@ _AGGREGATE_ALIASES = {
     "first_value": "first", "last_value": "last", "any_value": "first", "arbitrary": "first", "every": "bool_and",
     "logical_and": "bool_and", "logical_or": "bool_or", "bool_any": "bool_or", "group_concat": "string_agg",
     "listagg": "string_agg", "max_by": "arg_max", "argmax": "arg_max", "min_by": "arg_min", "argmin": "arg_min",
-    "quantile_disc": "percentile_disc", "list": "array_agg", "jsonb_agg": "json_agg", "json_group_array": "json_agg",
+    "quantile_disc": "percentile_disc", "list": "array_agg", "list_agg": "array_agg",
+    "approx_median": "median", "jsonb_agg": "json_agg", "json_group_array": "json_agg",
     "json_arrayagg": "json_agg", "json_group_object": "json_object_agg", "json_objectagg": "json_object_agg",
     "approx_quantile": "percentile", "approx_percentile": "percentile", "percentile_approx": "percentile",
 }  # fmt: skip
@@ -284,7 +283,8 @@ def aggregate_name(sql_name: str) -> str | None:
 
 def is_known(sql_name: str) -> bool:
     """Whether a name stands for something in the language, so that no user can give it to something else."""
-    return scalar_name(sql_name) is not None or aggregate_name(sql_name) is not None or sql_name.lower() == "event_time"
+    named = scalar_name(sql_name) is not None or aggregate_name(sql_name) is not None
+    return named or sql_name.lower() in ("event_time", *nested_functions.STRUCTS)
 
 
 def near_name(sql_name: str, others: Iterable[str] = ()) -> str | None:

@@ -174,9 +174,11 @@ FUNCTIONS: dict[str, Signature] = {
     "map_keys": _of_map("key_type"),
     "map_values": _of_map("item_type"),
     "field": Signature(_field, 1, 2),
+    "named_struct": Signature(_field, 2, None),
 }
-# Written x[1], x[1:2] and x.name; the name of a field is a constant beside it.
-OPERATORS = frozenset(("element", "slice", "field"))
+STRUCTS = ("struct", "named_struct", "struct_pack")
+# Written x[1], x[1:2], x.name and as those; the name of a field is a constant beside it.
+OPERATORS = frozenset(("element", "slice", "field", "named_struct"))
 ALIASES = {
     "array_contains": "list_contains", "list_has": "list_contains", "array_has": "list_contains",
     "array_position": "list_position", "list_indexof": "list_position", "array_indexof": "list_position",

@@ -44,7 +44,7 @@ ANY: Wanted = (lambda t: True, "a value")
 
 # How functions are written that cannot be called by their name.
 _SIGNS = {"int_divide": "//", "bit_and": "&", "bit_or": "|", "bit_not": "~", "date_plus_days": "DATE_ADD",
-          "plus_months": "+ INTERVAL 1 MONTH *"}  # fmt: skip
+          "plus_months": "+ INTERVAL 1 MONTH *", "at_time_zone": "AT TIME ZONE"}  # fmt: skip
 
 
 def check(function: str, position: int, given: pa.DataType, wanted: Wanted) -> None:

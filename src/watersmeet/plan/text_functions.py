@@ -138,6 +138,7 @@ ALIASES = {
     "to_base64": "base64", "unbase64": "from_base64", "byte_length": "octet_length", "array_length": "length",
     "list_length": "length", "cardinality": "length", "size": "length", "json_extract_path": "json_extract",
     "json_extract_path_text": "json_extract_string", "get_json_object": "json_extract_string",
+    "extractjsonfield": "json_extract_string",
     "json_extract_scalar": "json_value", "json_build_object": "json_object", "jsonb_build_object": "json_object",
     "json_build_array": "json_array", "jsonb_build_array": "json_array", "to_jsonb": "to_json",
     "array_to_json": "to_json", "row_to_json": "to_json", "editdist3": "levenshtein", "unaccent": "strip_accents",

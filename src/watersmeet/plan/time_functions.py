@@ -50,6 +50,11 @@ def _plus_months(function: str, args: Types) -> pa.DataType:
     return pa.timestamp("us", tz=getattr(args[0], "tz", None))
 
 
+def _at_time_zone(function: str, args: Types) -> pa.DataType:
+    check(function, 1, args[0], INSTANT)
+    return _TIME if getattr(args[0], "tz", None) is not None else pa.timestamp("us", tz="UTC")
+
+
 def _make_timestamp(function: str, args: Types) -> pa.DataType:
     if len(args) not in (1, 6):
         raise TypeError(f"MAKE_TIMESTAMP takes year, month, day, hour, minute and second, or microseconds since 1970, "
@@ -65,6 +70,7 @@ FUNCTIONS: dict[str, Signature] = {
     "date_diff": gives(_LONG, TEXT, INSTANT, INSTANT),
     "date_plus_days": gives(_DATE, INSTANT, WHOLE),
     "plus_months": Signature(_plus_months, 2, 2),
+    "at_time_zone": Signature(_at_time_zone, 2, 2),
     "last_day": gives(_DATE, INSTANT),
     "make_date": gives(_DATE, WHOLE, WHOLE, WHOLE),
     "make_timestamp": Signature(_make_timestamp, 1, 6),
@@ -82,7 +88,7 @@ FUNCTIONS: dict[str, Signature] = {
     "monthname": gives(_TEXT, INSTANT),
 }
 # Stand for what DATE_ADD(d, n) and DATE_SUB(d, n) say, and t + n * INTERVAL 1 MONTH.
-OPERATORS = frozenset(("date_plus_days", "plus_months"))
+OPERATORS = frozenset(("date_plus_days", "plus_months", "at_time_zone"))
 ALIASES = {
     **{name: part for name, part in PART_ALIASES.items() if len(name) > 3 or name in ("dow", "doy")},
     "timestamp_micros": "make_timestamp", "unix_timestamp": "unix_seconds",

@@ -23,7 +23,7 @@ from watersmeet.plan.functions import exact_share
 from watersmeet.reference.evaluate import Combination, by_user, evaluate
 from watersmeet.reference.nested_functions import json_text
 from watersmeet.reference.order import in_order, rank, same
-from watersmeet.reference.values import Value, present
+from watersmeet.reference.values import Value
 
 _EXACT = Context(prec=100)
 
@@ -77,7 +77,7 @@ def _in_order(call: Aggregate, group: Sequence[Combination]) -> Value:
     first = [row[0] for row in values]
     match call.function:
         case "array_agg":
-            return [present(value, call.type.value_type) for value in first]
+            return first
         case "json_agg":
             return json_text(first, pa.list_(call.args[0].type.field(1).type))
         case "json_object_agg" | "jsonb_object_agg":
@@ -87,8 +87,7 @@ def _in_order(call: Aggregate, group: Sequence[Combination]) -> Value:
                 "{" + ",".join(f"{json_text(key, pa.string())}:{json_text(value, kind)}" for key, value in pairs) + "}"
             )
         case "map_agg":
-            kinds = call.type.key_type, call.type.item_type
-            return [tuple(map(present, pair, kinds)) for pair in dict(values).items()]
+            return list(dict(values).items())
         case "string_agg":
             return (evaluate(call.args[1], group[0]) if len(call.args) > 1 else ",").join(first)
     if call.user is not None:

@@ -16,6 +16,7 @@ from watersmeet.plan.user_functions import UserFunction
 from watersmeet.reference import nested_functions, time_functions
 from watersmeet.reference.casts import cast, zone_of
 from watersmeet.reference.functions import FUNCTIONS, date_trunc
+from watersmeet.reference.order import rank
 from watersmeet.reference.values import Value, coerce, plain, present
 from watersmeet.reference.zones import shown
 
@@ -144,12 +145,8 @@ def _order(values: list[Value], args: tuple[Expression, ...]) -> int | None:
 
 def _sign(left: Value, right: Value) -> int:
     """-1, 0 or 1 as left is smaller than, equal to or larger than right. NaN equals NaN and exceeds every number."""
-    first, second = ((_is_nan(v), 0 if _is_nan(v) else v) for v in (left, right))
+    first, second = rank(left), rank(right)
     return (first > second) - (first < second)
-
-
-def _is_nan(value: Value) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _test(test: Callable[[int], bool]) -> Callable[[int | None], bool | None]:

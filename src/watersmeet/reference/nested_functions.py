@@ -155,6 +155,7 @@ NULL_AWARE: dict[str, Rule] = {
     "slice": _slice,
     "concat_ws": _concat_ws,
     "pack": lambda values, call: tuple(values),
+    "named_struct": lambda values, call: dict(zip(values[::2], values[1::2], strict=True)),
     "list_value": lambda values, call: list(values),
     "list_concat": _concat,
     "list_append": lambda values, call: [*(values[0] or []), values[1]],

@@ -1,12 +1,12 @@
 """When values are the same, and which comes first: what groups, sets and the first n rows go by.
 
 NULL is the same as NULL and NaN as NaN. In order, NaN stands above every number and NULL after everything; text goes by
-code points, rows by their columns from left to right.
+code points, rows by their columns from left to right, and so do lists and structs by what they hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import Any
 
@@ -37,8 +37,8 @@ def rank(value: Value) -> tuple[Any, ...]:
     """A value as something Python can compare with any other of its column."""
     if value is None:
         return (2,)
-    if isinstance(value, list | dict):
-        return (0, repr(value))  # nested values have no order of their own; any will do
+    if isinstance(value, list | tuple | dict):
+        return (0, rank_of_row(value.values() if isinstance(value, dict) else value))
     return (1,) if is_nan(value) else (0, value)
 
 
@@ -52,5 +52,5 @@ def in_order(rows: list[Any], keys: Sequence[Value], *, descending: bool, nulls_
     return unknown + given if nulls_first else given + unknown
 
 
-def rank_of_row(row: Sequence[Value]) -> tuple[Any, ...]:
+def rank_of_row(row: Iterable[Value]) -> tuple[Any, ...]:
     return tuple(map(rank, row))

@@ -13,7 +13,7 @@ from watersmeet.plan.expressions import Call
 from watersmeet.reference.casts import cast, zone_of
 from watersmeet.reference.functions import date_trunc
 from watersmeet.reference.values import Value
-from watersmeet.reference.zones import moment, nanoseconds, shown, with_offset_before
+from watersmeet.reference.zones import first_shown, moment, nanoseconds, shown, with_offset_before
 
 Rule = Callable[[list[Value], Call], Value]
 _US = 1_000
@@ -89,6 +89,11 @@ def _make_timestamp(values: list[Value], call: Call) -> int:
 
 def _plus_days(values: list[Value], call: Call) -> int:
     return _midnight(_clock(values, call).date() + timedelta(days=values[1]))
+
+
+def _at_time_zone(values: list[Value], call: Call) -> int:
+    change = first_shown if zone_of(call.args[0].type) is None else shown
+    return change(*values)
 
 
 def _plus_months(values: list[Value], call: Call) -> int:
@@ -183,6 +188,7 @@ FUNCTIONS: dict[str, Rule] = {
     "date_diff": _date_diff,
     "date_plus_days": _plus_days,
     "plus_months": _plus_months,
+    "at_time_zone": _at_time_zone,
     "last_day": _last_day,
     "make_date": _make_date,
     "make_timestamp": _make_timestamp,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet.model.types import is_instant
 
-Value = Any  # None, bool, int, float, Decimal, str or bytes
+Value = Any  # None, bool, int, float, Decimal, str or bytes; lists of them, and structs as dicts
 
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400_000_000_000
@@ -32,13 +32,25 @@ def plain(scalar: Any) -> Value:
         return None
     if tick := tick_ns(scalar.type):
         return int(scalar.value) * tick
-    return scalar.as_py()
+    if pa.types.is_struct(scalar.type):
+        return {name: plain(part) for name, part in scalar.items()}
+    if pa.types.is_map(scalar.type):
+        return [tuple(plain(part) for part in entry.values()) for entry in scalar.values]
+    return [plain(entry) for entry in scalar.values] if pa.types.is_nested(scalar.type) else scalar.as_py()
 
 
 def present(value: Value, data_type: pa.DataType) -> Any:
     """A reference value as the Python value that Arrow would give for this type."""
+    if value is None:
+        return None
+    if pa.types.is_struct(data_type):
+        return {part.name: present(value[part.name], part.type) for part in data_type}
+    if pa.types.is_map(data_type):
+        return [(present(key, data_type.key_type), present(item, data_type.item_type)) for key, item in value]
+    if pa.types.is_nested(data_type):
+        return [present(entry, data_type.value_type) for entry in value]
     tick = tick_ns(data_type)
-    if value is None or tick is None:
+    if tick is None:
         return value
     storage = pa.int32() if pa.types.is_date32(data_type) else pa.int64()
     return pa.scalar(value // tick, storage).cast(data_type).as_py()

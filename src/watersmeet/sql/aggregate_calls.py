@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError
-from watersmeet.model.types import is_text, sql_type
+from watersmeet.model.types import is_text
 from watersmeet.model.windows import moves_in_steps
 from watersmeet.plan.expressions import (
     BY_TIME,
@@ -58,6 +58,9 @@ def made_of_aggregates(call: exp.Expr, only: exp.Expr | None, own: Mapping[str, 
         meant = equivalent(call)
     except ValueError:  # of no aggregate
         return None
+    if isinstance(meant, exp.Filter):
+        own_condition, meant = meant.expression.this, meant.this
+        only = own_condition if only is None else exp.And(this=own_condition, expression=exp.Paren(this=only.copy()))
     if meant is None or not names_aggregate(meant, own):
         return None
     return meant if only is None else exp.Filter(this=meant, expression=exp.Where(this=only.copy()))
@@ -241,8 +244,6 @@ class AggregateCalls:
         keys = []
         for one in written:
             bound = self.inside.bind(one.this)
-            if pa.types.is_nested(bound.type):
-                raise self.inside.error(f"values cannot be ordered by {sql_type(bound.type)}, which is nested", one)
             keys.append(SortKey(bound, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
         scope = self.inside.scope
         match keys, scope.inputs:
@@ -273,12 +274,13 @@ class AggregateCalls:
         function = asked.function
         _check_known(asked)
         args = self._as_collected(asked)
+        nested = bool(args) and pa.types.is_nested(args[0].type)
+        if nested and function in ("min", "max"):
+            return self._first_by(replace(asked, function=f"arg_{function}", args=[args[0], args[0]]), args[0].type)
         kind = aggregate_type(function, [arg.type for arg in args])
-        if args and (asked.distinct or function not in ("count", *WITH_NULLS)):
-            _check_comparable(asked.node, args[0])
         if asked.distinct and len(args) > 1 and function in WITH_NULLS:
             raise TypeError(_of_one(function))
-        if function in _EXTREMES and asked.keys:
+        if function in _EXTREMES and (asked.keys or nested):
             return self._first_by(replace(asked, args=args), kind)
         if function not in BY_TIME:
             asked = replace(asked, keys=())  # what has an order of its own, or none
@@ -295,7 +297,8 @@ class AggregateCalls:
         return replace(made, args=tuple(args))
 
     def _first_by(self, asked: _Asked, kind: pa.DataType) -> Aggregate:
-        """ARG_MIN and ARG_MAX with ORDER BY: the first by what it is compared by, and then by the others."""
+        """ARG_MIN and ARG_MAX with ORDER BY, or of what is nested: the first by what it is compared by, and then by the
+        others."""
         value, by = asked.args
         keys = (SortKey(by, asked.function == "arg_max"), *asked.keys)
         return self._marked(
@@ -303,7 +306,7 @@ class AggregateCalls:
         )
 
     def _present(self, values: list[Expression], asked: _Asked) -> list[Expression]:
-        tests = [self.inside.call("is_null", [value], asked.node) for value in values]
+        tests = [self.inside.call("is_null", [value], asked.node) for value in dict.fromkeys(values)]
         return [self.inside.call("not", [test], asked.node) for test in tests]
 
     def _as_collected(self, asked: _Asked) -> list[Expression]:
@@ -324,8 +327,6 @@ class AggregateCalls:
         if asked.changing or made.distinct:
             keys = (*keys, *(SortKey(value) for value in values if value not in [key.expression for key in keys]))
         whole = {key.expression for key in keys} >= set(values)
-        if any(pa.types.is_nested(key.expression.type) for key in keys):
-            raise TypeError(_incomparable(asked.node, values[0]))
         if asked.only is not None:
             conditions = [*conditions, self._filter(asked.only)]
         counts = (
@@ -353,8 +354,6 @@ class AggregateCalls:
         located, args = as_declared(self.inside, brought, asked.args, asked.node)
         if asked.distinct and len(args) > 1:
             raise TypeError("DISTINCT goes with an aggregate of one argument")
-        if asked.distinct:
-            _check_comparable(asked.node, args[0])
         # One argument as declared, so that nothing has to be converted for every group.
         typed = [arg if arg.type == want else Call("cast", (arg,), want)
                  for arg, want in zip(args, located.arguments, strict=True)]  # fmt: skip
@@ -420,15 +419,6 @@ def _check_known(asked: _Asked) -> None:
         raise TypeError("STRING_AGG needs a constant text between the values, for example STRING_AGG(s, ', ')")
     if asked.distinct and function in PAIRED:
         raise TypeError(f"{name} is of pairs, and DISTINCT goes with one argument")
-
-
-def _check_comparable(node: exp.Expr, value: Expression) -> None:
-    if pa.types.is_nested(value.type):
-        raise TypeError(_incomparable(node, value))
-
-
-def _incomparable(node: exp.Expr, value: Expression) -> str:
-    return f"{node.name.upper()} needs values that can be compared, not {sql_type(value.type)}"
 
 
 def _of_one(function: str) -> str:

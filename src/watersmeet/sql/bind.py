@@ -12,7 +12,7 @@ from watersmeet.model.declaration import Setting
 from watersmeet.model.pace import MONDAY_US, Pace
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import RowsWindow
-from watersmeet.plan.expressions import Column, columns_of
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import (
     Changes,
     Input,
@@ -35,7 +35,7 @@ from watersmeet.plan.nodes import (
 from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.context import Context
-from watersmeet.sql.grouping import GroupedOutput, refuse_nested
+from watersmeet.sql.grouping import GroupedOutput
 from watersmeet.sql.having import groups_before_having
 from watersmeet.sql.named_queries import with_columns, with_named
 from watersmeet.sql.ordering import (
@@ -196,7 +196,6 @@ def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False)
         changing = changing or head.stream_word.upper()
     answer = _bind_body(chosen_on(query, context.text), context, changing)
     keys = order_of(query, answer.outputs, answer.scope, inside=inside)
-    _refuse_nested_order(query, answer, keys)
     node = limited(answer.node, keys, query.limit)
     monotone = answer.monotone and (node is answer.node or answer.complete)
     if answer.complete:
@@ -206,13 +205,6 @@ def _bind_ordered(query: QuerySyntax, context: Context, *, inside: bool = False)
     if head.stream_word is None or (head.stream_word == "istream" and monotone):
         return node, keys
     return Changes(head.stream_word, node, None if every is None else _pace(every, node)), keys
-
-
-def _refuse_nested_order(query: QuerySyntax, answer: Answer, keys: tuple[SortKey, ...]) -> None:
-    """Of rows that LIMIT chooses from, those with equal keys are ordered by all they have."""
-    names = {one.name for key in keys for one in columns_of(key.expression)}
-    ordered = [one for one in answer.outputs if query.limit is not None or one.name in names]
-    refuse_nested("rows in an order", ordered, answer.scope)
 
 
 def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
@@ -234,7 +226,6 @@ def _bind_body(body: Body, context: Context, changing: str | None) -> Answer:
             inside = chosen_on(body, context.text)
             answer = _bind_body(inside, context, changing if limit is None else "ORDER BY … LIMIT")
             keys = order_of(body, answer.outputs, answer.scope, inside=True)
-            _refuse_nested_order(body, answer, keys)
             if limit is None:
                 return answer
             return replace(answer, node=limited(answer.node, keys, limit), monotone=answer.complete)
@@ -267,8 +258,6 @@ def _bind_compound(body: Compound, context: Context, changing: str | None) -> An
             hint="group by window_start and window_end of TUMBLE or HOP on both sides; or emit = 'changes'",
             kind=UnsupportedError,
         )
-    if not (body.kind == "union" and body.all):
-        refuse_nested(f"rows of {word}", left.outputs, left.scope)
     streams = [is_bare_stream(side.node) or bool(streams_together(side.node)) for side in (left, right)]
     if any(streams) and not all(streams):
         raise context.text.error(

@@ -43,6 +43,8 @@ class QueryParser(FromParser):
         every = self._every()
         at_options = self._curr
         emitted = self._emit()
+        if emitted is not None and limit is None:
+            limit = self._limit()  # where ksqlDB has it
         settings = self._settings_list() if self._match_text_seq("OPTIONS") else ()
         if emitted is not None and any(one.name == "emit" for one in settings):
             self.fail("emit is said twice", emitted.span, hint="leave EMIT out, or the option emit")
@@ -156,6 +158,7 @@ class QueryParser(FromParser):
         word = word or self._stream_word()
         items = self._select_list()
         tree = self._nothing(items) or self._from_clause()
+        windows_of_groups = self._window_of_groups()
         constraints = self._constraints()
         where = self._expression("a condition after WHERE") if self._match(TokenType.WHERE) else None
         constraints += self._constraints()
@@ -171,7 +174,7 @@ class QueryParser(FromParser):
             tree,
             where,
             tuple(constraints),
-            group_by,
+            (*group_by, *windows_of_groups),
             having,
             self._every(),
             self._from(start),
@@ -235,12 +238,16 @@ class QueryParser(FromParser):
         if self._match(TokenType.STAR):
             return Star(None, self._from(start))
         # `a.*`, seen by looking two tokens ahead: the parser of expressions would make a column of it.
-        if self._next.token_type == TokenType.DOT and self._at_name() and self._is_star(2):
-            source = self._name("a source")
-            self._advance(2)
-            return Star(source, self._from(start))
+        named = self._at_name() or self._curr.token_type == TokenType.WINDOW
+        if self._next.token_type == TokenType.DOT and named and self._is_star(2):
+            self._advance(3)
+            return Star(Name(start.text, self._span(start)), self._from(start))
         expression = self._expression("a column or expression to select")
-        alias = self._alias("a name after AS")
+        # Behind AS it can be nothing but a name: that of Arroyo's windows.
+        as_window = self._curr.token_type == TokenType.ALIAS and self._next.token_type == TokenType.WINDOW
+        if as_window:
+            self._advance(2)
+        alias = Name(self._prev.text, self._span(self._prev)) if as_window else self._alias("a name after AS")
         return SelectItem(expression, alias, self._from(start))
 
     def _is_star(self, ahead: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import dropwhile, islice, takewhile
+from itertools import takewhile
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import Token, TokenType, exp, parser, tokens
@@ -57,6 +57,10 @@ _WANTED: dict[str, tuple[str, str | None]] = {
     "Expected type after '::'": (":: needs a type", "write x::BIGINT"),
     "Expected FROM or comma after EXTRACT": ("EXTRACT needs FROM", "write EXTRACT(HOUR FROM ts)"),
 }
+_SESSIONS = (
+    "sessions stand in FROM: FROM SESSION(a, 5 MINUTES PARTITION BY k), with OVER (PARTITION BY k, window_start ORDER "
+    "BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
+)
 _MONTHS_OF = {"MONTH": 1, "MONTHS": 1, "QUARTER": 3, "QUARTERS": 3, "YEAR": 12, "YEARS": 12}
 
 
@@ -81,7 +85,7 @@ class ExpressionParser(parser.Parser):
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parser.Parser.FUNCTION_PARSERS[name]
         for name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING")
-    }
+    } | {name: lambda self: self.parse_rounded() for name in ("FLOOR", "CEIL")}
     # What stands behind the arrow stays as written: which paths there are is for the functions to say.
     COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
         **parser.Parser.COLUMN_OPERATORS,
@@ -118,7 +122,8 @@ class ExpressionParser(parser.Parser):
     def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
         wanted = _WANTED.get(message)
         if wanted is not None:
-            self.fail(f"{wanted[0]}, found {self._found()}", hint=wanted[1])
+            in_frame = self._curr and (self._curr.text.upper(), self._next.text.upper()) == ("SESSION", "WITH")
+            self.fail(f"{wanted[0]}, found {self._found()}", hint=_SESSIONS if in_frame else wanted[1])
         # Past the end sqlglot has a sentinel: a token that is false, but whose text is not empty.
         token = token or self._curr
         if not token:
@@ -234,6 +239,19 @@ class ExpressionParser(parser.Parser):
                 args.append(self._parse_bitwise())
         return exp.Anonymous(this="SUBSTRING", expressions=args)
 
+    def parse_rounded(self) -> exp.Expr:
+        """`FLOOR(x)`, and of times Flink's `FLOOR(ts TO HOUR)`."""
+        word = self._tokens[self._index - 2].text.upper()
+        args = self._parse_csv(self._parse_disjunction)
+        if not self._match_text_seq("TO"):
+            return exp.Anonymous(this=word, expressions=args)
+        unit = self._curr.text
+        if word == "CEIL":
+            hint = f"write DATE_TRUNC('{unit.lower()}', ts), which is FLOOR, and add INTERVAL 1 {unit.upper()}"
+            self.fail("CEIL of a time is not part of the language", self._span(self._prev), hint)
+        self._advance()
+        return exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), *args])
+
     def _parse_ordered(self, *args: Any, **kwargs: Any) -> Any:
         """NULLs come last, whichever way, unless it is said that they come first."""
         node = super()._parse_ordered(*args, **kwargs)
@@ -262,6 +280,18 @@ class ExpressionParser(parser.Parser):
             return super()._parse_user_defined_type(identifier)
         self.fail(f"{identifier.name} is not a type", self._span(self._prev), hint="for example BIGINT, DOUBLE, STRING")
 
+    def _struct(self) -> exp.Expr:
+        """`STRUCT(x, y AS name)`, which sqlglot takes for a type."""
+        self._advance(2)
+        made = exp.Anonymous(this="STRUCT", expressions=self._parse_csv(self._struct_field))
+        self._close(")")
+        return made
+
+    def _struct_field(self) -> exp.Expr | None:
+        value = self._parse_disjunction()
+        named = self._match(TokenType.ALIAS)
+        return exp.Alias(this=value, alias=exp.to_identifier(self._name("a name after AS").text)) if named else value
+
     # -- intervals ------------------------------------------------------------------------------------------
 
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
@@ -270,6 +300,8 @@ class ExpressionParser(parser.Parser):
             node = Duration(us=self._interval())
             locate(node, self._from(start))
             return node
+        if self._curr.token_type == TokenType.STRUCT and self._next.token_type == TokenType.L_PAREN:
+            return self._located(lambda: self._parse_column_ops(self._struct()))
         if self._curr.token_type == TokenType.PLACEHOLDER:
             self._advance()
             constant = Constant(literal=self.constants[self._prev.col])
@@ -403,7 +435,14 @@ class ExpressionParser(parser.Parser):
         if word not in ("WINDOW", "DWINDOW"):
             return False
         # A column may be called window: only what follows tells.
-        return self._next.token_type in (TokenType.L_PAREN, TokenType.EQ) or self._next.text.upper() == "PATH"
+        if self._next.token_type == TokenType.L_PAREN:
+            return not self._at_text_inside()
+        return self._next.token_type == TokenType.EQ or self._next.text.upper() == "PATH"
+
+    def _at_text_inside(self) -> bool:
+        """Whether it is Spark's window(ts, '10 minutes'), which says how long windows are."""
+        inside = takewhile(lambda token: token.token_type != TokenType.R_PAREN, self._tokens[self._index + 2 :])
+        return any(token.token_type == TokenType.STRING for token in inside)
 
     def _constraint(self) -> Constraint:
         start = self._curr
@@ -420,30 +459,12 @@ class ExpressionParser(parser.Parser):
         return Constraint(kind, streams, sizes, self._from(start))
 
     def _constrained(self) -> tuple[Name, ...]:
-        self._refuse_window_of_times()
         try:
             return self._names("a stream of FROM")
         except TextError as error:
             hint = "WINDOW (a, b) = 5 SECONDS is about two streams; the window of one is a [RANGE 5 SECONDS]"
             # The same mistake with another hint: most who name one stream here want its window.
             self.fail(error.message, error.span, hint=hint)
-
-    def _refuse_window_of_times(self) -> None:
-        """Spark's window(ts, '10 minutes', '5 minutes'), which says how long and how often windows are."""
-        ahead = takewhile(lambda token: token.token_type != TokenType.R_PAREN, self._tokens[self._index :])
-        sizes = [token.text.upper() for token in ahead if token.token_type == TokenType.STRING]
-        if not sizes:
-            return
-        after_from = dropwhile(lambda token: token.token_type != TokenType.FROM, self._tokens)
-        stream = next((token.text for token in islice(after_from, 1, 2)), "a")
-        size, step, offset = [*sizes, "", ""][:3]
-        given = f"TUMBLE({stream}, {size}" if step in ("", size) else f"HOP({stream}, {step}, {size}"
-        given += f", OFFSET {offset})" if offset else ")"
-        self.fail(
-            "windows of one stream stand in FROM, not in the select list or in GROUP BY",
-            self._span(self._prev),
-            hint=f"write FROM {given}, and GROUP BY window_start, window_end",
-        )
 
     def _interval_list(self) -> tuple[int, ...]:
         if self._curr.token_type != TokenType.L_PAREN:

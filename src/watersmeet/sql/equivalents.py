@@ -139,6 +139,40 @@ def _distinct_count(args: Args) -> exp.Expr:
     return _call("COUNT", [exp.Distinct(expressions=list(args))])
 
 
+def _of_known(call: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """An aggregate of values that are not NULL, where ours would keep them."""
+    return exp.Filter(this=call, expression=exp.Where(this=exp.Not(this=_is_null(value.copy()))))
+
+
+def _collected(args: Args) -> exp.Expr:
+    return _of_known(_call("ARRAY_AGG", args), args[0])
+
+
+def _largest(distinct: bool) -> Callable[[Args], exp.Expr]:
+    """ksqlDB's TOPK(x, n): a list of the n largest."""
+
+    def made(args: Args) -> exp.Expr:
+        value: exp.Expr = exp.Distinct(expressions=[args[0]]) if distinct else args[0]
+        downwards = exp.Order(this=value, expressions=[exp.Ordered(this=args[0].copy(), desc=True, nulls_first=False)])
+        return _slice([_of_known(_call("ARRAY_AGG", [downwards]), args[0]), exp.Literal.number(1), args[1]])
+
+    return made
+
+
+def _json_of(kinds: Sequence[str], function: str) -> Callable[[Args], exp.Expr]:
+    """What JSON has at a path, if it is of these kinds, and else NULL."""
+
+    def made(args: Args) -> exp.Expr:
+        wanted = [exp.Literal.string(kind) for kind in kinds]
+        return _choice(exp.In(this=_call("JSON_TYPE", args), expressions=wanted), _call(function, _copies(args)))
+
+    return made
+
+
+def _copies(args: Args) -> list[exp.Expr]:
+    return [one.copy() for one in args]
+
+
 _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("iff", 3): lambda args: _choice(*args),
     ("if_else", 3): lambda args: _choice(*args),
@@ -182,6 +216,7 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("to_timestamp_micros", 1): lambda args: _call("MAKE_TIMESTAMP", args),
     ("date_bin", 2): lambda args: _call("TIME_BUCKET", [*args, exp.Literal.string("1970-01-01")]),
     ("date_bin", 3): lambda args: _call("TIME_BUCKET", args),
+    ("timezone", 2): lambda args: exp.AtTimeZone(this=args[1], zone=args[0]),
     ("add_months", 2): lambda args: _added([exp.Literal.string("month"), args[1], args[0]]),
     ("dateadd", 3): _added,
     ("date_add", 3): _added,
@@ -193,6 +228,14 @@ _MAKERS: dict[tuple[str, int], Callable[[Args], exp.Expr]] = {
     ("timestamp_seconds", 1): lambda args: _call("MAKE_TIMESTAMP", [exp.Mul(this=args[0], expression=_thousand(2))]),
     **{(f"to_{unit}s", 1): _interval(unit) for unit in UNITS_US},
     **{(name, 1): _distinct_count for name in ("approx_count_distinct", "approx_distinct", "count_distinct", "uniq")},
+    ("collect_list", 1): _collected,
+    ("collect_set", 1): lambda args: _of_known(_call("ARRAY_AGG", [exp.Distinct(expressions=[args[0]])]), args[0]),
+    ("topk", 2): _largest(distinct=False),
+    ("topkdistinct", 2): _largest(distinct=True),
+    ("format_timestamp", 2): lambda args: _call("STRFTIME", [args[0], _our_format(args[1])]),
+    ("parse_timestamp", 2): lambda args: _call("STRPTIME", [args[0], _read_format(args[1])]),
+    ("json_query", 2): _json_of(("OBJECT", "ARRAY"), "JSON_EXTRACT"),
+    ("extract_json_string", 2): _json_of(("VARCHAR",), "JSON_EXTRACT_STRING"),
     ("isnull", 1): lambda args: _is_null(args[0]),
     ("isnull", 2): lambda args: _call("COALESCE", args),
     ("isnotnull", 1): lambda args: exp.Not(this=_is_null(args[0])),

@@ -20,7 +20,7 @@ from watersmeet.sql import literals
 from watersmeet.sql.aggregate_calls import AggregateCalls, names_aggregate
 from watersmeet.sql.clause_binder import ClauseBinder
 from watersmeet.sql.counting import has_rows, is_among, misplaced_query, value_of_query
-from watersmeet.sql.function_calls import bind_function
+from watersmeet.sql.function_calls import bind_function, in_zone, struct
 from watersmeet.sql.json_calls import JSON_TYPES, cast_to_json, json_access
 from watersmeet.sql.months import moved_by_months, uneven
 from watersmeet.sql.scope import field_index
@@ -185,6 +185,10 @@ class ExpressionBinder(ClauseBinder):
                 return self._bracket(node)
             case exp.Array():
                 return self._list(node)
+            case exp.AtTimeZone():
+                return in_zone(self, node)
+            case exp.Struct():
+                return struct(self, node)
             case exp.Dot():
                 return self._field(self.bind(node.this), node.expression.name, node)
             case JsonAccess():
@@ -404,13 +408,6 @@ class ExpressionBinder(ClauseBinder):
             return misplaced_query(self, node)
         if isinstance(node, WindowCondition):
             return self.error("a WINDOW constraint must stand by itself, joined to the rest by AND", node)
-        if isinstance(node, exp.AtTimeZone):
-            return self.error(
-                "AT TIME ZONE is not supported",
-                node,
-                kind=UnsupportedError,
-                hint="OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
-            )
         if isinstance(node, exp.Alias):
             return self.error("AS can name only a whole column of the select list", node)
         if isinstance(node, exp.Star):

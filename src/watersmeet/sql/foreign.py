@@ -37,17 +37,12 @@ FUNCTIONS = {
     "NEAREST(b.ts, a.ts)",
     "stream": "leave STREAM out: every query over streams goes on",
     "rowtime": "the event time is the column that WITH (time = '…') of CREATE STREAM names, or EVENT_TIME()",
+    "extract_json": "write JSON_EXTRACT(j, '$.a') for one value; what makes a list of JSON is a function of your own: "
+    "--functions FILE.py, session.function(…)",
     "latest_by_offset": "write LAST(x), the last by event time",
     "earliest_by_offset": "write FIRST(x), the first by event time",
-    "topk": "write ARRAY_AGG(x ORDER BY x DESC) for all of them, or QUALIFY ROW_NUMBER() OVER (…) <= 3 for the rows",
-    "count_distinct": "write COUNT(DISTINCT x)",
-    "extractjsonfield": "write JSON_EXTRACT_STRING(j, '$.a.b'), or j ->> '$.a.b'",
     "timestamptostring": "write DATE_FORMAT(ts, 'yyyy-MM-dd') of a time",
-    "format_timestamp": "write DATE_FORMAT(ts, 'yyyy-MM-dd')",
-    "parse_timestamp": "write STRPTIME(text, '%Y-%m-%d')",
     "stringtotimestamp": "write STRPTIME(text, '%Y-%m-%d')",
-    "collect_list": "write ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL)",
-    "collect_set": "write ARRAY_AGG(DISTINCT x) FILTER (WHERE x IS NOT NULL)",
     **dict.fromkeys(("some", "any"), "write BOOL_OR(x > 1)"),
     **dict.fromkeys(
         ("tumble", "hop", "cumulate", "session", "tumbling", "hopping", "window", "session_window",
@@ -110,8 +105,3 @@ AFTER_A_STREAM = {
     **dict.fromkeys(("filter", "where"), "write SELECT … FROM a WHERE …"),
     **dict.fromkeys(("groupby", "agg"), "write SELECT k, COUNT(*) FROM a [RANGE 1 HOUR] GROUP BY k"),
 }
-
-# What stands between JOIN … and ON in other languages.
-BEFORE_ON = {
-    "WITHIN": "the window stands after the join: JOIN b ON a.k = b.k WINDOW = 5 MINUTES",
-}  # fmt: skip

@@ -12,10 +12,11 @@ from sqlglot import TokenType, exp
 from watersmeet.errors import UnsupportedError
 from watersmeet.sql import slips
 from watersmeet.sql.dialect import BEGINS_QUERY, RESERVED
-from watersmeet.sql.foreign import BEFORE_ON, FILE, PHRASES
+from watersmeet.sql.foreign import FILE, PHRASES
 from watersmeet.sql.foreign import FUNCTIONS as FOREIGN
 from watersmeet.sql.group_windows import GroupWindowParser
 from watersmeet.sql.syntax import (
+    Constraint,
     FromSyntax,
     JoinSyntax,
     JoinWord,
@@ -28,6 +29,8 @@ from watersmeet.sql.syntax import (
     Star,
     UnnestSyntax,
     ValuesSyntax,
+    WindowCondition,
+    locate,
 )
 
 _AFTER_JOIN_WORDS = (
@@ -44,8 +47,11 @@ _AFTER_QUERY = (*SET_WORDS, TokenType.R_PAREN, TokenType.ORDER_BY, *LIMIT_WORDS)
 EMIT_WORDS = {("CHANGES",): "changes", ("FINAL",): "complete", ("ON", "WINDOW", "CLOSE"): "complete"}
 # Words that are not reserved, and begin a clause before these.
 _NO_ALIASES = frozenset(
-    (("FOR", "SYSTEM_TIME"), ("FETCH", "FIRST"), ("FETCH", "NEXT"), *(("EMIT", words[0]) for words in EMIT_WORDS))
-)
+    (
+        ("FOR", "SYSTEM_TIME"), ("FETCH", "FIRST"), ("FETCH", "NEXT"), ("LATERAL", "VIEW"),
+        *(("EMIT", words[0]) for words in EMIT_WORDS),
+    )
+)  # fmt: skip
 # Longer ones first, as the words of one may begin another.
 _JOIN_WORDS: tuple[tuple[tuple[str, ...], JoinWord], ...] = (
     (("INNER",), "inner"),
@@ -97,6 +103,10 @@ class FromParser(GroupWindowParser):
             if self._match_text_seq("CROSS", "JOIN"):
                 tree = JoinSyntax("inner", tree, self._join_member(), None, self._from(start), crossed=True)
                 continue
+            if (viewed := self._lateral_view()) is not None:
+                kept, entries = viewed
+                tree = JoinSyntax(kept, tree, entries, None, self._from(start), crossed=kept == "inner")
+                continue
             natural = self._curr.token_type == TokenType.NATURAL and self._next.token_type in _AFTER_JOIN_WORDS
             if natural:
                 self._advance()
@@ -105,8 +115,11 @@ class FromParser(GroupWindowParser):
                 tree = JoinSyntax(kind, tree, self._join_member(), None, self._from(at), natural=True)
             elif kind is not None:
                 right = self._join_member()
-                using = self._using()
-                tree = JoinSyntax(kind, tree, right, None if using else self._on(), self._from(at), using)
+                within = self._within(tree, right)
+                using = () if within else self._using()
+                on = None if using else self._on()
+                condition = exp.And(this=on, expression=within) if on is not None and within else on
+                tree = JoinSyntax(kind, tree, right, condition, self._from(at), using)
             elif self._curr.text.upper() in _JOIN_STARTS and self._curr.token_type != TokenType.IDENTIFIER:
                 self._refuse_join()
             else:
@@ -162,11 +175,65 @@ class FromParser(GroupWindowParser):
     def _on(self) -> exp.Expr:
         if self._match(TokenType.ON):
             return self._expression("a condition after ON")
-        foreign = BEFORE_ON.get(self._prev.text.upper()) or BEFORE_ON.get(self._curr.text.upper())
         self.fail(
-            f"JOIN needs ON and a condition, found {self._found()}",
-            hint=foreign or "write JOIN b ON a.k = b.k, or CROSS JOIN b",
+            f"JOIN needs ON and a condition, found {self._found()}", hint="write JOIN b ON a.k = b.k, or CROSS JOIN b"
         )
+
+    def _at_within(self) -> bool:
+        """Whether ksqlDB's WITHIN stands here, which is followed by an interval, or by two in parentheses."""
+        plain = bool(self._curr) and self._curr.token_type == TokenType.VAR and self._curr.text.upper() == "WITHIN"
+        opened = self._next.token_type == TokenType.L_PAREN and self._tokens_ahead(2)[:1].isdecimal()
+        return plain and (opened or self._next.token_type == TokenType.NUMBER)
+
+    def _within(self, left: FromSyntax, right: FromSyntax) -> WindowCondition | None:
+        """`JOIN b WITHIN 1 HOUR ON …`, as if ON had said WINDOW (a, b) = 1 HOUR."""
+        start = self._curr
+        if not self._at_within():
+            return None
+        self._advance()
+        if self._curr.token_type == TokenType.L_PAREN:
+            self.fail(
+                "WITHIN takes one interval, for both directions",
+                hint="say both in ON: b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts + INTERVAL 2 HOURS",
+            )
+        size = self._interval()
+        at = self._curr
+        if self._match_text_seq("GRACE", "PERIOD"):
+            self.fail(
+                "GRACE PERIOD says how late rows may be, which is said of a stream",
+                self._span(at),
+                hint="leave it out, and write CREATE STREAM … WITH (lateness = '15 minutes') for both streams",
+            )
+        streams = [one.named for one in (left, right) if isinstance(one, SourceSyntax)]
+        names = tuple(one for one in streams if one is not None)
+        if len(names) < 2:
+            self.fail(
+                "WITHIN stands between two streams",
+                self._from(start),
+                hint="after the joins write WINDOW (a, c) = 1 HOUR, with AND between such for several pairs",
+            )
+        made = WindowCondition(constraint=Constraint("pair", names, (size,), self._from(start)))
+        locate(made, self._from(start))
+        return made
+
+    def _lateral_view(self) -> tuple[JoinWord, SourceSyntax] | None:
+        """`LATERAL VIEW explode(items) t AS item` of Spark, and with OUTER for rows without entries, too."""
+        start = self._curr
+        if not self._match_text_seq("LATERAL", "VIEW"):
+            return None
+        kind: JoinWord = "left" if self._match_text_seq("OUTER") else "inner"
+        if not self._at_call("EXPLODE"):
+            self.fail(
+                f"LATERAL VIEW goes with EXPLODE, found {self._found()}",
+                hint="write CROSS JOIN UNNEST(a.items) WITH ORDINALITY AS t (item, number), which counts from 1",
+            )
+        self._advance()
+        values = self._row()[0]
+        alias = self._name("a name") if self._at_name() else None
+        columns = (self._name("a name after AS"),) if self._match(TokenType.ALIAS) else ()
+        span = self._from(start)
+        named = alias or Name("explode", span)
+        return kind, SourceSyntax(named, alias, None, span, unnest=UnnestSyntax(values, columns, False, span))
 
     def _refuse_join(self) -> NoReturn:
         word = self._curr.text.upper()
@@ -305,4 +372,4 @@ class FromParser(GroupWindowParser):
         if self._match(TokenType.ALIAS):
             return self._name(what)
         begins_clause = (self._curr.text.upper(), self._next.text.upper()) in _NO_ALIASES
-        return self._name(what) if self._at_name() and not begins_clause else None
+        return self._name(what) if self._at_name() and not begins_clause and not self._at_within() else None

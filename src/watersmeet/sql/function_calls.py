@@ -8,11 +8,12 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.errors import underline
+from watersmeet.errors import OptionError, underline
 from watersmeet.model.types import is_number, is_text
-from watersmeet.model.zones import zoned_type
+from watersmeet.model.zones import check_zone, zoned_type
 from watersmeet.plan.expressions import Call, EventTime, Expression, Literal
 from watersmeet.plan.functions import TRUNCATION_UNITS, near_name, scalar_name
+from watersmeet.plan.nested_functions import STRUCTS
 from watersmeet.plan.time_functions import unit_named
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql import literals
@@ -153,7 +154,54 @@ def _instant(binder: ClauseBinder, node: exp.Anonymous) -> Expression | None:
 
 
 # What is no plain function of its arguments; None where the next rule has it.
+def in_zone(binder: ClauseBinder, node: exp.AtTimeZone) -> Expression:
+    """`ts AT TIME ZONE 'America/New_York'`: of an instant what clocks show there, of a reading the instant."""
+    value, zone = binder.bind_all([node.this, node.args["zone"]])
+    if not (isinstance(zone, Literal) and isinstance(zone.value, str)):
+        raise binder.error("AT TIME ZONE needs its zone as a constant", node, hint="write 'America/New_York'")
+    try:
+        check_zone(zone.value)
+    except OptionError as error:
+        raise binder.error(error.message.partition(": ")[2], node, hint=error.hint) from None
+    if isinstance(value, Literal) and is_text(value.type):
+        value = binder.converted(value, pa.timestamp("us"), node)
+    made = binder.call("at_time_zone", [value, zone], node)
+    assert isinstance(made, Call)
+    return made if made.type.tz is None else replace(made, type=zoned_type(made.type, binder.scope.zone))
+
+
+def struct(binder: ClauseBinder, node: exp.Expr) -> Expression:
+    """`STRUCT(x, y AS name)`, `NAMED_STRUCT('name', x)`, `STRUCT_PACK(name := x)` and `{'name': x}`."""
+    given = list(node.expressions)
+    if node.name.lower() == "named_struct":
+        if len(given) % 2 or not all(isinstance(one, exp.Literal) and one.is_string for one in given[::2]):
+            raise binder.error(
+                "NAMED_STRUCT takes a name and a value for each field", node, hint="write NAMED_STRUCT('a', x)"
+            )
+        pairs = [(one.name, value) for one, value in zip(given[::2], given[1::2], strict=True)]
+    else:
+        pairs = [_named_field(one, place) for place, one in enumerate(given, start=1)]
+    names = [name for name, _ in pairs]
+    if not names or len({name.lower() for name in names}) < len(names):
+        raise binder.error("the fields of a struct have names that differ", node, hint="write STRUCT(x AS a, y AS b)")
+    bound = binder.bind_all([value for _, value in pairs])
+    values = [Literal(None, pa.string()) if one == literals.NULL else one for one in bound]
+    args = [part for name, value in zip(names, values, strict=True) for part in (Literal(name, pa.string()), value)]
+    kind = pa.struct([pa.field(name, value.type) for name, value in zip(names, values, strict=True)])
+    return Call("named_struct", tuple(args), kind)
+
+
+def _named_field(node: exp.Expr, place: int) -> tuple[str, exp.Expr]:
+    """A field of a struct as it is written, and its name: of a column its own, else by its place as in Spark."""
+    if isinstance(node, exp.Alias):
+        return node.alias, node.this
+    if isinstance(node, exp.PropertyEQ):
+        return node.this.name, node.expression
+    return (node.name if isinstance(node, exp.Column | exp.Dot) else f"col{place}"), node
+
+
 _BY_NAME: dict[str, Callable[[ClauseBinder, exp.Anonymous], Expression | None]] = {
+    **dict.fromkeys(STRUCTS, struct),
     "event_time": _event_time,
     "grouping": _grouping,
     "to_char": _text_of_time,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, to_text, walk
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.quotients import warn_of_quotients
@@ -74,17 +72,6 @@ def _by_alias(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope) -> Gro
     if output is None or any(field_index(one.schema, node.name) is not None for one in scope.inputs):
         return None
     return output
-
-
-def refuse_nested(what: str, outputs: list[GroupedOutput], scope: Scope) -> None:
-    """Refuse nested values where values have an order, or say where a row belongs."""
-    for output in outputs:
-        if pa.types.is_nested(output.expression.type):
-            raise scope.text.error(
-                f"{what} are compared, and {output.name} is nested: {sql_type(output.expression.type)}",
-                output.span,
-                hint="select the parts of it that matter before the rows enter, or leave it out",
-            )
 
 
 def check_grouped(expression: Expression, keys: tuple[Expression, ...], span: Span | None, scope: Scope) -> None:

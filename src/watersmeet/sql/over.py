@@ -60,10 +60,10 @@ class _Calls:
 
     def bind(self, node: exp.Window) -> OverCall:
         window = self._resolved(node)
-        partition = tuple(self._plain(part, "partitioned by") for part in window.args.get("partition_by") or ())
+        partition = tuple(self.inside.bind(part) for part in window.args.get("partition_by") or ())
         order = window.args.get("order")
         keys = tuple(
-            SortKey(self._plain(key.this, "ordered by"), bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
+            SortKey(self.inside.bind(key.this), bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
             for key in (order.expressions if order is not None else ())
         )
         frame = self._frame(window, keys)
@@ -193,12 +193,6 @@ class _Calls:
             raise self._error(f"the window {alias.name} says its partition and order already", node)
         parts = {key: node.args.get(key) or base.args.get(key) for key in ("partition_by", "order", "spec")}
         return exp.Window(this=node.this, **parts)
-
-    def _plain(self, node: exp.Expr, word: str) -> Expression:
-        bound = self.inside.bind(node)
-        if pa.types.is_nested(bound.type):
-            raise self._error(f"rows cannot be {word} a nested value, {sql_type(bound.type)}", node)
-        return bound
 
     def _frame(self, node: exp.Window, keys: tuple[SortKey, ...]) -> Frame:
         spec = node.args.get("spec")

@@ -66,10 +66,9 @@ def _is_event_time(call: OverCall, inputs: Sequence[Input], scope: Scope) -> boo
 class OverMaker:
     """Collects what OVER reads of the rows below it, and puts names in its place."""
 
-    def __init__(self, keys: Sequence[Expression], *, are_compared: bool) -> None:
-        """keys: of GROUP BY, each a value of a row below. are_compared: the rows below may leave again."""
+    def __init__(self, keys: Sequence[Expression]) -> None:
+        """keys: of GROUP BY, each a value of a row below."""
         self.keys = keys
-        self.are_compared = are_compared
         self._base: dict[Expression, Column] = {}
         self._calls: dict[OverCall, Column] = {}
         self._names: set[str] = set()
@@ -84,7 +83,7 @@ class OverMaker:
             return self._calls[part]
         if part in self.keys or isinstance(part, Column | EventTime | Aggregate):
             return self.column(part)
-        return self.column(part) if self.are_compared and _is_piece(part) else None
+        return None
 
     def column(self, part: Expression) -> Expression:
         """The name of what stands below. Constants stay what they are."""
@@ -112,14 +111,6 @@ class OverMaker:
         return tuple((column.name, over(part)) for part, column in self._base.items())
 
 
-def _is_piece(part: Expression) -> bool:
-    """Whether it takes a plain value out of nested ones, which rows that are compared cannot have."""
-    if not isinstance(part, Call) or pa.types.is_nested(part.type):
-        return False
-    nested = any(pa.types.is_nested(arg.type) for arg in part.args)
-    return nested and not any(isinstance(inner, OverCall) for inner in walk(part))
-
-
 def over_rows(
     below: Join | GroupBy,
     over: Callable[[Expression], Expression],
@@ -133,7 +124,7 @@ def over_rows(
 ) -> Over:
     """final: functions go by event time, over rows that do not leave. over: expressions of FROM over the join. inputs:
     everything that is read, also what has no name here: a row of a semi join is there at its first partner."""
-    maker = OverMaker(keys, are_compared=not final)
+    maker = OverMaker(keys)
     time: Expression | None = None
     if final:
         time = _time_of(inputs, scope)

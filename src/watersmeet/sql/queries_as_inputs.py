@@ -7,7 +7,6 @@ from dataclasses import replace
 import pyarrow as pa
 
 from watersmeet.errors import BindError, WindowError
-from watersmeet.model.types import sql_type
 from watersmeet.plan.expressions import Column, EventTime, Expression, Literal
 from watersmeet.plan.nodes import (
     AT,
@@ -67,19 +66,8 @@ def _view(alias: str, source: SourceSyntax, node: Node, context: Context) -> Vie
     return View(alias, node, schema_of(node))
 
 
-def _refuse_nested(node: Node, source: SourceSyntax, context: Context) -> None:
-    for column in schema_of(node):
-        if pa.types.is_nested(column.type):
-            raise context.text.error(
-                f"rows of an answer that changes are compared, and {column.name} is nested: {sql_type(column.type)}",
-                source.span,
-                hint="leave it out, or write SELECT ISTREAM … in it to take its rows as they appear",
-            )
-
-
 def _log(alias: str, source: SourceSyntax, node: Node, context: Context) -> Derived:
     """CHANGES of an answer that changes: a stream by the instants of its changes."""
-    _refuse_nested(node, source, context)
     _refuse_log_names(schema_of(node), source, context)
     log = Changes("log", node)
     sign, *columns = schema_of(log)

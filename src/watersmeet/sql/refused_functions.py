@@ -50,7 +50,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "write CAST(x AS TIMESTAMP), or TO_TIMESTAMP(s) of a number",
     ),
     (
-        "str_to_date parse_timestamp",
+        "str_to_date",
         "write STRPTIME(x, '%Y-%m-%d %H:%M:%S')",
     ),
     (
@@ -86,8 +86,9 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "write EXTRACT(part FROM ts), of the parts of docs/functions.md",
     ),
     (
-        "convert_tz from_utc_timestamp to_utc_timestamp timezone",
-        "OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
+        "convert_tz from_utc_timestamp to_utc_timestamp",
+        "write (ts AT TIME ZONE 'UTC') AT TIME ZONE 'America/New_York', of what clocks show there, and the other way "
+        "round; OPTIONS (timezone = 'America/New_York') says in which zone a query reads instants",
     ),
     (
         "substring_index",
@@ -146,7 +147,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "types are known before a query runs: EXPLAIN",
     ),
     (
-        "json_query jsonb_path_query_first",
+        "jsonb_path_query_first",
         "write JSON_EXTRACT(j, '$.a'), or j -> '$.a'",
     ),
     (
@@ -206,10 +207,10 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "maps come in columns; of one write m['key'], MAP_KEYS(m), MAP_VALUES(m) or MAP_CONTAINS(m, 'key')",
     ),
     (
-        "struct_pack row struct_insert struct_update struct_concat struct_keys struct_values struct_contains "
+        "row struct_insert struct_update struct_concat struct_keys struct_values struct_contains "
         "struct_has struct_position struct_indexof struct_extract_at union_value union_tag union_extract "
         "remap_struct",
-        "structs come in columns; of one write s.field; JSON_OBJECT('a', x) makes a text",
+        "of a struct write s.field; STRUCT(x AS a, s.b) makes one, JSON_OBJECT('a', x) a text",
     ),
     (
         "enum_code enum_first enum_last enum_range enum_range_boundary",

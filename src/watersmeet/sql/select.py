@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import UnsupportedError, WindowError
@@ -24,11 +23,11 @@ from watersmeet.plan.expressions import (
     to_text,
     walk,
 )
-from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone, schema_of
+from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
-from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated, refuse_nested
+from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.lateral import without_lateral
 from watersmeet.sql.over import OverBinder
@@ -237,12 +236,6 @@ class _SelectBinder:
             _require_windows(f"a join with {word}", self.inputs, self.scope, self.source)
         if self.why is not None:
             _require_windows(self.why, self.inputs, self.scope, self.source)
-            if self.select.distinct:
-                self._refuse_nested(self.outputs)
-
-    def _refuse_nested(self, outputs: list[GroupedOutput]) -> None:
-        once = bool(self.windows) and not self.context.emits_changes
-        refuse_nested("groups of windows" if once else "rows of an answer that changes", outputs, self.scope)
 
     def _beside(self) -> Callable[[], Node] | None:
         """Where everything is one group, values of queries beside it are there without rows, too."""
@@ -253,8 +246,6 @@ class _SelectBinder:
 
     def _grouped_by(self, join: Join, over: Callable[[Expression], Expression]) -> GroupBy:
         select, scope, keys = self.select, self.scope, self.keys
-        shown = [output for output in self.outputs if output.expression in keys]
-        self._refuse_nested([*shown, *(GroupedOutput(to_text(key), key, select.span) for key in keys)])
         for output in self.outputs:
             check_grouped(output.expression, keys, output.span, scope)
         if self.having is not None:
@@ -273,18 +264,6 @@ class _SelectBinder:
             join, tuple(map(over, self.keys)), sets or (tuple(range(len(self.keys))),), having, columns
         )
 
-    def _refuse_packed(self) -> None:
-        """Rows that leave again are found by their values, which are plain."""
-        for call in self.calls:
-            if call.args and pa.types.is_struct(call.args[0].type):
-                raise self.context.text.error(
-                    f"{called(call)} with an order or two arguments does not go with OVER where rows leave again",
-                    self.select.span,
-                    hint="group the rows instead: FROM a [RANGE 1 HOUR] GROUP BY k; OVER by event time, without a "
-                    "window, takes it",
-                    kind=UnsupportedError,
-                )
-
     def _answer_over(self, below: Join | GroupBy, over: Callable[[Expression], Expression]) -> Answer:
         select, context, inputs = self.select, self.context, self.source.inputs
         if (ahead := ahead_inside(inputs, self.source.places, self.scope)) is not None:
@@ -298,10 +277,6 @@ class _SelectBinder:
             )
         columns = [(output.name, output.expression) for output in self.outputs]
         made = over_rows(below, over, columns, self.keep, self.keys, inputs, self.scope, final=self.final)
-        if not self.final:
-            self._refuse_packed()
-            read = [Column("", field.name, field.type) for field in schema_of(made.child)]
-            self._refuse_nested([GroupedOutput(one.name, one, select.span) for one in read])
         complete = bool(self.windows)
         if not self.grouped and _are_complete(inputs):
             if context.emits_changes:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from watersmeet.errors import SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.model.pace import DAY_US
-from watersmeet.model.types import sql_type
+from watersmeet.model.types import is_instant, sql_type
 from watersmeet.model.windows import (
     WINDOW_COLUMNS,
     Hop,
@@ -71,7 +71,8 @@ def bind_sources(
         if source.unnest is not None:
             one = bind_unnest(one, source.unnest, context)
         if source.gaps is not None:
-            one = bind_gap_fill(one, source.gaps, columns_of_windows(one), context)
+            times = [name for name in columns_of_windows(one) if is_instant(one.schema.field(name).type)]
+            one = bind_gap_fill(one, source.gaps, times, context)
         if source.function is not None:
             # By event time OVER needs no end of the window to be certain; rows of a session come at its end.
             by_time = ordered_by <= {(one.time or "").lower(), "event_time"}

@@ -259,6 +259,8 @@ class SelectSyntax:
     """`DISTINCT ON (…)`: of the rows that are alike in these the first by ORDER BY, which stands behind the SELECT."""
     chooses: str | None = None
     """As what QUALIFY was written, if it was not."""
+    window_names: tuple[tuple[str, str], ...] = ()
+    """Under which names a window that is grouped by may be ordered by: itself, or one of its columns."""
 
     @property
     def is_grouped(self) -> bool:

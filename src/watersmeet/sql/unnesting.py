@@ -34,6 +34,7 @@ from watersmeet.sql.syntax import (
 
 LISTS = "#list"
 ENTRY = "#unnest"
+UNNESTS = ("unnest", "explode")  # as Spark and ksqlDB call it
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,19 @@ def without_unnest(select: SelectSyntax, text: Text) -> SelectSyntax:
 def _is_entry(select: SelectSyntax, key: exp.Expr) -> bool:
     """Whether a key of GROUP BY is an item with UNNEST: as such, by its name or by its number."""
     with_one = [item for item in select.items if isinstance(item, SelectItem) and unnests(item.expression)]
-    named = {item.alias.text.lower() if item.alias else "unnest" for item in with_one}
+    named = {item.alias.text.lower() if item.alias else item.expression.name.lower() for item in with_one}
     numbers = {str(place) for place, item in enumerate(select.items, start=1) if item in with_one}
     by_name = isinstance(key, exp.Column) and key.name.lower() in named
     return by_name or bool(unnests(key)) or (isinstance(key, exp.Literal) and str(key.this) in numbers)
 
 
 def unnests(node: exp.Expr) -> list[exp.Anonymous]:
-    return [one for one in node.find_all(exp.Anonymous) if one.name.lower() == "unnest"]
+    return [one for one in node.find_all(exp.Anonymous) if one.name.lower() in UNNESTS]
 
 
 def _with_entry(item: SelectItem) -> SelectItem:
     whole = item.expression in unnests(item.expression)
-    alias = Name("unnest", item.span) if whole and item.alias is None else item.alias
+    alias = Name(item.expression.name.lower(), item.span) if whole and item.alias is None else item.alias
     return replace(item, expression=entry_for(item.expression), alias=alias)
 
 
@@ -98,7 +99,7 @@ def entry_for(node: exp.Expr, name: str = ENTRY) -> exp.Expr:
     """The expression with a column in the place of UNNEST."""
 
     def entry(part: exp.Expr) -> exp.Expr:
-        if not isinstance(part, exp.Anonymous) or part.name.lower() != "unnest":
+        if not isinstance(part, exp.Anonymous) or part.name.lower() not in UNNESTS:
             return part
         made = exp.column(name, quoted=True)
         locate(made, span_of(part) or (0, 1))

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped
-from watersmeet.plan.expressions import Column, Expression
+from watersmeet.plan.expressions import Call, Column, Expression
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View, children
 from watersmeet.sql.scope import HIDDEN_TIME
 
 Told = tuple[str, Hop | None]  # which column of the windows, and their form where the start tells the end
 _END: Told = ("window_end", None)
+_WHOLE = "window"  # a struct of both
 ONCE = Stepped(1, 1)  # rows are there at the instant of their time, and at no other
 
 
@@ -37,7 +38,7 @@ def columns_of_windows(one: Input) -> dict[str, Told]:
             first, *others = (_told_by(part) for part in select_lists_below(child))
             same = {place: told for place, told in first.items() if all(one.get(place) == told for one in others)}
             told = {schema.names[place]: one for place, one in same.items()}
-            return {time: _END} | {name: one for name, one in told.items() if one[1] is not None}
+            return {time: _END} | {name: one for name, one in told.items() if one[1] is not None or one[0] == _WHOLE}
     return {} if one.time is None else {one.time: _END}
 
 
@@ -50,7 +51,16 @@ def _told_by(node: Project | Over) -> dict[int, Told]:
     else:
         join = node.child if isinstance(node.child, Join) else node.child.child
         told = {column: one for stream in join.streams for column, one in _told_in(stream)}
-    return {place: told[e] for place, (_, e) in enumerate(node.columns) if e in told}
+    found = ((place, told.get(e) or _told_by_struct(e, told)) for place, (_, e) in enumerate(node.columns))
+    return {place: one for place, one in found if one is not None}
+
+
+def _told_by_struct(expression: Expression, told: dict[Expression, Told]) -> Told | None:
+    """A window by itself tells all that its columns do."""
+    if not isinstance(expression, Call) or expression.function != "named_struct":
+        return None
+    forms = [told[part][1] for part in expression.args if part in told]
+    return (_WHOLE, forms[-1]) if forms else None
 
 
 def _told_in(one: Input) -> Iterator[tuple[Column, Told]]:

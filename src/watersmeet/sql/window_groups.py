@@ -211,12 +211,12 @@ def bounds_of_equal_windows(predicate: Expression, scope: Scope, words: str) -> 
         case Call(function="eq", args=(Column() as a, Column() as b)) if a.stream != b.stream:
             if (told := _end_told(a, scope)) is not None and told == _end_told(b, scope):
                 return [Bound(a.stream, b.stream, 0, words), Bound(b.stream, a.stream, 0, words)]
-            sizes = {one.alias: _size_us(one) for one in scope.inputs}
-            mine, theirs = sizes.get(a.stream), sizes.get(b.stream)
-            if mine is None or theirs is None or a.name != b.name or a.name not in WINDOW_COLUMNS:
+            by_alias = {one.alias: one for one in scope.inputs}
+            left, right = (_edge_of(by_alias.get(one.stream), one.name) for one in (a, b))
+            if left is None or right is None or left[0] != right[0]:
                 return []
             # From equal ends a window reaches back by its size, from equal starts it goes on for that.
-            after = (mine, theirs) if a.name == "window_end" else (theirs, mine)
+            after = (left[1], right[1]) if left[0] == "window_end" else (right[1], left[1])
             return [Bound(a.stream, b.stream, after[0] - 1, words), Bound(b.stream, a.stream, after[1] - 1, words)]
     return []
 
@@ -230,11 +230,16 @@ def _end_told(column: Column, scope: Scope) -> Told | None:
     return None
 
 
-def _size_us(one: Input) -> int | None:
-    """How long the windows are of an input that stands in FROM as TUMBLE or HOP and is not grouped."""
-    match one.relation:
-        case Derived(plan=Project(child=Join(inputs=(Input(window=Hop(size_us=size)),)))):
-            return size
+def _edge_of(one: Input | None, name: str) -> tuple[str, int] | None:
+    """Which column of a window it is, and how long the windows are, of an input that stands in FROM as TUMBLE or HOP,
+    or is a query that selects from one, and is not grouped."""
+    match one:
+        case Input(relation=Derived(plan=Project(child=Join(inputs=(inside,)), columns=columns))):
+            if isinstance(inside.window, Hop):
+                return (name, inside.window.size_us) if name in WINDOW_COLUMNS else None
+            match dict(columns).get(name):
+                case Column(name=below):
+                    return _edge_of(inside, below)
     return None
 
 

@@ -442,6 +442,46 @@ MINUTE = "TUMBLE(a, 1 MINUTE) GROUP BY k, window_start, window_end"
             "b.k, window_start AS s FROM SESSION((SELECT * FROM a AS b WHERE b.x > 1), 1 MINUTE PARTITION BY k) AS b "
             "GROUP BY b.k, window_start, window_end",
         ),
+        (
+            "tumble(1 MINUTE) AS w, COUNT(*) AS n FROM a GROUP BY w HAVING w.start > '2026-01-01'",
+            "NAMED_STRUCT('start', window_start, 'end', window_end) AS w, COUNT(*) AS n FROM TUMBLE(a, 1 MINUTE) "
+            "GROUP BY window_start, window_end HAVING window_start > '2026-01-01'",
+        ),
+        (
+            "session(1 MINUTE) AS window, k FROM a GROUP BY window, k",
+            'STRUCT(window_start AS start, window_end AS "end") AS window, k FROM SESSION(a, 1 MINUTE PARTITION BY k) '
+            "GROUP BY k, window_start, window_end",
+        ),
+        (
+            "window, window.start, window.end AS e, k FROM a GROUP BY window(ts, '10 minutes', '5 minutes'), k",
+            "NAMED_STRUCT('start', window_start, 'end', window_end) AS window, window_start AS start, window_end AS e, "
+            "k FROM HOP(a, 5 MINUTES, 10 MINUTES) GROUP BY k, window_start, window_end",
+        ),
+        (
+            "window(ts, '1 hour', '1 hour', '15 minutes'), COUNT(*) AS n FROM a GROUP BY 1",
+            "NAMED_STRUCT('start', window_start, 'end', window_end) AS window, COUNT(*) AS n "
+            "FROM TUMBLE(a, 1 HOUR, OFFSET 15 MINUTES) GROUP BY window_start, window_end",
+        ),
+        (
+            "session_window.*, k FROM a GROUP BY session_window(ts, '5 minutes'), k",
+            'window_start AS start, window_end AS "end", k FROM SESSION(a, 5 MINUTES PARTITION BY k) '
+            "GROUP BY k, window_start, window_end",
+        ),
+        (
+            "k, COUNT(*) AS n FROM a WINDOW TUMBLING (SIZE 1 DAY) WHERE x > 1 GROUP BY k",
+            "k, COUNT(*) AS n FROM TUMBLE(a, 1 DAY) WHERE x > 1 GROUP BY k, window_start, window_end",
+        ),
+        (
+            "k, WINDOWSTART FROM a WINDOW HOPPING (SIZE 30 SECONDS, ADVANCE BY 10 SECONDS) GROUP BY k "
+            "HAVING WINDOWEND > '2026-01-01' EMIT CHANGES",
+            "k, window_start AS WINDOWSTART FROM HOP(a, 10 SECONDS, 30 SECONDS) GROUP BY k, window_start, window_end "
+            "HAVING window_end > '2026-01-01' OPTIONS (emit = 'changes')",
+        ),
+        (
+            "k, COUNT(*) AS n FROM a WINDOW SESSION (60 SECONDS) WHERE x > 1 GROUP BY k",
+            "k, COUNT(*) AS n FROM SESSION((SELECT * FROM a WHERE x > 1), 60 SECONDS PARTITION BY k) AS a "
+            "GROUP BY k, window_start, window_end",
+        ),
     ],
 )
 def test_windows_as_groups_are_those_of_from(written: str, meant: str) -> None:
@@ -477,13 +517,83 @@ def test_a_window_that_begins_with_another_is_partitioned_by_what_that_says() ->
         ("SELECT k FROM a GROUP BY ROLLUP (k, TUMBLE(ts, 1 MINUTE))", "windows as groups go with one stream"),
         ("SELECT k FROM a GROUP BY TUMBLE(ts, 1 MINUTE), TUMBLE(ts, 2 MINUTES), k", "by one kind of windows"),
         ("SELECT TUMBLE_START(ts, 2 MINUTES) FROM a GROUP BY TUMBLE(ts, 1 MINUTE)", "by one kind of windows"),
-        ("SELECT tumble(1 MINUTE) AS w FROM a GROUP BY w", "a window is two columns here"),
         ("SELECT COUNT(*) FROM a GROUP BY k + 1, SESSION(ts, 1 MINUTE)", "this is an expression"),
+        ("SELECT COUNT(*) FROM a, b WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k", "windows as groups go with one stream"),
+        ("SELECT k FROM a WINDOW TUMBLING (1 HOUR) GROUP BY k", "expected the size of windows, found '1'"),
+        ("SELECT k FROM a WINDOW HOPPING (SIZE 1 HOUR) GROUP BY k", "HOP needs a slide and a size"),
+        (
+            "SELECT k FROM a WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 MINUTE) GROUP BY k",
+            "expected the size of windows, found 'GRACE'",
+        ),
     ],
 )
 def test_windows_as_groups_that_are_none(query: str, message: str) -> None:
     with pytest.raises(wm.ParseError, match=message):
         plan(query)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a.k FROM a JOIN b WITHIN 1 HOUR ON a.k = b.k", "a.k FROM a JOIN b ON a.k = b.k AND WINDOW (a, b) = 1 HOUR"),
+        (
+            "u.k FROM a u LEFT JOIN b WITHIN 5 MINUTES ON u.k = b.k AND b.x > 1",
+            "u.k FROM a u LEFT JOIN b ON u.k = b.k AND b.x > 1 AND WINDOW (u, b) = 5 MINUTES",
+        ),
+        (
+            "k, word FROM a LATERAL VIEW EXPLODE(SPLIT(s, ',')) t AS word",
+            "k, word FROM a CROSS JOIN UNNEST(SPLIT(s, ',')) AS t (word)",
+        ),
+        (
+            "k, t.word FROM a LATERAL VIEW OUTER EXPLODE(SPLIT(s, ',')) t AS word WHERE x > 1",
+            "k, t.word FROM a LEFT JOIN UNNEST(SPLIT(s, ',')) AS t (word) ON TRUE WHERE x > 1",
+        ),
+        ("k, EXPLODE(SPLIT(s, ',')) AS word FROM a", "k, UNNEST(SPLIT(s, ',')) AS word FROM a"),
+        ("FLOOR(ts TO HOUR) AS h, FLOOR(x) AS f FROM a", "DATE_TRUNC('hour', ts) AS h, FLOOR(x) AS f FROM a"),
+        ("STRUCT(k, x AS y, x + 1) AS s FROM a", "NAMED_STRUCT('k', k, 'y', x, 'col3', x + 1) AS s FROM a"),
+        ("{'k': k, 'y': x}.y AS s FROM a", "STRUCT_PACK(k := k, y := x).y AS s FROM a"),
+        (
+            "COLLECT_LIST(x) FILTER (WHERE k > 1) AS l FROM a [NOW]",
+            "ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL AND k > 1) AS l FROM a [NOW]",
+        ),
+    ],
+)
+def test_what_other_engines_write_is_read_as_what_it_is_here(written: str, meant: str) -> None:
+    assert plan(f"SELECT {written}").root == plan(f"SELECT {meant}").root
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "hint"),
+    [
+        (
+            "SELECT a.k FROM a JOIN b WITHIN 1 HOUR GRACE PERIOD 15 MINUTES ON a.k = b.k",
+            "GRACE PERIOD says how late rows may be",
+            "lateness = '15 minutes'",
+        ),
+        ("SELECT a.k FROM a JOIN b WITHIN (1 HOUR, 2 HOURS) ON a.k = b.k", "WITHIN takes one interval", "BETWEEN"),
+        (
+            "SELECT a.k FROM a JOIN b ON a.k = b.k JOIN c WITHIN 1 HOUR ON a.k = c.k",
+            "WITHIN stands between two streams",
+            "WINDOW (a, c)",
+        ),
+        ("SELECT a.k FROM a LATERAL VIEW POSEXPLODE(SPLIT(s, ',')) t", "LATERAL VIEW goes with EXPLODE", "ORDINALITY"),
+        ("SELECT CEIL(ts TO HOUR) FROM a", "CEIL of a time", "DATE_TRUNC('hour', ts)"),
+        (
+            "SELECT FIRST(x) OVER (PARTITION BY k ORDER BY ts SESSION WITH GAP INTERVAL '5 MINUTES') FROM a",
+            "expected ), found 'SESSION'",
+            "FROM SESSION(a, 5 MINUTES PARTITION BY k)",
+        ),
+        ("SELECT k FROM a EMIT CHANGES LIMIT 5", "LIMIT needs ORDER BY", "ORDER BY x LIMIT 5"),
+        ("SELECT STRUCT(k, k) FROM a", "the fields of a struct have names that differ", "STRUCT(x AS a"),
+        ("SELECT NAMED_STRUCT(k, x) FROM a", "takes a name and a value", "NAMED_STRUCT('a', x)"),
+    ],
+)
+def test_what_they_write_otherwise_is_refused_with_what_to_write(query: str, message: str, hint: str) -> None:
+    with pytest.raises(wm.errors.SqlError) as caught:
+        plan(query)
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert caught.value.span is not None
 
 
 def test_names_may_be_quoted_as_in_flink_and_spark() -> None:

@@ -170,20 +170,6 @@ NESTED.add(Stream("n", pa.schema([("k", pa.int64()), ("l", pa.list_(pa.int64()))
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT DISTINCT l FROM n [NOW]",
-        "SELECT COUNT(*) AS c FROM n [NOW] GROUP BY l",
-        "SELECT l FROM n [NOW] UNION SELECT l FROM n [NOW]",
-        "SELECT k, l FROM n [NOW] ORDER BY k LIMIT 3",
-    ],
-)
-def test_nothing_is_grouped_or_ordered_by_nested_values(sql: str) -> None:
-    with pytest.raises(BindError, match="l is nested"):
-        bind(sql, NESTED)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
         "SELECT l FROM n [NOW] UNION ALL SELECT l FROM n [NOW]",
         "SELECT DSTREAM l FROM n [NOW]",
         "SELECT v.k FROM (SELECT k, l FROM n [NOW]) AS v",

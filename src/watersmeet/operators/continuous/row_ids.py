@@ -8,61 +8,13 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from watersmeet.operators.codes import as_slices, encode, hash_values, read_only
+from watersmeet.operators.codes import UInt64s, identities
 from watersmeet.operators.continuous.delta import Int64s
-from watersmeet.operators.kernels.identity import fold, fold_entries, forget_numbers, number_rows, rehash, second_hash
-from watersmeet.physical.strategy import is_exact
+from watersmeet.operators.kernels.identity import forget_numbers, number_rows, rehash
 
-UInt64s = npt.NDArray[np.uint64]
 T = TypeVar("T", bound=np.generic)
 FIRST_ROOM = 1024
-NO_MASK = np.empty(0, np.bool_)
-
-
-def identities(columns: Sequence[pa.Array], length: int) -> tuple[UInt64s, UInt64s]:
-    """128 bits per row that tell rows apart. Those of a single column of numbers are exact; otherwise two of a billion
-    different rows share them with a probability of about 10^-21."""
-    first = np.zeros(length, np.uint64)
-    second = np.zeros(length, np.uint64)
-    for column in columns:
-        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
-        one, other = _codes(column)
-        mask = NO_MASK if valid is None else valid
-        fold(first, second, read_only(one), read_only(other), read_only(mask), valid is None)
-    return first, second
-
-
-def _codes(column: pa.Array) -> tuple[Int64s, Int64s]:
-    if pa.types.is_null(column.type):
-        nothing = np.zeros(len(column), np.int64)
-        return nothing, nothing
-    if is_exact(column.type):
-        codes = encode(column)
-        return codes, codes
-    if pa.types.is_nested(column.type):
-        first, second = _nested(column)
-        return first.view(np.int64), second.view(np.int64)
-    data, offsets = as_slices(column)
-    other = np.empty(len(column), np.int64)
-    second_hash(data, offsets, other)
-    return hash_values(column), other
-
-
-def _nested(column: pa.Array) -> tuple[UInt64s, UInt64s]:
-    """Of structs by their fields, of lists by their entries, which those of a map are too."""
-    if pa.types.is_struct(column.type):
-        return identities(column.flatten(), len(column))
-    kind = column.type
-    entry = pa.struct([("key", kind.key_type), ("value", kind.item_type)]) if pa.types.is_map(kind) else kind.value_type
-    lists = column.cast(pa.large_list(entry))
-    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    entries = lists.flatten()
-    codes = identities([entries], len(entries))
-    first, second = np.empty(len(column), np.uint64), np.empty(len(column), np.uint64)
-    fold_entries(*codes, np.cumsum(sizes), first, second)
-    return first, second
 
 
 class RowIds:

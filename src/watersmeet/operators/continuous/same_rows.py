@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.operators.codes import identities
 from watersmeet.operators.continuous.delta import Bools, Int64s
-from watersmeet.operators.continuous.row_ids import identities
 from watersmeet.operators.few_rows import FEW, Cells, cells_of
 
 

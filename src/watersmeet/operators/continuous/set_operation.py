@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet.operators.continuous.delta import Bools, Delta, merged, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Divides, Node, keys_below
-from watersmeet.operators.continuous.value_order import sortable, value_order
+from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.operators.partition_key import PartitionKey
 
@@ -167,5 +167,5 @@ class Together(Divides):
     def _in_order(delta: Delta, arrived: bool) -> Delta:
         if arrived or len(delta) < 2:
             return delta
-        columns = (pa.array(delta.instants), *sortable(delta.data.columns))
+        columns = (pa.array(delta.instants), *delta.data.columns)
         return delta.take(value_order([(column, False, False) for column in columns]))

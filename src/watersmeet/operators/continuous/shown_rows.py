@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.operators.codes import identities
 from watersmeet.operators.continuous.aggregates.columns import column
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
-from watersmeet.operators.continuous.row_ids import identities
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.few_rows import cell_of
 from watersmeet.operators.kernels import changes as kernel

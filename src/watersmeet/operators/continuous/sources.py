@@ -15,7 +15,7 @@ from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes, sig
 from watersmeet.operators.continuous.departures import Departures
 from watersmeet.operators.continuous.lives import NOTHING, EntryLifetimes, Lifetimes, Lives, lifetimes_of
 from watersmeet.operators.continuous.node import Node, keys_below
-from watersmeet.operators.continuous.value_order import sortable, value_order
+from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew
@@ -275,7 +275,7 @@ def _by_values(rows: Rows, *first: pa.Array) -> Rows:
     """The rows in time order; those of one instant, which came into being together, in the order of their values, or of
     others before those."""
     times = pa.array(rows.times)
-    return rows.take(value_order([(column, False, False) for column in (times, *first, *sortable(rows.data.columns))]))
+    return rows.take(value_order([(column, False, False) for column in (times, *first, *rows.data.columns)]))
 
 
 class JoinSource(_Windowed):

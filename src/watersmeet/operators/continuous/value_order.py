@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,20 +10,20 @@ import pyarrow.compute as pc
 from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.evaluate import evaluate
+from watersmeet.operators.scalar.nested_order import ranks
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import SortKey
 
 
 def answer_order(data: pa.RecordBatch, keys: Sequence[SortKey]) -> Int64s:
-    """Positions in the order of the keys, then by all columns from left to right: the same whenever the rows are. What
-    is nested has no order, and only rows that LIMIT does not choose from have any of it."""
+    """Positions in the order of the keys, then by all columns from left to right: the same whenever the rows are."""
 
     def column(one: Column) -> pa.Array:
         return data.column(one.name)
 
     given = [(evaluate(key.expression, column, data.num_rows), key.descending, key.nulls_first) for key in keys]
-    return value_order([*given, *((values, False, False) for values in sortable(data.columns))])
+    return value_order([*given, *((values, False, False) for values in data.columns)])
 
 
 def value_order(columns: Sequence[tuple[pa.Array, bool, bool]]) -> Int64s:
@@ -43,19 +43,15 @@ def value_order(columns: Sequence[tuple[pa.Array, bool, bool]]) -> Int64s:
 
 
 def _sortable(values: pa.Array, *, descending: bool) -> tuple[pa.Array, str]:
-    """The column as Arrow sorts it rightly: numbers as codes, which put NaN above all, and words themselves."""
+    """The column as Arrow sorts it rightly: numbers as codes, which put NaN above all, words themselves, and what is
+    nested as numbers in its order."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
+    if pa.types.is_nested(values.type):
+        values = ranks(values)
     if not is_exact(values.type):
         return values, "descending" if descending else "ascending"
     codes = encode(values)
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     # The complement turns the order round and leaves NULLs last, where Arrow has them.
     return pa.array(~codes if descending else codes, mask=nulls), "ascending"
-
-
-def sortable(columns: Iterable[pa.Array]) -> list[pa.Array]:
-    """The columns by which rows can be sorted: Arrow cannot by nested ones, and of rows that differ in nothing else any
-    may come first."""
-    plain = (column for column in columns if not pa.types.is_nested(column.type))
-    return [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in plain]

@@ -20,7 +20,7 @@ from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.delta import Int64s, empty_batch, joined
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
-from watersmeet.operators.continuous.value_order import sortable, value_order
+from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
@@ -128,7 +128,7 @@ class Latest:
         if self.changes is not None:
             arrived: Positions = np.argsort(int64s(self._recent, AT), kind="stable")
             return arrived
-        columns = [self._recent.column(AT), *sortable(self._columns())]
+        columns = [self._recent.column(AT), *self._columns()]
         return value_order([(column, False, False) for column in columns])
 
     def _columns(self) -> list[pa.Array]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from watersmeet.operators.codes import Mask
-from watersmeet.operators.continuous.row_ids import identities
+from watersmeet.operators.codes import Mask, identities
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.outer.changes_of_table import ChangesOfTable

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.codes import Mask
+from watersmeet.operators.codes import Mask, identities
 from watersmeet.operators.continuous.delta import Int64s, joined
-from watersmeet.operators.continuous.row_ids import identities
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.outer.asof_join import AT, KEY, Asked, AsofJoin, Latest, Nearest, int64s

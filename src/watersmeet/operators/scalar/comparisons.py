@@ -9,16 +9,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.types import common_type
-from watersmeet.operators.scalar.values import Function, Value, convert, null_where
+from watersmeet.operators.scalar.nested_order import ranks
+from watersmeet.operators.scalar.values import Function, Value, as_array, convert, null_where, rows_of
 from watersmeet.plan.expressions import Call
 
 Compare = Callable[[Value, Value], Value]
 
 
 def align(left: Value, right: Value) -> tuple[Value, Value]:
-    """Two values in the type they are compared in."""
+    """Two values in the type they are compared in; nested ones as numbers that have their order."""
     target = comparison_type(left.type, right.type)
-    return convert(left, target), convert(right, target)
+    left, right = convert(left, target), convert(right, target)
+    return _ranked(left, right) if pa.types.is_nested(target) else (left, right)
+
+
+def _ranked(left: Value, right: Value) -> tuple[Value, Value]:
+    rows = rows_of([left, right])
+    both = ranks(pa.concat_arrays([as_array(left, rows), as_array(right, rows)]))
+    made = both.slice(0, rows), both.slice(rows)
+    return (made[0][0], made[1][0]) if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar) else made
 
 
 def comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -71,6 +80,8 @@ def is_in(args: Sequence[Value], call: Call) -> Value:
 
 def _same_constants(needle: Value, candidates: Sequence[Value]) -> bool:
     """Whether all candidates are constants that are compared in the needle's own type, so that a set will do."""
+    if pa.types.is_nested(needle.type):
+        return False
     return all(isinstance(c, pa.Scalar) and common_type(needle.type, c.type) == needle.type for c in candidates)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.operators.scalar.values import Function, Value, convert, from_numpy, numpy_of, per_constant
+from watersmeet.model.casts.instants import at_clocks
+from watersmeet.operators.scalar.values import Function, Value, convert, from_numpy, numpy_of, over_rows, per_constant
 from watersmeet.plan.expressions import Call
 from watersmeet.plan.functions import TRUNCATION_UNITS
 
@@ -49,6 +50,15 @@ def date_trunc(args: Sequence[Value], call: Call) -> Value:
         # The instant goes back by what its clock is past the start, and so stays in its own of two equal hours.
         return pc.subtract(value, pc.subtract(reading, start))
     return pc.assume_timezone(start, value.type.tz, ambiguous="earliest", nonexistent="latest")
+
+
+def at_time_zone(args: Sequence[Value], call: Call) -> Value:
+    """What clocks of a zone show at an instant; and of what they show the first instant at which they do."""
+    zoned = pa.timestamp("us", tz=args[1].as_py())
+    if call.type.tz is None:
+        return pc.local_timestamp(pc.cast(args[0], zoned))
+    reading = convert(args[0], pa.timestamp("us"))
+    return pc.cast(over_rows(reading, lambda shown: at_clocks(shown, zoned).checked(shown)), call.type)
 
 
 def _epoch(per: int) -> Function:
@@ -133,6 +143,7 @@ FUNCTIONS: dict[str, Function] = {
     "century": _number(lambda value: _years_above(value, 100, 1)),
     "millennium": _number(lambda value: _years_above(value, 1000, 1)),
     "date_trunc": per_constant(0, date_trunc),
+    "at_time_zone": at_time_zone,
     "epoch": epoch,
     "unix_seconds": _epoch(1_000_000),
     "unix_millis": _epoch(1000),

@@ -139,7 +139,7 @@ def field(args: Sequence[Value], call: Call) -> Value:
 
 
 def pack(args: Sequence[Value], call: Call) -> Value:
-    """Several arguments of an aggregate as one."""
+    """Several values as one."""
     rows = rows_of(args)
     arrays = [as_array(convert(arg, kind.type), rows) for arg, kind in zip(args, call.type, strict=True)]
     return as_given(args, pa.StructArray.from_arrays(arrays, fields=list(call.type)))
@@ -165,4 +165,8 @@ FUNCTIONS: dict[str, Function] = {
     "list_avg": _folded("mean"),
     "field": field,
 }
-LENIENT: dict[str, Function] = {"pack": pack, "list_value": listed}
+LENIENT: dict[str, Function] = {
+    "pack": pack,
+    "named_struct": lambda args, call: pack(args[1::2], call),
+    "list_value": listed,
+}

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.codes import encode
+from watersmeet.operators.codes import identities as identities_of_rows
 from watersmeet.operators.continuous.aggregates.columns import live
 from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells, Int64s, frozen
 from watersmeet.operators.continuous.aggregates.ordered_bytes import slices, to_bytes
@@ -18,7 +19,7 @@ MIN_SLOTS = 64
 class DistinctValues:
     """Counts how often each value stands in each group. NaN equals NaN, and -0.0 equals 0.0.
 
-    Text, bytes and long decimals are known by 128 bits of hash.
+    Text, bytes, long decimals and what is nested are known by 128 bits of hash.
     """
 
     STATE = ("_inner", "_table", "_values")
@@ -57,6 +58,9 @@ class DistinctValues:
 
 def identities(values: pa.Array) -> tuple[Int64s, Int64s]:
     """Two words per value, equal for equal values; what stands at NULLs is arbitrary."""
+    if pa.types.is_nested(values.type):
+        first, second = identities_of_rows([values], len(values))
+        return frozen(first.view(np.int64)), frozen(second.view(np.int64))
     if is_exact(values.type):
         return frozen(encode(values)), frozen(np.zeros(len(values), np.int64))
     words_1, words_2 = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)

@@ -63,7 +63,10 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
         return ArgExtreme(aggregate)
     if aggregate.function in PAIRED:
         return Covariance(aggregate)
-    if aggregate.distinct or aggregate.function != "count":
+    nested = bool(aggregate.args) and pa.types.is_nested(aggregate.args[0].type)
+    if nested and aggregate.function in ("first", "last") and (summary := _summary(aggregate)):
+        return Collected(aggregate.args[0].type, summary)
+    if not nested and (aggregate.distinct or aggregate.function != "count"):
         _check_plain(aggregate)
     if aggregate.distinct and aggregate.function not in SAME_IF_DISTINCT and (summary := _summary(aggregate)):
         return DistinctValues(Collected(aggregate.args[0].type, summary, by_value=True))
@@ -135,7 +138,7 @@ def _summary(aggregate: Aggregate) -> Summary | None:
 
 
 def _check_plain(aggregate: Aggregate) -> None:
-    """Refuse lists, structs and their like, which have neither an order nor a key."""
+    """Refuse what has neither an order nor a key."""
     kind = aggregate.args[0].type
     decimal = pa.types.is_decimal(kind) and kind.precision <= MAX_DIGITS
     if not (is_exact(kind) or is_text(kind) or is_bytes(kind) or decimal or pa.types.is_null(kind)):

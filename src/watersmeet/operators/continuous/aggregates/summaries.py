@@ -134,7 +134,10 @@ def mode(columns: Columns, bounds: Int64s) -> pa.Array:
     (values,) = columns
     sizes, cells = np.diff(bounds), cells_of(bounds)
     # As codes, NaN is one value, and so is zero.
-    codes = encode(values) if is_exact(values.type) else values.dictionary_encode().indices.to_numpy()
+    if pa.types.is_nested(values.type):
+        codes = _numbers([values])
+    else:
+        codes = encode(values) if is_exact(values.type) else values.dictionary_encode().indices.to_numpy()
     order = np.lexsort((codes, cells))
     new = np.ones(order.size, np.bool_)
     new[1:] = (cells[order[1:]] != cells[order[:-1]]) | (codes[order[1:]] != codes[order[:-1]])

@@ -1,1 +1,0 @@
-SELECT SPLIT(s, ',') AS parts, COUNT(*) AS n FROM a [RANGE 1 HOUR] GROUP BY SPLIT(s, ',')

@@ -1,1 +1,0 @@
-SELECT window(ts, '5 minutes'), COUNT(*) FROM a GROUP BY 1

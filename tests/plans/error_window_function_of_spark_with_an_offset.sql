@@ -1,1 +1,0 @@
-SELECT COUNT(*) FROM b GROUP BY window(ts, '1 hour', '1 hour', '15 minutes')

@@ -1,1 +1,0 @@
-SELECT a.k FROM a JOIN b WITHIN 5 MINUTES ON a.k = b.k
