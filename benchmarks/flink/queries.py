@@ -35,7 +35,7 @@ FLINK = {
                LEFT JOIN (SELECT auction, MAX(price) AS max_price FROM bid GROUP BY auction) b ON a.id = b.auction""",
     "q102": """SELECT a.id, a.item_name, COUNT(b.auction) AS bid_count FROM auction a JOIN bid b ON a.id = b.auction
                GROUP BY a.id, a.item_name
-               HAVING COUNT(b.auction) >= (SELECT COUNT(*) / COUNT(DISTINCT auction) FROM bid)""",
+               HAVING COUNT(b.auction) >= (SELECT CAST(COUNT(*) AS DOUBLE) / COUNT(DISTINCT auction) FROM bid)""",
     "q103": """SELECT id, item_name FROM auction
                WHERE id IN (SELECT auction FROM bid GROUP BY auction HAVING COUNT(*) >= 20)""",
     "q104": """SELECT id, item_name FROM auction

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pytest
 import watersmeet as wm
 from tests.forked import Running, watersmeet
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import batch_loop
+from watersmeet.hosts.local.durable import batch_loop, durable_driver
 from watersmeet.hosts.local.durable.answering import cut
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.operators.continuous import parts
@@ -114,6 +115,39 @@ def test_a_flood_is_stopped_and_left_out_at_the_next_start(tmp_path: Path) -> No
     run.stop()
     assert run.metrics()["late_rows"] == 0
     assert run.metrics()["skipped_batch_rows"] == 1
+
+
+def test_finish_waits_for_all_answers_however_long_they_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_driver, "FINISHING_S", -1)  # whoever stops has no patience
+    monkeypatch.setattr(parts, "MOST_STEPS", 7)
+    sink = Numbered(0)
+    run = query().start(checkpoint=tmp_path, sink=lambda _: sink)
+    run.push("s", {"k": [1, 2], "ts": [NOON, NOON + dt.timedelta(seconds=99)]})
+    run.finish()
+    assert [row["n"] for row in sink.rows] == [1] * 99 + [2]
+
+
+def test_a_batch_that_only_takes_long_is_no_flood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_driver, "FINISHING_S", -1)
+    held = Event()
+    session = wm.Session()
+    session.stream("s", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+
+    def slow(number: int) -> int:
+        held.wait(60)
+        return number
+
+    session.function("slow", slow)
+    sink = Numbered(0)
+    run = session.sql("SELECT slow(k) AS k FROM s").start(checkpoint=tmp_path, sink=lambda _: sink)
+    run.push("s", {"k": [1], "ts": [NOON]})
+    stopping = Thread(target=run.stop)
+    stopping.start()
+    while run.is_open:  # until the stop was asked for
+        time.sleep(0.001)
+    held.set()
+    stopping.join()
+    assert sink.rows == [{"k": 1}]
 
 
 def test_a_batch_that_is_not_repeated_cannot_be_left_out(tmp_path: Path) -> None:

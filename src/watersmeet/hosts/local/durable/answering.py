@@ -114,13 +114,16 @@ class Answering:
             at = until
 
     def _gather(self, blocks: Blocks) -> None:
+        overdue = False
         for one in blocks:
+            # One that only took long is finished; here more come.
+            if overdue:
+                left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
+                raise LeftInTheMiddle(f"{left}; {self.execution.floods.way_out}")
             if one.num_rows:
                 self._found.append(one)
                 self._give_parts()
-            if self.stop.is_set() and monotonic() > self.stop_by_s:
-                left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
-                raise LeftInTheMiddle(f"{left}; {self.execution.floods.way_out}")
+            overdue = self.stop.is_set() and monotonic() > self.stop_by_s
 
     def _give_parts(self) -> None:
         """Where more was found than is given at once: all but the last part."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
+from math import inf
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -15,6 +16,7 @@ from watersmeet.errors import RunError
 from watersmeet.hosts.local.driver import Driver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.queue_sink import NotTaken, QueueSink
+from watersmeet.hosts.local.pulled_execution import FINISHING_S
 
 
 class DurableDriver(Driver):
@@ -78,12 +80,18 @@ class DurableDriver(Driver):
             raise
 
     def finish(self) -> None:
+        """However long the answers take, unless somebody calls `stop`."""
         if self.is_open:
             self.flush()
-        self.stop()
+            self._stop(inf)
+        else:
+            self.stop()
 
     def stop(self) -> None:
-        self.run.request_stop()
+        self._stop(FINISHING_S)
+
+    def _stop(self, patience_s: float) -> None:
+        self.run.request_stop(patience_s)
         if self._kept is not None:
             self._kept.let_go()
         if not self.run.is_own_thread:

@@ -87,10 +87,10 @@ class DurableExecution:
         self._intake.start()
         self._thread.start()
 
-    def request_stop(self) -> None:
-        """Finish the batch in hand, save the state, and end; a batch that takes longer is left to the next start. May
-        be called by a signal handler."""
-        self._answering.stop_by_s = monotonic() + FINISHING_S
+    def request_stop(self, patience_s: float = FINISHING_S) -> None:
+        """Finish the batch in hand, save the state, and end; a batch whose answers go on for longer is left to the next
+        start. May be called by a signal handler."""
+        self._answering.stop_by_s = monotonic() + patience_s
         self._answering.stop.set()
         self._intake.wake()
 
