@@ -13,7 +13,7 @@ from watersmeet.operators.codes import as_slices, encode
 from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.delta import Delta, Int64s, in_order, latest_noticed
 from watersmeet.operators.continuous.row_ids import RowIds, each_once
-from watersmeet.operators.continuous.value_order import sortable, value_order
+from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.evaluate import evaluate
 from watersmeet.operators.kernels import changes as changes_kernel
 from watersmeet.operators.kernels import first_rows as kernel
@@ -109,7 +109,7 @@ class FirstRows:
         self._classes.forget(empty[each_once(empty, self._classes.room)])
 
     def _columns(self, data: pa.RecordBatch) -> list[Ordered]:
-        """What the order goes by: the keys, then all columns that can be sorted."""
+        """What the order goes by: the keys, then all columns."""
 
         def column(one: Column) -> pa.Array:
             return data.column(one.name)
@@ -119,7 +119,7 @@ class FirstRows:
         ]
         named = {key.expression.name for key in self.keys if isinstance(key.expression, Column)}
         others = [values for name, values in zip(data.schema.names, data.columns, strict=True) if name not in named]
-        return [*given, *((values, False, False) for values in sortable(others))]
+        return [*given, *((values, False, False) for values in others)]
 
     def _make_room(self, rows: int, codes: int) -> None:
         if rows > len(self._ties):
