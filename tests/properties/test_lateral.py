@@ -26,6 +26,8 @@ GROWING = [
     f"SELECT a.id, q.id AS y FROM s0 AS a, LATERAL (SELECT * FROM s1 AS b WHERE {NEAR}) AS q",
     f"SELECT a.id, z FROM s0 AS a, LATERAL (SELECT a.id * b.id AS z FROM s1 AS b WHERE {NEAR}) AS q",
     f"SELECT a.id, y, b.id AS z FROM s0 AS a, LATERAL (SELECT a.k AS y) AS l JOIN s1 AS b ON b.k = l.y WHERE {NEAR}",
+    "SELECT a.id, q.y FROM s0 AS a, LATERAL (SELECT a.j + 1 AS i) AS l, LATERAL (SELECT b.id AS y FROM s1 AS b WHERE "
+    f"{NEAR} AND b.j < l.i) AS q",
 ]
 OF_ALL = "FROM {s0} AS a {join} LATERAL (SELECT {what} FROM {s1} AS b WHERE b.k = a.k{rest}) AS q"
 WHOLE = [
@@ -34,6 +36,7 @@ WHOLE = [
     ("a.id, q.y", ",", "b.id AS y", " AND b.j > 0 ORDER BY b.id LIMIT 1 OFFSET 1", ""),
     ("a.id, q.g, q.n", ",", "b.j AS g, COUNT(*) AS n", " GROUP BY b.j", ""),
     ("a.id, q.g", ",", "DISTINCT b.j AS g", "", ""),
+    ("a.id, q.n", ",", "COUNT(*) AS n", " AND b.j > a.j", " WHERE q.n > 1"),
 ]
 
 

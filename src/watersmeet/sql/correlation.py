@@ -208,7 +208,7 @@ class Correlation:
 
         self._check_joins(select, seen, own)
         untied = _Walk(self.bind_subquery, stand_in).select(select, seen, ())
-        source = SourceSyntax(rows.query(self.around), Name(rows.name, query.span), None, query.span)
+        source = SourceSyntax(rows.query(self.around, self.scope), Name(rows.name, query.span), None, query.span)
         pairs = tuple(Pair(rows.column(node, value), value) for value, node in rows.found.items())
         return Untied(replace(untied, tree=_beside_first(source, untied.tree)), pairs, of_rows=True)
 
@@ -272,12 +272,14 @@ class _RowsAround:
         locate(made, span_of(node) or (0, 1))
         return made
 
-    def query(self, around: SelectSyntax) -> QuerySyntax:
-        """More rows than there are do no harm, so that conditions with queries in them are left out."""
+    def query(self, around: SelectSyntax, scope: Scope) -> QuerySyntax:
+        """More rows than there are do no harm, so that conditions with queries in them are left out, and those on what
+        LATERAL gives, which may be one."""
         span = around.span
         items = tuple(SelectItem(Bound(bound=value), Name(to_text(value), span), span) for value in self.found)
         parts = [] if around.where is None else conjuncts_of(around.where)
-        plain = [part.copy() for part in parts if not part.find(Subquery, WindowCondition)]
+        plain = [part for part in parts if not part.find(Subquery, WindowCondition)]
+        plain = [part.copy() for part in plain if not _has_computed(part, scope)]
         body = SelectSyntax(None, True, items, around.tree, all_of(plain), (), (), None, None, span)
         return QuerySyntax(body, (), None, None, (), span)
 
@@ -355,6 +357,11 @@ def _with_conditions(tree: FromSyntax, change: Callable[[exp.Expr], exp.Expr]) -
     condition = None if tree.condition is None else change(tree.condition)
     left, right = (_with_conditions(side, change) for side in (tree.left, tree.right))
     return replace(tree, left=left, right=right, condition=condition)
+
+
+def _has_computed(node: exp.Expr, scope: Scope) -> bool:
+    names = ([Name(part.name, (0, 1)) for part in name_parts(column)] for column in node.find_all(exp.Column))
+    return any(scope.computed_column(one) is not None for one in names)
 
 
 def _has_own(node: exp.Expr, own: Names) -> bool:

@@ -184,7 +184,7 @@ class ExpressionParser(parser.Parser):
             node = WindowCondition(constraint=self._constraint())
             locate(node, self._from(start))
             return node
-        return self._located(super()._parse_equality, parse_is)
+        return _among_rows(self._located(super()._parse_equality, parse_is))
 
     def _parse_bitwise(self) -> exp.Expr | None:
         return self._located(super()._parse_bitwise)
@@ -541,3 +541,18 @@ class Watersmeet(Dialect):
         }
 
     Parser = ExpressionParser
+
+
+def _among_rows(node: exp.Expr | None) -> exp.Expr | None:
+    """`x = ANY (query)` is IN, and `x <> ALL (query)` NOT IN."""
+    match node:
+        case exp.EQ(this=value, expression=exp.Any(this=Subquery() as query)):
+            made: exp.Expr = exp.In(this=value, expressions=[query])
+        case exp.NEQ(this=value, expression=exp.All(this=Subquery() as query)):
+            made = exp.Not(this=exp.In(this=value, expressions=[query]))
+        case _:
+            return node
+    for part in (made, made.this):
+        if isinstance(part, exp.In | exp.Not):
+            part.meta.update(node.meta)
+    return made

@@ -408,6 +408,13 @@ class ExpressionBinder(ClauseBinder):
             return misplaced_query(self, node)
         if isinstance(node, WindowCondition):
             return self.error("a WINDOW constraint must stand by itself, joined to the rest by AND", node)
+        if isinstance(node, exp.Any | exp.All):
+            return self.error(
+                "ANY and ALL with a query go with = ANY and <> ALL",
+                node,
+                kind=UnsupportedError,
+                hint="compare with an aggregate: x > (SELECT MAX(b.x) FROM b [RANGE 1 HOUR])",
+            )
         if isinstance(node, exp.Alias):
             return self.error("AS can name only a whole column of the select list", node)
         if isinstance(node, exp.Star):

@@ -108,7 +108,8 @@ class _Walk:
             return plain
         warn_of_unused_order(query, self.text)
         select = query.body
-        before = frozenset(one.shown.lower() for one in sources_in(join.left))
+        named = (*(one.shown for one in sources_in(join.left)), *(one.alias for one in self.computed))
+        before = frozenset(name.lower() for name in named)
         reads_nothing = isinstance(select.tree, SourceSyntax) and isinstance(select.tree.relation, ValuesSyntax)
         entries = select.tree if isinstance(select.tree, SourceSyntax) and select.tree.unnest is not None else None
         around = _Around(before, frozenset(one.shown.lower() for one in select.sources))
@@ -271,10 +272,10 @@ class _Walk:
         made = tuple((name, e.copy().transform(called)) for name, e in columns)
         if not whole:
             self.computed.append(Computed(source.shown, made, alias))
-        where = _known([None if select.where is None else select.where.copy().transform(called)])
-        said = [self._over_columns(one) for one in _known([_said(join.condition)])]
+        where = None if select.where is None else select.where.copy().transform(called)
+        conditions = map(self._over_columns, _known([where, _said(join.condition)]))
         right = replace(select.tree, alias=Name(alias, select.tree.span))
-        condition = all_of([*where, *said]) or _located(exp.true(), source.span)
+        condition = all_of(conditions) or _located(exp.true(), source.span)
         return replace(join, right=right, condition=condition, crossed=False)
 
     def _unlike(self, name: str, alias: str) -> str:
@@ -315,7 +316,7 @@ class _Walk:
             qualify=all_of([select.qualify, qualify]),
         )
         made = replace(query, body=body, order_by=(), limit=None)
-        condition = all_of([*on, _said(join.condition)])
+        condition = all_of(map(self._over_columns, _known([*on, _said(join.condition)])))
         right = replace(source, relation=made, lateral=False)
         return replace(join, right=right, condition=condition, crossed=False)
 

@@ -111,6 +111,7 @@ def test_what_says_exactly_the_same_is_read_as_the_same(foreign: str, ours: str)
         ("s::INTERVAL", "only a constant can be cast to INTERVAL"),
         ("s ~ 'a'", "~ looks for a pattern in PostgreSQL, and for all of it in DuckDB"),
         ("s ~* 'a'", "~* looks for a pattern in PostgreSQL, and for all of it in DuckDB"),
+        ("x > ALL (SELECT x FROM a [NOW])", "ANY and ALL with a query go with = ANY and <> ALL"),
         ("x ^ 2", "^ is a power in some languages and bits in others"),
         ("JSON_OBJECT('a')", "JSON_OBJECT takes at least 2 arguments, not 1"),
         ("JSON_OBJECT('a', 1, 'b')", "JSON_OBJECT takes a name and a value for each field"),
@@ -142,6 +143,17 @@ def test_what_cannot_be_read_so_is_refused_in_words(written: str, said: str) -> 
 )
 def test_so_are_aggregates(foreign: str, ours: str) -> None:
     plans = [bind(f"SELECT k, {one} AS c FROM a [RANGE 1 HOUR] GROUP BY k", CATALOG).root for one in (foreign, ours)]
+    assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "ours"),
+    [("x = ANY (", "x IN ("), ("x = SOME (", "x IN ("), ("x <> ALL (", "x NOT IN ("), ("x != ALL (", "NOT x IN (")],
+)
+@pytest.mark.parametrize("rest", ["", " OR k = 1"])
+def test_any_and_all_of_a_query_are_in_and_not_in(foreign: str, ours: str, rest: str) -> None:
+    query = f"SELECT x FROM a [RANGE 1 HOUR] AS b WHERE b.k = a.k){rest}"
+    plans = [bind(f"SELECT k FROM a [RANGE 1 HOUR] WHERE {one}{query}", CATALOG).root for one in (foreign, ours)]
     assert plans[0] == plans[1]
 
 
