@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from math import isnan, nan
 from typing import Any
 from typing import Literal as OneOf
 
@@ -34,6 +35,11 @@ class Literal:
 
     value: Any
     type: pa.DataType
+
+    def __post_init__(self) -> None:
+        # One and the same, so that an expression with it equals its like: no other NaN is equal to any.
+        if isinstance(self.value, float) and isnan(self.value):
+            object.__setattr__(self, "value", nan)
 
 
 @dataclass(frozen=True)

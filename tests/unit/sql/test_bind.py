@@ -323,6 +323,11 @@ def test_groups_may_be_named_by_alias_and_by_number() -> None:
     assert plan(texts[0]).root == plan(texts[1]).root == plan(texts[2]).root
 
 
+def test_an_expression_with_nan_is_the_one_that_is_grouped_by() -> None:
+    shifted = "x + CAST('nan' AS DOUBLE)"
+    assert shape(f"SELECT {shifted} AS y, COUNT(*) AS n FROM a [NOW] GROUP BY {shifted}") == [Project, GroupBy, Join]
+
+
 def test_order_keys_stand_over_the_output_columns() -> None:
     root = plan("SELECT k AS n, x + 1 AS y, COUNT(*) FROM a [NOW] GROUP BY k, x ORDER BY 3 DESC, n, x + 1 LIMIT 5").root
     assert isinstance(root, TopK)
