@@ -325,7 +325,9 @@ def test_groups_may_be_named_by_alias_and_by_number() -> None:
 
 def test_an_expression_with_nan_is_the_one_that_is_grouped_by() -> None:
     shifted = "x + CAST('nan' AS DOUBLE)"
-    assert shape(f"SELECT {shifted} AS y, COUNT(*) AS n FROM a [NOW] GROUP BY {shifted}") == [Project, GroupBy, Join]
+    root = plan(f"SELECT {shifted} AS y, COUNT(*) AS n FROM a [NOW] GROUP BY {shifted}").root
+    assert isinstance(root, Project)
+    assert isinstance(root.child, GroupBy)
 
 
 def test_order_keys_stand_over_the_output_columns() -> None:
