@@ -1,1 +1,1 @@
-SELECT column1, COUNT(*) FROM (VALUES (1), (2)) AS t GROUP BY column1
+SELECT a.k, t.n FROM a [RANGE 5 SECONDS], (SELECT COUNT(*) AS n FROM (VALUES (1), (2)) AS v) AS t

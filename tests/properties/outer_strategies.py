@@ -181,6 +181,7 @@ def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
     theirs = f"(SELECT *, row_number() OVER () AS place FROM {names['a']}) AS a"
     for alias in aliases[1:]:
         left = draw(one_in(2, True, False))
+        looked_up = draw(one_in(3, f"(SELECT * FROM {names[alias]} WHERE id <> 2)", names[alias]))
         keys = draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True))
         tests = [f"a.{key} = {alias}.{key}" for key in keys]
         times, nearest = draw(asof_times(alias, ends=left or alias != aliases[-1]))
@@ -188,12 +189,12 @@ def asof_cases(draw: st.DrawFn, late: bool = False) -> OuterCase:
         if draw(one_in(4, True, False)):
             tests.append(f"{alias}.j > 0")
         condition = " AND ".join(tests) or "TRUE"
-        ours += f" ASOF {'LEFT ' if left else ''}JOIN {names[alias]} AS {alias} ON {' AND '.join([*tests, *nearest])}"
+        ours += f" ASOF {'LEFT ' if left else ''}JOIN {looked_up} AS {alias} ON {' AND '.join([*tests, *nearest])}"
         distance = f"abs(epoch_us({alias}.ts) - epoch_us(a.ts)), {alias}.ts"
         order = ", ".join([distance, *(f"{alias}.{name} DESC NULLS FIRST" for name in columns)])
         ranked = f"SELECT a.place, {alias}.*, row_number() OVER (PARTITION BY a.place ORDER BY {order}) AS rank"
         placed = f"(SELECT *, row_number() OVER () AS place FROM {names['a']}) AS a"
-        best = f"(SELECT * FROM ({ranked} FROM {placed} JOIN {names[alias]} AS {alias} ON {condition}) WHERE rank = 1)"
+        best = f"(SELECT * FROM ({ranked} FROM {placed} JOIN {looked_up} AS {alias} ON {condition}) WHERE rank = 1)"
         theirs += f" {'LEFT' if left else 'INNER'} JOIN {best} AS {alias} ON a.place = {alias}.place"
     listed = ", ".join(f"{alias}.{name} AS {alias}_{name}" for alias in aliases for name in ("id", "k", "s"))
     where = f" WHERE {aliases[-1]}.k IS NOT NULL" if draw(one_in(4, True, False)) else ""

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from tests.effort import random_cases
 from tests.properties.outer_strategies import OuterCase
 from tests.properties.strategies import one_in, streams
-from tests.runners import by_local_engine, by_reference, local_query
+from tests.properties.test_continuous import assert_same, sent
+from tests.runners import bag_of, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet import check
+from watersmeet.checking.recompute import rows_of
+from watersmeet.reference.join import answer
 
 many = random_cases(30)
 SAME = "a.window_start = b.window_start AND a.window_end = b.window_end"
@@ -29,14 +32,23 @@ def window_cases(draw: st.DrawFn) -> OuterCase:
     )
     key = draw(st.sampled_from(["k", "j", "s"]))
     beside = draw(one_in(3, " AND b.j > 0", ""))
-    where = "" if kind in ("SEMI", "ANTI") else draw(one_in(3, " WHERE b.id IS NULL OR b.id > 1", ""))
-    counted = "" if kind in ("SEMI", "ANTI") else ", COUNT(b.id) AS m, SUM(b.j) AS total"
+    asks = kind in ("SEMI", "ANTI")
+    test = draw(one_in(3, "a.j > 0 OR a.k IS NULL" if asks else "b.id IS NULL OR b.id > 1", ""))
+    where = f" WHERE {test}" if test else ""
+    counted = "" if asks else ", COUNT(b.id) AS m, SUM(b.j) AS total"
+    # A group by what only partners have changes its place when they come.
+    by, shown = ("", "") if asks else draw(one_in(3, (", b.k", ", b.k AS theirs"), ("", "")))
+    exists = asks and draw(st.booleans())
     made = []
-    for source in (windows, theirs):
+    for source, is_ours in ((windows, True), (theirs, False)):
         left, right = source.format("s0"), source.format("s1")
-        joined = f"{left} AS a {kind} JOIN {right} AS b ON a.{key} = b.{key}{beside} AND {SAME}"
-        listed = f"a.k AS k, a.window_start AS since, COUNT(*) AS n{counted}"
-        made.append(f"SELECT {listed} FROM {joined}{where} GROUP BY a.k, a.window_start, a.window_end")
+        on = f"a.{key} = b.{key}{beside} AND {SAME}"
+        joined = f"{left} AS a {kind} JOIN {right} AS b ON {on}{where}"
+        if exists and is_ours:
+            asked = f"{'NOT ' if kind == 'ANTI' else ''}EXISTS (SELECT 1 FROM {right} AS b WHERE {on})"
+            joined = f"{left} AS a WHERE {asked}{f' AND ({test})' if test else ''}"
+        listed = f"a.k AS k, a.window_start AS since, COUNT(*) AS n{counted}{shown}"
+        made.append(f"SELECT {listed} FROM {joined} GROUP BY a.k, a.window_start, a.window_end{by}")
     return OuterCase(made[0], made[1], (draw(streams("s0", 7, False)), draw(streams("s1", 7, False))))
 
 
@@ -81,3 +93,24 @@ def test_they_are_what_plain_sql_gives(case: OuterCase, rows_per_batch: int | No
 def test_the_reference_and_the_check_give_the_same(case: OuterCase) -> None:
     assert by_reference(case.sql, case.sources) == case.by_duckdb()
     assert check(local_query(case.sql, case.sources)).equal
+
+
+@many
+@given(window_cases(), st.sampled_from([1, 2, None]))
+def test_their_changes_come_and_go_with_rows_and_their_partners(case: OuterCase, rows_per_batch: int | None) -> None:
+    sql = f"{case.sql} OPTIONS (emit = 'changes')"
+    given = local_query(sql, case.sources, rows_per_batch)
+    plan = bound_plan(sql, case.sources)
+    assert_same(sent(plan, rows_of(given.to_arrow())), sent(plan, answer(plan, tables_of(case.sources))))
+    assert bag_of(given.final()) == case.by_duckdb()
+    assert check(local_query(sql, case.sources)).equal
+
+
+@many
+@given(window_cases(), st.sampled_from([1, 2, None]))
+def test_rows_that_are_not_grouped_are_those_of_plain_sql(case: OuterCase, rows_per_batch: int | None) -> None:
+    ours, theirs = (text[: text.index(" GROUP BY")] for text in (case.sql, case.plain_sql))
+    ours, theirs = (f"SELECT a.id, a.window_end {text[text.index('FROM') :]}" for text in (ours, theirs))
+    plain = OuterCase(ours, theirs, case.sources)
+    assert by_local_engine(plain.sql, plain.sources, rows_per_batch) == plain.by_duckdb()
+    assert by_reference(plain.sql, plain.sources) == plain.by_duckdb()

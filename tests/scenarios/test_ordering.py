@@ -65,6 +65,10 @@ def duckdb_rows(sql: str, rows: pa.Table) -> list[dict[str, Any]]:
             "",
         ),
         ("WITH v (c) AS (SELECT DISTINCT ON (y) k AS y FROM a [ROWS 99] ORDER BY y, x) SELECT * FROM v ORDER BY c", ""),
+        (
+            "WITH v (c, n) AS (SELECT k % 2 AS odd, COUNT(*) FROM a [ROWS 99] GROUP BY odd) SELECT * FROM v ORDER BY c",
+            "",
+        ),
         # The first of each for good: no window is needed.
         ("SELECT DISTINCT ON (k) k, n FROM a ORDER BY k, ts", ""),
         ("SELECT k, x FROM a ORDER BY x, k", ""),
@@ -126,3 +130,32 @@ def test_an_order_of_a_sink_is_told_to_mean_nothing(tmp_path: Path) -> None:
     with pytest.warns(PlanWarning, match="unused_order: ORDER BY without LIMIT means nothing in sink 's'"):
         made.run(sink + "SELECT n FROM a WHERE n < 3 ORDER BY n DESC")
     assert (tmp_path / "out.json").read_text().splitlines() == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
+
+
+LISTED = [[2, 1], [2], None, [None], [2, None], [], [1, 9, 9], [2, 1]]
+
+
+@pytest.mark.parametrize("most", [1, 3, 5])
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("INTEGER[]", LISTED),
+        ("STRUCT(a INTEGER, b TEXT)", [{"a": 1, "b": None}, {"a": 1, "b": "x"}, None, {"a": None, "b": "a"}] * 2),
+        ("STRUCT(a INTEGER[], b DOUBLE)[]", [None if one is None else [{"a": one, "b": 0.5}] for one in LISTED]),
+    ],
+)
+def test_a_list_that_is_only_selected_may_stand_beside_a_limit(most: int, column: str, values: list[Any]) -> None:
+    """Rows that ORDER BY does not tell apart are in the order of their lists, as DuckDB has it."""
+    kind = DUCKDB.sql(f"SELECT NULL::{column} AS l").to_arrow_table().schema.field(0).type
+    rows = pa.table(
+        {
+            "k": [1, 1, 2, 2, 1, 1, 1, 2],
+            "l": pa.array(values, kind),
+            "ts": [NOON + dt.timedelta(seconds=i) for i in range(8)],
+        }
+    )
+    sql = "SELECT l, k FROM a{} ORDER BY k{} LIMIT " + str(most)
+    for part in (rows, rows.slice(2), rows.take(pa.array(range(7, -1, -1)))):
+        given = session(part).sql(sql.format(" [UNBOUNDED]", ""))
+        assert given.final().to_pylist() == duckdb_rows(sql.format("", ", l"), part)
+        assert wm.check(given).equal

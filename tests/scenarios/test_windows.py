@@ -159,3 +159,32 @@ def test_positive_and_negative_zero_are_one_partition(run):
     zeros = pa.table({"id": ["x1", "x2"], "f": [0.0, -0.0], "ts": [EPOCH, EPOCH]})
     sources = [Source("x", zeros), *timeline("y: 1@1")]
     assert combinations(run("SELECT x.id AS x FROM x [PARTITION BY f ROWS 1], y [NOW]", sources)) == ["x2"]
+
+
+@pytest.mark.parametrize(
+    ("call", "rows"),
+    [
+        ("NTILE(2) OVER (PARTITION BY window_start ORDER BY ts)", "s1 1, s2 1, s3 2, s4 1"),
+        ("PERCENT_RANK() OVER (PARTITION BY window_end ORDER BY ts)", "s1 0.0, s2 0.5, s3 1.0, s4 0.0"),
+        ("SUM(v) OVER (PARTITION BY window_start ORDER BY ts ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)",
+         "s1 3, s2 2, s3 None, s4 None"),
+        ("LAG(v, v) OVER (PARTITION BY window_start ORDER BY ts)", "s1 None, s2 4, s3 4, s4 None"),
+    ],
+)  # fmt: skip
+def test_what_needs_all_rows_of_a_window_goes_by_event_time_too(run, call, rows):
+    sql = f"SELECT id, {call} AS x FROM TUMBLE(s, 5 SECONDS)"
+    assert combinations(run(sql, timeline("s: 4@0 1@1 2@3 9@6"))) == rows.split(", ")
+
+
+def test_the_time_of_a_row_stays_its_event_time_through_an_as_of_join(run):
+    sources = timeline("""
+        a: 1@2 2@6
+        b: 7@1 8@5
+        c: 1@3 1@8
+    """)
+    found = "(SELECT a.id AS a, b.id AS b, a.ts FROM a ASOF JOIN b ON b.ts <= a.ts) AS v"
+    sql = f"SELECT v.a, v.b, c.id FROM {found}, c WHERE c.ts BETWEEN v.ts AND v.ts + INTERVAL 2 SECONDS"
+    assert combinations(run(sql, sources)) == ["a1 b1 c1", "a2 b2 c2"]
+    twice = f"(SELECT v.a, v.b, c.id AS c, v.ts FROM {found} ASOF LEFT JOIN c ON c.ts <= v.ts) AS w"
+    sql = f"SELECT w.a, w.b, w.c, c.id FROM {twice}, c WHERE c.ts BETWEEN w.ts AND w.ts + INTERVAL 2 SECONDS"
+    assert combinations(run(sql, sources)) == ["a1 b1 None c1", "a2 b2 c1 c2"]

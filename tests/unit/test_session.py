@@ -125,6 +125,30 @@ def test_a_value_that_is_missing_or_none_of_ours_is_told(condition: str, values:
         ("SELECT n * n AS n FROM generate_series(1, 5, 2) AS n WHERE n > 1", [{"n": 9}, {"n": 25}]),
         ("SELECT k FROM said UNION ALL SELECT 7", [{"k": 1}, {"k": 2}, {"k": 7}]),
         ("SELECT k FROM said ORDER BY k DESC", [{"k": 2}, {"k": 1}]),
+        (
+            "SELECT k % 2 AS odd, COUNT(*) AS n FROM said GROUP BY odd ORDER BY odd",
+            [{"odd": 0, "n": 1}, {"odd": 1, "n": 1}],
+        ),
+        ("SELECT COUNT(*) AS n, MAX(k) AS m FROM said WHERE k > 2", [{"n": 0, "m": None}]),
+        ("SELECT k FROM said ORDER BY k DESC LIMIT 1", [{"k": 2}]),
+        ("SELECT DISTINCT k > 0 AS b FROM said", [{"b": True}]),
+        ("SELECT k FROM said EXCEPT SELECT 2", [{"k": 1}]),
+        ("SELECT k FROM said INTERSECT ALL VALUES (2), (2)", [{"k": 2}]),
+        ("SELECT said.k, n FROM said, generate_series(2, 3) AS n WHERE n = k", [{"k": 2, "n": 2}]),
+        (
+            "SELECT said.k, n FROM said LEFT JOIN generate_series(2, 3) AS n ON n = k ORDER BY k",
+            [{"k": 1, "n": None}, {"k": 2, "n": 2}],
+        ),
+        ("SELECT k FROM said WHERE k NOT IN (SELECT n FROM generate_series(2, 3) AS n)", [{"k": 1}]),
+        ("SELECT k FROM said WHERE k = (SELECT MAX(column1) FROM (VALUES (2), (1)) AS t)", [{"k": 2}]),
+        (
+            "WITH two AS (SELECT k, RANK() OVER (ORDER BY k DESC) AS r FROM said) SELECT k FROM two WHERE r = 1",
+            [{"k": 2}],
+        ),
+        (
+            "SELECT a.n + b.n AS n FROM (SELECT SUM(k) AS n FROM said) AS a, (SELECT COUNT(*) AS n FROM said) AS b",
+            [{"n": 5}],
+        ),
     ],
 )
 def test_a_query_over_nothing_but_constants_gives_its_rows_once(text: str, rows: list[dict[str, Any]]) -> None:
@@ -132,6 +156,16 @@ def test_a_query_over_nothing_but_constants_gives_its_rows_once(text: str, rows:
     assert asked.to_arrow().to_pylist() == rows
     assert asked.final().to_pylist() == rows
     assert wm.check(asked).equal
+
+
+def test_constants_alone_are_not_pushed_and_have_no_windows() -> None:
+    with pytest.raises(wm.SourceError, match="says all the rows that it reads itself, so there is nothing to push"):
+        wm.Session().sql("SELECT 1 AS x").start()
+    for text in ("TUMBLE((VALUES (1)), 1 MINUTE) AS t GROUP BY window_start", "(VALUES (1)) AS t [RANGE 1 MINUTE]"):
+        with pytest.raises(wm.WindowError, match="static table"):
+            wm.Session().sql(f"SELECT COUNT(*) FROM {text}")
+    with pytest.raises(wm.UnsupportedError, match="over constants that have no rows"):
+        wm.Session().sql("SELECT COUNT(*) FROM generate_series(1, 0) AS n")
 
 
 def test_a_value_is_never_a_name() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US
-from watersmeet.model.windows import Hop, Session, Stepped, Unbounded
+from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped, Unbounded
 from watersmeet.optimizer.plan_from import FromPlanner, Surroundings
 from watersmeet.physical.nodes import (
     AnswerNode,
@@ -31,6 +31,7 @@ from watersmeet.plan.nodes import (
     Changes,
     Distinct,
     GroupBy,
+    Input,
     Join,
     Node,
     Over,
@@ -41,6 +42,7 @@ from watersmeet.plan.nodes import (
     TopK,
     comes_as_stored,
     is_monotone,
+    origin_of,
     schema_of,
     streams_together,
 )
@@ -180,6 +182,7 @@ class AnswerPlanner:
         child = self.froms.rows(grouped.child, tuple(outputs), around, ordered=ordered, numbered=numbered)
         places: dict[Expression, Column] = {a: Column("", f"value_{i}", a.type) for i, a in enumerate(aggregates)}
         places |= {key: Column("", f"key_{i}", key.type) for i, key in enumerate(keys)}
+        growing = [_in_window_at_once(key, grouped.child) for key in keys]
         return GroupByNode(
             child,
             len(keys),
@@ -188,9 +191,18 @@ class AnswerPlanner:
             tuple((name, _placed(e, places)) for name, e in columns),
             # Combinations of several streams die with their first member, in no order.
             fifo=isinstance(child, FromOneNode) and child.source.in_turn,
-            final=any(isinstance(one.window, Hop | Session) and one.window.at_once for one in grouped.child.inputs),
+            final=any(one is not None for one in growing),
             always=always,
+            ends=tuple(place for place, one in enumerate(growing) if one == WINDOW_COLUMNS[1]),
         )
+
+
+def _in_window_at_once(key: Expression, join: Join) -> str | None:
+    """Which column it is of a window that is given as rows come, and that ends; None if of none."""
+    match origin_of(key, join) if isinstance(key, Column) else None:
+        case (Input(window=Hop(at_once=True) | Session(at_once=True)), name):
+            return name
+    return None
 
 
 def _never_shrinks(project: Project) -> bool:

@@ -202,10 +202,10 @@ def asked_of_partners(join: Join) -> tuple[Expression, ...]:
     if join.asof is None:
         return ()
     one = join.inputs[1]
-    assert isinstance(one.relation, Stream)
-    versions = one.relation.versions
-    # The greatest of equal times is told by all columns, a version by the one that may delete it.
-    names = one.schema.names if versions is None else [versions.op or one.relation.time]
+    names = one.schema.names
+    if isinstance(one.relation, Stream) and one.relation.versions is not None:
+        # The greatest of equal times is told by all columns, a version by the one that may delete it.
+        names = [one.relation.versions.op or one.relation.time]
     columns = (Column(one.alias, name, one.schema.field(name).type) for name in names)
     return (join.asof.instant, *join.asof.holding, *join.asof.key, *columns)
 

@@ -404,7 +404,8 @@ class FromGrowingNode(PhysicalNode, word="outer_join_of_rows"):
 class GroupByNode(PhysicalNode, word="group_by"):
     """The child's columns are so many keys, then the arguments of the aggregates, each by its name. `fifo`: rows leave
     in the order in which they came. `final`: groups that have lost all their rows are complete, and stay in the
-    answer. `always`: everything is one group, which is in the answer from the first event of the streams below on,
+    answer; where these are of windows that end, `ends` are the keys that tell when, and before that they are withdrawn.
+    `always`: everything is one group, which is in the answer from the first event of the streams below on,
     with rows or without."""
 
     child: AnswerNode
@@ -415,6 +416,7 @@ class GroupByNode(PhysicalNode, word="group_by"):
     fifo: bool
     final: bool = False
     always: bool = False
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from watersmeet.model.catalog import Statistics, Table
 from watersmeet.plan.expressions import Column, Expression, Literal, replaced
+
+SAID_AT = "#at"  # the event time of such rows where they are a stream: the same of all
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,9 @@ def selected(part: Selected, columns: Sequence[tuple[str, Expression]], where: S
         return replaced(expression, lambda one: own[one.name] if isinstance(one, Column) else None)
 
     return Selected(part.of, tuple((name, below(e)) for name, e in columns), (*part.where, *map(below, where)))
+
+
+def with_time(rows: Constants) -> Constants:
+    """The same with their event time, which rows without columns can be counted by."""
+    time = (SAID_AT, Literal(0, pa.timestamp("us")))
+    return constants(rows.name, [replace(part, columns=(*part.columns, time)) for part in rows.parts])

@@ -34,7 +34,7 @@ from watersmeet.model.windows import (
     range_bounds,
 )
 from watersmeet.plan.constants import Constants, Selected, constants, selected
-from watersmeet.plan.expressions import Aggregate, Expression, OverCall, columns_of, walk
+from watersmeet.plan.expressions import Aggregate, Column, Expression, OverCall, columns_of, walk
 from watersmeet.plan.expressions import SortKey as SortKey
 from watersmeet.plan.method import Method
 from watersmeet.plan.options import Options
@@ -125,6 +125,11 @@ class AsOf:
     def back_us(self) -> int | None:
         """How much older than the instant a partner may be; None if that does not matter."""
         return None if self.within_us is None else self.up_to_us + self.within_us
+
+    @property
+    def at_own_time(self) -> bool:
+        """Whether a row has its partner as soon as time has come to it, so that its time stays what it is."""
+        return self.ahead_us == 0 and self.up_to_us <= 0
 
     @property
     def until_us(self) -> int | None:
@@ -808,6 +813,16 @@ def inputs_below(node: Node) -> Iterator[Input]:
         yield one
         if isinstance(one.relation, Derived | View):
             yield from inputs_below(one.relation.plan)
+
+
+def origin_of(column: Column, join: Join) -> tuple[Input, str] | None:
+    """The entry of FROM that a column is of, also in a join that stands as a view in another, and its name there."""
+    one = join.input(column.stream)
+    match one.relation:
+        case View(plan=Project(child=Join() as inside, columns=columns)):
+            below = dict(columns)[column.name]
+            return origin_of(below, inside) if isinstance(below, Column) else None
+    return one, column.name
 
 
 def children(node: Node) -> tuple[Node, ...]:

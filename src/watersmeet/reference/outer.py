@@ -44,9 +44,8 @@ def _latest(join: Join, rows: Rows, found: Sequence[Members]) -> Iterator[Combin
     equal times the greatest by all its columns. Of versions it is the last to arrive, which must be there and hold."""
     left, right = (one.alias for one in join.inputs)
     relation, asof = join.input(right).relation, join.asof
-    assert isinstance(relation, Stream)
     assert asof is not None
-    names, versions = relation.schema.names, relation.versions
+    names, versions = relation.schema.names, relation.versions if isinstance(relation, Stream) else None
     back = inf if asof.back_us is None else asof.back_us * NS_PER_US
     ahead = inf if asof.ahead_us is None else asof.ahead_us * NS_PER_US
 

@@ -131,7 +131,15 @@ class AnswerBuilder:
                 child = self._node(node.child)
                 streams = self._streams_below(node) if node.always else []
                 return GroupByOperator(
-                    child, keys, aggregates, having, columns, fifo=fifo, final=final, begins_with=streams
+                    child,
+                    keys,
+                    aggregates,
+                    having,
+                    columns,
+                    fifo=fifo,
+                    final=final,
+                    begins_with=streams,
+                    ends=node.ends,
                 )
             case EachStepNode(window=window, having=having, columns=columns):
                 return EachStep(self._node(node.child), window, having, columns)

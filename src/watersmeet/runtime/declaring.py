@@ -23,7 +23,7 @@ from watersmeet.model.names import column_named
 from watersmeet.model.side_sink import SideSink
 from watersmeet.model.stream_options import meaningless_by_arrival
 from watersmeet.model.time_reading import in_schema
-from watersmeet.plan.constants import Constants
+from watersmeet.plan.constants import SAID_AT, Constants, with_time
 
 # The columns of an input, what the host reads it from, and its number of rows if that is known.
 Opened = tuple[pa.Schema, Any, int | None]
@@ -76,9 +76,9 @@ def rows_as_stream(rows: Constants, opener: Opener) -> Stream:
     """Rows that a query says itself and that are all it reads, as a stream that ends: all of one time."""
     from watersmeet.operators.constants import constant_rows  # what evaluates takes long to load
 
-    said = pa.Table.from_batches([constant_rows(rows)])
-    timed = said.append_column("#at", pa.array([0] * said.num_rows, pa.timestamp("us")))
-    declared = Declaration.in_python("stream", rows.name, {"time": "#at"}, data=timed)
+    declared = Declaration.in_python(
+        "stream", rows.name, {"time": SAID_AT}, data=pa.Table.from_batches([constant_rows(with_time(rows))])
+    )
     made = _relation(declared, Catalog(), opener, open_sources=True, pushed=False)
     assert isinstance(made, Stream)
     return made

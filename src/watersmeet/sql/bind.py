@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 
-from watersmeet.errors import OptionError, ParseError, UnsupportedError, WindowError
+from watersmeet.errors import OptionError, ParseError, SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
 from watersmeet.model.pace import MONDAY_US, Pace
 from watersmeet.model.types import sql_type
 from watersmeet.model.windows import RowsWindow
+from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import (
     Changes,
+    GroupBy,
     Input,
     Join,
     Node,
@@ -26,6 +29,7 @@ from watersmeet.plan.nodes import (
     constant_table,
     has_windows_that_step,
     is_bare_stream,
+    is_monotone,
     log_columns,
     nodes_below,
     schema_of,
@@ -34,8 +38,8 @@ from watersmeet.plan.nodes import (
 )
 from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
+from watersmeet.sql.constants import says_all_rows
 from watersmeet.sql.context import Context
-from watersmeet.sql.grouping import GroupedOutput
 from watersmeet.sql.having import groups_before_having
 from watersmeet.sql.named_queries import with_columns, with_named
 from watersmeet.sql.ordering import (
@@ -79,12 +83,13 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     changes = options.emit == "changes" or (query.emit is not None and query.emit.value == "changes")
     context = Context(where, catalog, options.boundary, options.timezone, emits_changes=changes)
     try:
-        root, order = _bind_ordered(query, context)
+        root, order = _bind_root(query, context)
     except RecursionError:
         raise where.error(
             "the query is nested too deeply", (query.span[0], query.span[0] + 1), kind=ParseError
         ) from None
-    root, says_rows = _with_rows_as_stream(root, catalog), constant_table(root, "constants") is not None
+    root = _with_rows_as_stream(root, catalog)
+    says_rows = any(stream.time == SAID_AT for stream in streams_below(root))
     _refuse_constants(root, query, where)
     # After binding: which options make sense depends on what the query has become.
     with _pointing_at(query.settings, where):
@@ -116,6 +121,41 @@ def bind_view(statement: CreateView, catalog: Catalog, text: str, timezone: str 
     # What it is told of its order is told once, here.
     unordered = replace(statement.query, order_by=()) if orders_alone(statement.query) else statement.query
     return NamedQuery(statement.name, schema_of(node), unordered, text, columns)
+
+
+def _bind_root(query: QuerySyntax, context: Context) -> tuple[Node, tuple[SortKey, ...]]:
+    """A query that reads nothing but rows that it says itself, and does more than to select from them, reads them as
+    streams that end; its answer is given once."""
+    as_stream = context.catalog.rows_as_stream
+    if as_stream is None or not says_all_rows(query, context):
+        return _bind_ordered(query, context)
+    refused: SqlError | None = None
+    try:
+        root, order = _bind_ordered(query, context)
+        if constant_table(root, "constants") is not None:
+            return root, order
+    except SqlError as error:  # of tables, which cannot do all that streams can
+        refused = error
+    numbers = count(1)
+    made = replace(context, said_rows=lambda rows: as_stream(replace(rows, name=f"constants_{next(numbers)}")))
+    try:
+        root, order = _bind_ordered(query, made)
+    except SqlError as error:
+        raise refused or error from None
+    _refuse_aggregates_of_nothing(root, query, context.text)
+    return (root if isinstance(root, Changes) or is_monotone(root) else Changes("complete", root)), order
+
+
+def _refuse_aggregates_of_nothing(root: Node, query: QuerySyntax, text: Text) -> None:
+    """An aggregate without GROUP BY is a row from the first event on, and without rows there is none."""
+    for one in nodes_below(root):
+        if isinstance(one, GroupBy) and not one.keys and all(s.statistics.rows == 0 for s in streams_below(one)):
+            raise text.error(
+                "an aggregate without GROUP BY goes over constants that have no rows",
+                (query.span[0], query.span[0] + 6),
+                hint="begin the series with what is not more than its end",
+                kind=UnsupportedError,
+            )
 
 
 def _with_rows_as_stream(root: Node, catalog: Catalog) -> Node:
@@ -268,7 +308,7 @@ def _bind_compound(body: Compound, context: Context, changing: str | None) -> An
         )
     node = SetOperation(body.kind, body.all, left.node, right.node)
     # Past a set operation only the output columns have names.
-    outputs = [GroupedOutput(o.name, Column("", o.name, o.expression.type), o.span) for o in left.outputs]
+    outputs = [replace(one, expression=Column("", one.name, one.expression.type)) for one in left.outputs]
     grows = left.complete or all(streams)
     return Answer(node, outputs, grows, replace(left.scope, inputs=()), complete=left.complete)
 

@@ -15,10 +15,50 @@ from watersmeet.plan.functions import result_type
 from watersmeet.sql import literals
 from watersmeet.sql.context import Context
 from watersmeet.sql.expressions import ExpressionBinder
+from watersmeet.sql.named_queries import known_query, with_named
 from watersmeet.sql.scope import Scope
-from watersmeet.sql.syntax import SeriesSyntax, Span, ValuesSyntax, span_of
+from watersmeet.sql.syntax import (
+    Body,
+    Compound,
+    Name,
+    QuerySyntax,
+    SelectItem,
+    SelectSyntax,
+    SeriesSyntax,
+    SourceSyntax,
+    Span,
+    Subquery,
+    ValuesSyntax,
+    span_of,
+)
 
 _FORMS = "write generate_series(1, 10), generate_series(1, 10, 2), or of times generate_series(a, b, INTERVAL 1 DAY)"
+
+
+def says_all_rows(body: Body, context: Context) -> bool:
+    """Whether a query reads nothing but rows that it says itself."""
+    match body:
+        case QuerySyntax():
+            return says_all_rows(body.body, with_named(body, context))
+        case Compound():
+            return says_all_rows(body.left, context) and says_all_rows(body.right, context)
+        case SelectSyntax():
+            conditions = [one for one in (body.where, body.having, body.qualify) if one is not None]
+            items = [item.expression for item in body.items if isinstance(item, SelectItem)]
+            written = (*items, *conditions, *body.on, *body.group_by)
+            inside = [one.args["query"] for expression in written for one in expression.find_all(Subquery)]
+            said = all(_is_said(source, context) for source in body.sources)
+            return said and all(says_all_rows(query, context) for query in inside)
+
+
+def _is_said(source: SourceSyntax, context: Context) -> bool:
+    match source.relation:
+        case Name() as name:
+            known = known_query(name, context)
+            return known is not None and says_all_rows(*known)
+        case QuerySyntax() as query:
+            return says_all_rows(query, context)
+    return isinstance(source.relation, ValuesSyntax | SeriesSyntax)
 
 
 def bind_constants(syntax: ValuesSyntax | SeriesSyntax, name: str, context: Context) -> Constants:

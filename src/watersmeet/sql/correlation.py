@@ -320,7 +320,7 @@ class _Walk:
         own = entries_of(select, context, self.bind_subquery).names
         each = partial(self.expression, context=context, known=(*known, own))
         # GROUP BY may name columns of the answer.
-        given = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
+        given = (item.known_as.text.lower() for item in select.items if isinstance(item, SelectItem) and item.known_as)
         answer = Names(frozenset(), frozenset(given), frozenset())
         key = partial(self.expression, context=context, known=(*known, own, answer))
         items = (

@@ -20,6 +20,7 @@ from watersmeet.plan.expressions import (
     walk,
 )
 from watersmeet.plan.nodes import GroupBy, Input, Project, View
+from watersmeet.plan.over_functions import NUMBERED, SHARES
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.correlation import Correlation
 from watersmeet.sql.enriching import enriched, looked_up, may_have_several
@@ -39,6 +40,7 @@ from watersmeet.sql.syntax import (
     sources_in,
 )
 from watersmeet.sql.unnesting import taken_apart
+from watersmeet.sql.window_groups import window_inputs
 from watersmeet.sql.windows import Conditions, bind_conditions, make_join
 from watersmeet.warning import PlanWarning, warn
 
@@ -59,18 +61,19 @@ class FromClause:
         written = select
         apart = taken_apart(select, context.text)
         select = replace(select, tree=apart.tree)
-        inputs, self.places = bind_sources(
-            select.sources, context, bind_subquery, _grouped_by(select), *_kept_apart_by(select)
-        )
+        grouped: Sequence[frozenset[str]] = (_grouped_by(select), *_kept_apart_by(select))
+        inputs, self.places = bind_sources(select.sources, context, bind_subquery, *grouped)
+        # Partners of rows in windows that end are looked for in windows, too.
+        grouped = grouped if window_inputs(inputs) else ()
         refuse_natural(select, inputs, context)
         # Only for a hint: WHERE cannot see these names, and people expect it to.
-        named = (item.alias.text.lower() for item in select.items if isinstance(item, SelectItem) and item.alias)
+        named = (item.known_as.text.lower() for item in select.items if isinstance(item, SelectItem) and item.known_as)
         plain = Scope(context.text, inputs, context.zone, tuple(named), entries=apart.names, computed=computed)
         asked, where = asked_in(select.where, context.text.functions)
         self._values: dict[tuple[Span, str], Value] = {}
         if select.joins_inside_only:
             self.scope = replace(plain, value_of=self._value)
-            self._joiner = SubqueryJoiner(Correlation(context, bind_subquery, self.scope, written), self.places)
+            self._joiner = self._joining(bind_subquery, written, grouped)
             self.found = bind_conditions((*select.on, *where), select.constraints, self.scope, context.boundary)
             self._tree: Group | None = None
         else:
@@ -78,13 +81,18 @@ class FromClause:
             self._tree = binder.bind(select.tree)
             binder.add_windows(select.constraints, self._tree)
             self.scope = replace(plain, inputs=self._tree.visible, value_of=self._value, merged=binder.merged)
-            self._joiner = SubqueryJoiner(Correlation(context, bind_subquery, self.scope, written), self.places)
+            self._joiner = self._joining(bind_subquery, written, grouped)
             self.found = bind_conditions(where, (), self.scope, context.boundary)
             if self._tree.is_flat:  # a static table has one version only
                 self.found, self._tree = together(self._tree.found, self.found), None
         self._inputs = inputs
         warn_of_untied(inputs, [*self._tied(), *crossed_in(select.tree)])
         self._partners = [self._joiner.partners(one) for one in asked]
+
+    def _joining(
+        self, bind_subquery: SubqueryBinder, written: SelectSyntax, grouped: Sequence[frozenset[str]]
+    ) -> SubqueryJoiner:
+        return SubqueryJoiner(Correlation(self.context, bind_subquery, self.scope, written), self.places, grouped)
 
     def _tied(self) -> Iterator[frozenset[str]]:
         """The inputs that conditions are about together; those of an outer join belong together in any case."""
@@ -129,15 +137,13 @@ class FromClause:
     @property
     def conditions(self) -> list[Expression]:
         """All that must hold between rows that match, wherever it is written."""
-        inside = [] if self._tree is None else [*outer_joins(self._tree)]
-        found = [*(one.found for one in inside), *([] if self._tree is None else [self._tree.found]), self.found]
-        return [predicate for one in found for predicate in one.predicates]
+        tree, after = self._whole(list(self._values.values()))
+        inside = [group for one in outer_joins(tree) for group in (one, one.left, one.right)]
+        return [predicate for one in (*inside, tree) for predicate in one.found.predicates] + after.predicates
 
     @property
     def sure(self) -> frozenset[str]:
-        """The inputs that every row has; none if rows are told by more than joins."""
-        if self._partners or self._values:
-            return frozenset()
+        """The inputs that every row has."""
         missing = frozenset[str]() if self._tree is None else self._tree.nullable
         return frozenset(one.alias for one in self.scope.inputs) - missing
 
@@ -225,7 +231,8 @@ def _without_aggregates(expression: Expression) -> Expression:
 
 def _kept_apart_by(select: SelectSyntax) -> tuple[frozenset[str], frozenset[str]]:
     """The names of columns, in lower case, by which every OVER keeps rows apart, and those by which they go first,
-    upwards; an empty name for anything else. Nothing where rows are grouped before."""
+    upwards; an empty name for anything else, and where all rows must be there. Nothing where rows are grouped
+    before."""
     named = {name.text.lower(): window for name, window in select.named_windows}
     written = [*select.selected, *([] if select.qualify is None else [select.qualify])]
     keys: list[frozenset[str]] = []
@@ -236,6 +243,7 @@ def _kept_apart_by(select: SelectSyntax) -> tuple[frozenset[str], frozenset[str]
         order = _said_of(window, "order", named)
         first = order.expressions[0] if order is not None else None
         plain = first is not None and not first.args.get("desc") and isinstance(first.this, exp.Column | exp.Anonymous)
+        plain = plain and not _asks_all_rows(window.this, _said_of(window, "spec", named))
         orders.add(first.this.name.lower() if plain and first is not None else "")
     if not keys or select.group_by:
         return frozenset(), frozenset()
@@ -250,10 +258,22 @@ def _said_of(window: exp.Window, what: str, named: Mapping[str, exp.Window]) -> 
     return window.args.get(what) or (None if base is None else _said_of(base, what, others))
 
 
+def _asks_all_rows(called: exp.Expr, frame: exp.Expr | None) -> bool:
+    """Whether a function of OVER is certain only when all rows are there, in whatever order (see `is_changing`)."""
+    told = {} if frame is None else frame.args
+    if told.get("end") == "UNBOUNDED" or (told.get("exclude") is not None and told.get("start") == "UNBOUNDED"):
+        return True
+    call = called.find(exp.Anonymous)
+    name = "" if call is None else call.name.lower()
+    computed = call is not None and len(call.expressions) > 1 and call.expressions[1].find(exp.Column) is not None
+    return name in SHARES or (name in NUMBERED and computed)
+
+
 def _grouped_by(select: SelectSyntax) -> frozenset[str]:
     """The names of columns, in lower case, that GROUP BY mentions, also by their number or by the name of AS."""
     found: set[str] = set()
-    named = {item.alias.text.lower(): item for item in select.items if isinstance(item, SelectItem) and item.alias}
+    items = [item for item in select.items if isinstance(item, SelectItem)]
+    named = {item.known_as.text.lower(): item for item in items if item.known_as}
     for key in select.group_by:
         if isinstance(key, exp.Literal) and str(key.this).isdecimal() and 1 <= int(key.this) <= len(select.items):
             item = select.items[int(key.this) - 1]

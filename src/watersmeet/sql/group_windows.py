@@ -204,8 +204,8 @@ def _as_selected(key: exp.Expr, items: Sequence[SelectItem | Star]) -> exp.Expr:
     for place, item in enumerate(items, 1):
         if isinstance(item, Star) or not isinstance(item.expression, GroupWindow) or item.expression.column:
             continue
-        named = item.alias is not None and isinstance(key, exp.Column) and not key.table
-        if (named and item.alias and key.name.lower() == item.alias.text.lower()) or key == exp.Literal.number(place):
+        name = item.known_as if isinstance(key, exp.Column) and not key.table else None
+        if (name is not None and key.name.lower() == name.text.lower()) or key == exp.Literal.number(place):
             return item.expression
     return key
 

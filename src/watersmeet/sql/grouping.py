@@ -20,6 +20,12 @@ class GroupedOutput:
     name: str
     expression: Expression
     span: Span
+    inside: str | None = None
+
+    @property
+    def known_as(self) -> str:
+        """What its query calls it, in lower case."""
+        return (self.name if self.inside is None else self.inside).lower()
 
 
 def is_aggregated(expression: Expression) -> bool:
@@ -63,7 +69,7 @@ def named_output(node: exp.Expr, outputs: list[GroupedOutput]) -> GroupedOutput 
     """A bare name that an output column has."""
     if not isinstance(node, exp.Column) or node.args.get("table") is not None or isinstance(node.this, exp.Star):
         return None
-    return next((output for output in outputs if output.name.lower() == node.name.lower()), None)
+    return next((output for output in outputs if output.known_as == node.name.lower()), None)
 
 
 def _by_alias(node: exp.Expr, outputs: list[GroupedOutput], scope: Scope) -> GroupedOutput | None:

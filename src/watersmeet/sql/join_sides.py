@@ -173,14 +173,21 @@ class JoinBuilder:
         right = outer.right.only
         if not self.changing:
             check_each_row_counts(outer, self.scope.text)
-        if not isinstance(right, Leaf) or not isinstance(right.input.relation, Stream):
+        if isinstance(right, Leaf) and right.input.is_view:
+            raise refused_asof(
+                outer,
+                self.scope.text,
+                f"looks for rows by their time, and those of {right.input.alias}, an answer that changes, have none",
+                f"write SELECT ISTREAM … in {right.input.alias} to take its rows as they appear, each with that time",
+            )
+        if not isinstance(right, Leaf) or right.input.time is None:
             raise refused_asof(outer, self.scope.text, "looks for rows of a stream, which stands on its right side")
         if right.input.window is not None and not isinstance(right.input.window, Range | Unbounded):
             raise refused_asof(
                 outer, self.scope.text, f"looks for the latest row of {right.input.alias} within a time, not a number"
             )
         name, first = right.input.alias, asof_time(outer, self.scope.text)
-        versions = right.input.relation.versions
+        versions = right.input.relation.versions if isinstance(right.input.relation, Stream) else None
         # Each version holds until the next, whatever windows there are.
         crossing = crossing_bounds(outer, self.boundary) if versions is None else outer.found.bounds
         reach = asof_reach(outer, first, right.input, crossing, self.scope.text)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from watersmeet.errors import UnsupportedError, WindowError
+from watersmeet.errors import SqlError, UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Boundary
 from watersmeet.plan.nodes import Input, JoinKind
 from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.scope import Merged, Scope
+from watersmeet.sql.scope import Merged, Scope, Text
 from watersmeet.sql.syntax import Constraint, FromSyntax, JoinSyntax, SourceSyntax, Span, span_of
 from watersmeet.sql.time_bounds import shifted_time
 from watersmeet.sql.using import JoinedSides
@@ -135,6 +135,8 @@ class TreeBinder:
         return self._joined(tree, left, right, found), sides.merged()
 
     def _joined(self, tree: JoinSyntax, left: Group, right: Group, found: Conditions) -> Group:
+        if found.choices and tree.kind != "inner":
+            raise refused_path(self.scope.text, tree.span)
         match tree.kind:
             case "inner":
                 return Group((*left.members, *right.members), together(left.found, right.found, found))
@@ -203,14 +205,18 @@ class TreeBinder:
             for choice in found.choices:
                 named = {end for way in choice.alternatives for bound in way for end in (bound.earlier, bound.later)}
                 if not _meet_at_once(tree, named):
-                    raise self.scope.text.error(
-                        "WINDOW PATH does not reach over an outer, semi or anti join",
-                        constraint.span,
-                        hint="say which stream comes first: DWINDOW (a, b) = 5 SECONDS",
-                        kind=UnsupportedError,
-                    )
+                    raise refused_path(self.scope.text, constraint.span)
                 _place_of(tree, named).choices.append(choice)
             _place_of(tree, set()).places.update(found.places)
+
+
+def refused_path(text: Text, span: Span | None) -> SqlError:
+    return text.error(
+        "WINDOW PATH does not reach over an outer, semi or anti join",
+        span,
+        hint="say which stream comes first: DWINDOW (a, b) = 5 SECONDS",
+        kind=UnsupportedError,
+    )
 
 
 def together(*found: Conditions) -> Conditions:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-from sqlglot import exp
 
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import Text
-from watersmeet.sql.syntax import Body, Compound, Name, QuerySyntax, SelectItem, SelectSyntax, Star, span_of
+from watersmeet.sql.syntax import Body, Compound, Name, QuerySyntax, SelectItem, SelectSyntax, Star
 
 
 def with_named(query: QuerySyntax, context: Context) -> Context:
@@ -47,26 +45,12 @@ def with_columns(query: QuerySyntax, columns: Sequence[str], name: Name, context
             name.span,
             hint="list a name for each column that is selected, or leave the list out",
         )
-    aliases = [item.alias.text.lower() if isinstance(item, SelectItem) and item.alias else None for item in first.items]
-    known = {alias: column for alias, column in zip(aliases, columns, strict=True) if alias is not None}
-    chosen = tuple(_under(node, known) for node in first.distinct_on)
-    body: Body = replace(first, items=tuple(map(_renamed, first.items, columns)), distinct_on=chosen)
+    body: Body = replace(first, items=tuple(map(_renamed, first.items, columns)))
     for outer in reversed(around):
         body = replace(outer, left=body) if isinstance(outer, Compound) else replace(outer, body=body)
-    keys = tuple(replace(key, expression=_under(key.expression, known)) for key in query.order_by)
-    return replace(query, body=body, order_by=keys)
-
-
-def _under(node: exp.Expr, known: Mapping[str, str]) -> exp.Expr:
-    """A name of the select list as it is called now; ORDER BY and DISTINCT ON look there first."""
-    name = known.get(node.name.lower()) if isinstance(node, exp.Column) and not node.args.get("table") else None
-    if name is None:
-        return node
-    renamed = exp.column(exp.to_identifier(name, quoted=True))
-    renamed.meta["span"] = span_of(node)
-    return renamed
+    return replace(query, body=body)
 
 
 def _renamed(item: SelectItem | Star, column: str) -> SelectItem:
     assert isinstance(item, SelectItem)
-    return replace(item, alias=Name(column, item.span))
+    return replace(item, alias=Name(column, item.span), inside=item.alias)

@@ -210,5 +210,5 @@ def _meant(node: exp.Expr, select: SelectSyntax, text: Text) -> exp.Expr:
             )
         return items[int(node.this) - 1].expression
     plain = isinstance(node, exp.Column) and not node.args.get("table")
-    named = (item.expression for item in items if item.alias and item.alias.text.lower() == node.name.lower())
+    named = (item.expression for item in items if item.known_as and item.known_as.text.lower() == node.name.lower())
     return next(named, node) if plain else node

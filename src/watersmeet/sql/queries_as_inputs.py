@@ -163,14 +163,25 @@ def _time_places(node: Project | Over) -> frozenset[int]:
     if isinstance(node, Over):
         return frozenset(place for place, (_, e) in enumerate(node.columns) if e == _own_time(node))
     assert isinstance(node.child, Join)
-    # Of several streams the time is the newest member's, which no single column is.
-    only = node.child.streams[0] if len(node.child.streams) == 1 else None
-    own = None if only is None else (only.alias, only.time)
+    own = _time_columns(node.child)
     return frozenset(
         place
         for place, (_, e) in enumerate(node.columns)
-        if isinstance(e, EventTime) or (isinstance(e, Column) and (e.stream, e.name) == own)
+        if isinstance(e, EventTime) or (isinstance(e, Column) and (e.stream, e.name) in own)
     )
+
+
+def _time_columns(join: Join) -> set[tuple[str, str | None]]:
+    """The columns, by stream and name, that are the event time of every row of a join."""
+    # Of several streams the time is the newest member's, which no single column is.
+    if len(join.streams) != 1 and not (join.asof is not None and join.asof.at_own_time):
+        return set()
+    one = join.streams[0]
+    below = set[str]()
+    if isinstance(one.relation, Derived) and isinstance(one.relation.plan, Project):
+        names = one.relation.schema.names
+        below = {names[place] for place in _time_places(one.relation.plan)}
+    return {(one.alias, name) for name in (one.time, *below)}
 
 
 def _own_time(node: Over) -> Column:

@@ -168,10 +168,13 @@ class Scope:
 
     def is_time(self, column: Column) -> bool:
         """Whether a column is the event time of its stream."""
-        mine = [one for one in self.inputs if one.alias == column.stream]
-        if not mine and self.outer is not None:
-            return self.outer.is_time(column)
-        return any(one.time == column.name for one in mine)
+        one = self.input_of(column)
+        return one is not None and one.time == column.name
+
+    def input_of(self, column: Column) -> Input | None:
+        """The input that a column is of, here or around the query."""
+        mine = next((one for one in self.inputs if one.alias == column.stream), None)
+        return self.outer.input_of(column) if mine is None and self.outer is not None else mine
 
     def _qualified(self, one: Input, name: Name) -> Column:
         index = field_index(one.schema, name.text)

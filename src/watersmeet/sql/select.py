@@ -37,7 +37,6 @@ from watersmeet.sql.syntax import SelectItem, SelectSyntax, Span, Star, span_of
 from watersmeet.sql.unnesting import without_unnest
 from watersmeet.sql.window_columns import ONCE
 from watersmeet.sql.window_groups import (
-    check_changes_of_joins,
     check_growing,
     check_times_of_windows,
     check_window_groups,
@@ -126,7 +125,7 @@ class _SelectBinder:
             return Answer(around.child, self.outputs, True, self.scope, complete=True)
         if around is not None:
             return Answer(around, self.outputs, is_monotone(around), self.scope)
-        if (ahead := ahead_inside(self.inputs, self.source.places, self.scope)) is not None:
+        if (ahead := ahead_inside(self.source.inputs, self.source.places, self.scope)) is not None:
             raise ahead
         if self.select.distinct:
             node = Distinct(node)
@@ -214,14 +213,13 @@ class _SelectBinder:
                 hint="join the groups: FROM (SELECT … GROUP BY window_start, window_end) AS w FULL JOIN …",
                 kind=UnsupportedError,
             )
-        if context.emits_changes:
-            check_changes_of_joins(select, context.text)
         self.keys = with_whole_windows(self.keys, self.windows)
         check_window_groups(
             select, context, self.inputs, self.keys, source.conditions, self.changing, source.places, source.sure
         )
-        self._change(lambda expression, span: with_own_times(expression, self.windows, scope, span))
-        self.keys = tuple(with_own_times(key, self.windows, scope, select.span) for key in self.keys)
+        seen = [one for one in self.windows if one in scope.inputs]
+        self._change(lambda expression, span: with_own_times(expression, seen, scope, span))
+        self.keys = tuple(with_own_times(key, seen, scope, select.span) for key in self.keys)
         session = growing_session(self.windows)
         if session is not None:
             check_growing(session, select, context, self.inputs, self.keys, source.found.predicates, source.places)
@@ -307,7 +305,7 @@ def _are_complete(inputs: tuple[Input, ...]) -> bool:
 def _kept(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> Expression | None:
     if select.qualify is None:
         return None
-    named = {output.name.lower(): output.expression for output in outputs}
+    named = {output.known_as: output.expression for output in outputs}
     binder = OverBinder(scope, "QUALIFY", aggregates=True, outputs=named, windows=_named_windows(select))
     return binder.condition(select.qualify)
 
@@ -345,8 +343,9 @@ def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
     outputs: list[GroupedOutput] = []
     taken: set[str] = set()
     for item in select.items:
+        inside = item.inside.text if isinstance(item, SelectItem) and item.inside else None
         for name, expression in _expanded(item, scope, binder):
-            outputs.append(GroupedOutput(_unique(name, taken), expression, item.span))
+            outputs.append(GroupedOutput(_unique(name, taken), expression, item.span, inside))
     return outputs
 
 

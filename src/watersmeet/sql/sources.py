@@ -107,6 +107,10 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
         relation = _deduplicated(relation, source.first, alias, context)
     if source.columns:
         relation = _renamed(relation, source, alias, context)
+    if context.said_rows is not None:
+        _refuse_times(source, alias, context)
+        if isinstance(relation, Constants) and source.unnest is None:
+            return Input(alias, context.said_rows(relation), Unbounded())
     window = _window(source, relation, alias, context)
     if isinstance(relation, Stream):
         _check_versions(relation, source, context)
@@ -122,6 +126,14 @@ def _input(source: SourceSyntax, context: Context, bind_subquery: SubqueryBinder
             kind=UnsupportedError,
         )
     return Input(alias, relation, window)
+
+
+def _refuse_times(source: SourceSyntax, alias: str, context: Context) -> None:
+    """Rows that the query says itself have no times, though they are read as those of a stream."""
+    if any(one is not None for one in (source.window, source.function, source.gaps, source.as_of, source.first)):
+        raise context.text.error(
+            f"{alias} is made of rows that the query says itself, and they have no times", source.span, kind=WindowError
+        )
 
 
 def _relation(

@@ -16,19 +16,18 @@ from sqlglot import exp
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import is_text
 from watersmeet.model.windows import Bound, Choice
-from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, conjuncts, replaced, streams_of
+from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, Literal, replaced, streams_of
 from watersmeet.plan.nodes import Input, JoinKind, View, schema_of
 from watersmeet.sql.correlation import Correlation, Untied, entries_of
 from watersmeet.sql.counting import Own, has_aggregates, is_one_row, only_select
 from watersmeet.sql.expressions import ExpressionBinder
-from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of
+from watersmeet.sql.join_tree import Group, Leaf, Outer, TreeBinder, holder_of, refused_path
 from watersmeet.sql.named_queries import with_named
 from watersmeet.sql.ordering import warn_of_unused_order
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.sources import bind_sources
 from watersmeet.sql.syntax import Name, QuerySyntax, SelectItem, SelectSyntax, Span, Star, Subquery, span_of
-from watersmeet.sql.time_bounds import time_bounds
-from watersmeet.sql.windows import Conditions, conjuncts_of
+from watersmeet.sql.windows import Conditions, bind_conditions, conjuncts_of
 
 _OF_NOTHING = {"count": 0, "entropy": 0.0}  # all other aggregates are NULL
 
@@ -101,13 +100,17 @@ def _asked(node: exp.Expr, *, negated: bool = False) -> Asked | None:
 class SubqueryJoiner:
     """Joins queries in conditions to the FROM they are asked of."""
 
-    def __init__(self, correlation: Correlation, names: dict[str, Span]) -> None:
-        """names: those in use, with their places; the inputs of the queries are added."""
+    def __init__(
+        self, correlation: Correlation, names: dict[str, Span], grouped: Sequence[frozenset[str]] = ()
+    ) -> None:
+        """names: those in use, with their places; the inputs of the queries are added. grouped: what `bind_sources` is
+        told of FROM, if its rows are in windows that end: partners are in windows, too, then."""
         self.correlation = correlation
         self.context = correlation.context
         self.bind_subquery = correlation.bind_subquery
         self.scope = correlation.scope
         self.names = names
+        self.grouped = grouped
 
     def partners(self, asked: Asked) -> Partners:
         """What is to be looked for in a query, or to be missing in it."""
@@ -255,7 +258,7 @@ class SubqueryJoiner:
     def _as_partners(self, select: SelectSyntax, asked: Asked) -> tuple[Group, Sequence[Expression], Conditions]:
         """FROM of a query that is not more than that. It sees the streams around it."""
         seen = with_named(asked.query, self.context)
-        inputs, places = bind_sources(select.sources, seen, self.bind_subquery)
+        inputs, places = bind_sources(select.sources, seen, self.bind_subquery, *self.grouped)
         others = {one.alias: self.unlike(one.alias) for one in inputs}
         renamed = tuple(replace(one, alias=others[one.alias]) for one in inputs)
         self.names |= {others[alias]: span for alias, span in places.items()}
@@ -272,21 +275,18 @@ class SubqueryJoiner:
         return right, columns, found
 
     def _add(self, part: exp.Expr, inside: Scope, others: dict[str, str], right: Group, found: Conditions) -> None:
-        bound = ExpressionBinder(inside, "WHERE", event_time=False).condition(part)
-        span = span_of(part) or (0, 1)
-        words = self.context.text.piece(span)
         own = set(others.values())
-        for each in conjuncts(bound):
-            bounds = time_bounds(each, inside, words)
-            if bounds is not None:
-                for one in bounds:
-                    moved = _moved(one, others)
-                    ends = {moved.earlier, moved.later}
-                    place = holder_of(right, ends).found if ends <= own else found
-                    place.bounds.append(moved)
-                    place.places.setdefault(words, span)
-                continue
-            renamed = _over(each, others)
+        written = bind_conditions((part,), (), inside, self.context.boundary)
+        if written.choices:
+            raise refused_path(self.context.text, span_of(part))
+        for bound in written.bounds:
+            moved = _moved(bound, others)
+            ends = {moved.earlier, moved.later}
+            place = holder_of(right, ends).found if ends <= own else found
+            place.bounds.append(moved)
+            place.places.update(written.places)
+        for predicate in written.predicates:
+            renamed = _over(predicate, others)
             # Between the streams of the query it is a condition of their join.
             within = streams_of(renamed) <= own and len(right.members) > 1
             (right.found if within else found).predicates.append(renamed)

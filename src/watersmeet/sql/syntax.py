@@ -218,6 +218,12 @@ class SelectItem:
     expression: exp.Expr
     alias: Name | None
     span: Span
+    inside: Name | None = None
+    """What its own query calls it, where a list of columns has given it another name."""
+
+    @property
+    def known_as(self) -> Name | None:
+        return self.alias if self.inside is None else self.inside
 
 
 @dataclass(frozen=True)

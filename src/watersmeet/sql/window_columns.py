@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped
 from watersmeet.plan.expressions import Call, Column, Expression
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View, children
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View, children, origin_of
 from watersmeet.sql.scope import HIDDEN_TIME
 
 Told = tuple[str, Hop | None]  # which column of the windows, and their form where the start tells the end
@@ -121,10 +121,9 @@ def places_of_ends(node: Project | Over) -> set[int]:
 
 
 def _is_end(key: Column, join: Join) -> bool:
-    one = join.input(key.stream)
-    match one.relation:
-        case View(plan=Project(child=Join() as inside, columns=columns)):
-            # Rows of a join before this one: the column is that of a member.
-            column = dict(columns)[key.name]
-            return isinstance(column, Column) and _is_end(column, inside)
-    return key.name == ("window_end" if isinstance(one.window, Hop | Session) else one.time)
+    match origin_of(key, join):
+        case (Input(window=Hop() | Session()), name):
+            return name == WINDOW_COLUMNS[1]
+        case (one, name):
+            return name == one.time
+    return False

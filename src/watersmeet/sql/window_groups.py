@@ -10,7 +10,7 @@ from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expr
 from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, children
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import Scope, Text
-from watersmeet.sql.syntax import SelectSyntax, Span, joins_in
+from watersmeet.sql.syntax import SelectSyntax, Span
 from watersmeet.sql.window_columns import ONCE, Told, columns_of_windows
 
 
@@ -211,8 +211,7 @@ def bounds_of_equal_windows(predicate: Expression, scope: Scope, words: str) -> 
         case Call(function="eq", args=(Column() as a, Column() as b)) if a.stream != b.stream:
             if (told := _end_told(a, scope)) is not None and told == _end_told(b, scope):
                 return [Bound(a.stream, b.stream, 0, words), Bound(b.stream, a.stream, 0, words)]
-            by_alias = {one.alias: one for one in scope.inputs}
-            left, right = (_edge_of(by_alias.get(one.stream), one.name) for one in (a, b))
+            left, right = (_edge_of(scope.input_of(one), one.name) for one in (a, b))
             if left is None or right is None or left[0] != right[0]:
                 return []
             # From equal ends a window reaches back by its size, from equal starts it goes on for that.
@@ -223,7 +222,7 @@ def bounds_of_equal_windows(predicate: Expression, scope: Scope, words: str) -> 
 
 def _end_told(column: Column, scope: Scope) -> Told | None:
     """What a column tells of the end of the window that a group is of, which is its time; None if it does not."""
-    match next((one for one in scope.inputs if one.alias == column.stream), None):
+    match scope.input_of(column):
         case Input(relation=Derived(plan=Changes(kind="complete"))) as one:
             told = columns_of_windows(one).get(column.name)
             return told if told is not None and told[1] is not None else None
@@ -270,16 +269,3 @@ def check_times_of_windows(node: Node, inputs: Sequence[Input], places: dict[str
 def _looks_ahead(node: Node) -> bool:
     own = node.asof if isinstance(node, Join) else None
     return (own is not None and (own.up_to_us > 0 or own.ahead_us != 0)) or any(map(_looks_ahead, children(node)))
-
-
-def check_changes_of_joins(select: SelectSyntax, text: Text) -> None:
-    """Changes of windows are those of rows that come, not of rows that a partner takes back."""
-    kinds = {join.kind for join in joins_in(select.tree)}
-    if "anti" in kinds or (select.where is not None and kinds & {"left", "right", "semi"}):
-        what = "ANTI JOIN" if "anti" in kinds else "an outer or semi join and WHERE"
-        raise text.error(
-            f"windows over {what} are given once, not as they change",
-            select.span,
-            hint="leave emit = 'changes' out, or choose rows before the join: TUMBLE((SELECT … WHERE …), 1 MINUTE)",
-            kind=UnsupportedError,
-        )

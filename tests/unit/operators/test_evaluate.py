@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import duckdb
@@ -240,6 +240,21 @@ def test_functions(sql: str) -> None:
 def test_every_function_of_the_language_is_there() -> None:
     missing = sorted(set(FUNCTIONS) - {*_STRICT, *_LENIENT, *_LAZY})
     assert not missing, f"{missing} of plan/ compute nothing yet: write their columns in a module of operators/scalar/"
+
+
+def test_the_remainder_of_long_decimals_is_exact() -> None:
+    left = ["1.5", "-7.25", "12345678901234567890123.75", "0", "5", None, "-99999999999999999.5"]
+    right = ["1000000000000000000", "10000000000000000000000000", "-7.5", "3", "0", "2", "99999999999999998.25"]
+    kinds = (pa.decimal128(38, 10), pa.decimal128(38, 2))
+    columns = [
+        pa.array([None if v is None else Decimal(v) for v in values], k)
+        for values, k in zip((left, right), kinds, strict=True)
+    ]
+    names = [Column("", name, k) for name, k in zip("lr", kinds, strict=True)]
+    made = run(call("modulo", *names), pa.table(columns, names=["l", "r"])).to_pylist()
+    exact = Context(prec=100)
+    pairs = zip(*(column.to_pylist() for column in columns), strict=True)
+    assert made == [None if a is None or not b else exact.remainder(a, b) for a, b in pairs]
 
 
 def test_float_modulo_has_the_sign_of_the_dividend_and_is_null_by_zero() -> None:

@@ -16,11 +16,15 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.io.event_times import TimedBatch
 from watersmeet.io.pushed_rows import PushedRows
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import End, Operator, Results, Rows
 from watersmeet.operators.saving import Saved
+from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_query
 from watersmeet.runtime.clock import OnLateRows
+from watersmeet.runtime.final import answer_over_nothing
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
@@ -52,7 +56,7 @@ class PushedExecution(Execution):
             stream.name: replace(stream, source=None) if stream.name in sourced else stream
             for stream in built.streams.values()
         }
-        _check_pushable(stream.name for stream in streams.values() if stream.source is not None)
+        _check_pushable(stream for stream in streams.values() if stream.source is not None)
         super().__init__(plan, built, streams, wall or SystemClock(), tell, Metrics())
         self.on_late: OnLate | None = None
         self.on_late_numbers: OnLateRows | None = None  # the same by which of all rows that were let in they are
@@ -166,6 +170,9 @@ class PushedExecution(Execution):
         self._archiving.__exit__(type(error), error, error.__traceback__)
 
     def answer(self) -> pa.Table | None:
+        if self._present is not None and self._ended and self.last_event_us == BEGINNING_US:
+            # Before the end nothing has begun: whoever listens from now on is given the first row, too.
+            return answer_over_nothing(self.plan, self.anew)
         return None if self._present is None else self._present.table()
 
     def report_waiting(self) -> Metrics:
@@ -182,11 +189,16 @@ class PushedExecution(Execution):
             self.on_late(name, self._pushed.data.take(pa.array(numbers - self._pushed_from)))
 
 
-def _check_pushable(with_data: Iterable[str]) -> None:
-    for name in with_data:
+def _check_pushable(with_data: Iterable[Stream]) -> None:
+    for stream in with_data:
+        if stream.time == SAID_AT:
+            raise SourceError(
+                "the query says all the rows that it reads itself, so there is nothing to push",
+                hint="run it with to_arrow() or batches()",
+            )
         raise SourceError(
-            f"stream {name!r} has data of its own, so it cannot be pushed",
-            hint=f"declare it by its columns alone: session.stream({name!r}, schema=…, time=…), "
+            f"stream {stream.name!r} has data of its own, so it cannot be pushed",
+            hint=f"declare it by its columns alone: session.stream({stream.name!r}, schema=…, time=…), "
             "or run the query with to_arrow() or batches(); start(checkpoint=…) reads it and goes on",
         )
 

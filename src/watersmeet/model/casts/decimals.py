@@ -90,7 +90,7 @@ def _whole(values: pa.Array) -> pa.Array:
 
 def unscaled(values: pa.Array) -> npt.NDArray[np.int64]:
     """The digits of decimals without their point. Raises ArrowInvalid if they are not int64s."""
-    numbers, wrong = to_integers(_with_scale(values, 0), pa.int64())
+    numbers, wrong = to_integers(with_scale(values, 0), pa.int64())
     if wrong is not None:
         raise pa.ArrowInvalid("overflow")
     found: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
@@ -99,10 +99,10 @@ def unscaled(values: pa.Array) -> npt.NDArray[np.int64]:
 
 def from_unscaled(digits: npt.NDArray[np.int64], target: pa.DataType) -> pa.Array:
     whole = pc.cast(pa.array(digits), INTEGER_DIGITS)
-    return pc.cast(_with_scale(whole, target.scale), target)
+    return pc.cast(with_scale(whole, target.scale), target)
 
 
-def _with_scale(values: pa.Array, scale: int) -> pa.Array:
+def with_scale(values: pa.Array, scale: int) -> pa.Array:
     """The same digits with the point elsewhere."""
     kind = type(values.type)
     other = (pa.decimal256 if kind is pa.Decimal256Type else pa.decimal128)(values.type.precision, scale)

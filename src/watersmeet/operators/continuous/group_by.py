@@ -45,13 +45,16 @@ class GroupByOperator(Divides, Unary):
         fifo: bool,
         final: bool = False,
         begins_with: Sequence[Waiting] = (),
+        ends: Sequence[int] = (),
     ) -> None:
         """aggregates: each with the name of its argument column, if it has one. `having` and `columns` are
         expressions over the columns key_0, …, value_0, …. final: a group without rows is not withdrawn, it is
-        complete. begins_with: without keys, the streams with whose first event the one group begins, to stay."""
+        complete. ends: of such, the keys that tell from when on it is. begins_with: without keys, the streams with
+        whose first event the one group begins, to stay."""
         super().__init__(child, pa.schema([pa.field(name, e.type) for name, e in columns]))
         self.keys = keys
         self.final = final
+        self.ends = list(ends)
         self.begins_with = list(begins_with)
         self.begun_us = BEGINNING_US  # the first instant at which the one group was there
         self.having = having
@@ -98,7 +101,9 @@ class GroupByOperator(Divides, Unary):
         if self.begins_with:
             changed.present[:] = True
         values, shown = self._values(changed)
-        silent = ~changed.present if self.final else np.zeros(shown.size, np.bool_)
+        silent = np.zeros(shown.size, np.bool_)
+        if self.final:
+            silent = ~changed.present & self._are_over(changed.groups, changed.instants)
         answer, at = self.rows.replace(changed.groups, changed.instants, values, shown, silent, self.key_rows.get)
         # Last, as rows of groups that are gone are withdrawn above.
         self._forget(changed.groups)
@@ -216,6 +221,16 @@ class GroupByOperator(Divides, Unary):
         if new.size:
             self.key_rows.put(groups[new], [taken(key, new) for key in keys])
         return groups
+
+    def _are_over(self, groups: Int64s, instants: Int64s) -> Bools:
+        """Whether the windows that groups are of have ended, so that they have lost their rows for good. The end is
+        missing where a row is given without a partner, and then another key tells it."""
+        over = np.ones(groups.size, np.bool_)
+        keys = self.key_rows.get(groups) if self.ends else []
+        for place in self.ends:
+            ends = keys[place].cast(pa.timestamp("us", keys[place].type.tz)).view(pa.int64()).fill_null(BEGINNING_US)
+            over &= instants >= ends.to_numpy(zero_copy_only=False)
+        return over
 
     def _name_group(self, error: DataError) -> None:
         if error.group is not None and self.keys:

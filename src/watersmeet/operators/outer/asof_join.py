@@ -319,12 +319,14 @@ class AsofJoin(Sided):
 
     @property
     def goes_on(self) -> bool:
-        return self.is_kept_whole
+        return self.asof.ahead_us is None
 
     @property
     def is_kept_whole(self) -> bool:
-        """A row that waits for any partner to come may be older than all that is kept by time."""
-        return self.asof.ahead_us is None
+        """A row that waits for any partner to come may be older than all that is kept by time; so may the last row of a
+        key that a query has made, and by which rows of its streams it is kept nobody can tell."""
+        made_below = self.right in self.sides and self.asof.within_us is None
+        return self.asof.ahead_us is None or made_below or super().is_kept_whole
 
     @property
     def wake_us(self) -> int | None:

@@ -47,6 +47,10 @@ class Sided(Operator):
         inside = [operator.answered_us for operator in self.side_operators.values() if isinstance(operator, Sided)]
         return max(self._answered_us, *inside, BEGINNING_US)
 
+    @property
+    def is_kept_whole(self) -> bool:
+        return any(operator.is_kept_whole for operator in self.side_operators.values())
+
     # ---- how its state divides --------------------------------------------------------------------------------------
 
     @property

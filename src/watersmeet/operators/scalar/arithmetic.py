@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.casts.decimals import AWAY, DOWN, INTEGER_DIGITS, UP, from_unscaled, half_away, rounded, unscaled
+from watersmeet.model.casts.decimals import (
+    AWAY,
+    DOWN,
+    INTEGER_DIGITS,
+    UP,
+    from_unscaled,
+    half_away,
+    rounded,
+    unscaled,
+    with_scale,
+)
 from watersmeet.model.casts.outcome import Outcome, misfit
 from watersmeet.operators.scalar.values import (
     Function,
@@ -103,9 +113,28 @@ def _floats(value: Value) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 def _decimal_remainder(args: Sequence[Value], result: pa.DataType) -> Value:
     """At a shared scale decimals are whole numbers of the last digit, so their remainder is an integer's."""
-    left, right = (over_rows(convert(arg, result), _last_digits) for arg in args)
+    try:
+        left, right = (over_rows(convert(arg, result), _last_digits) for arg in args)
+    except pa.ArrowInvalid:
+        return _long_remainder(args, result)
     remainder = _integer_remainder(left, _nonzero(right))
     return over_rows(remainder, lambda rows: null_where(rows.is_null(), from_unscaled(numpy_of(rows, 0), result)))
+
+
+def _long_remainder(args: Sequence[Value], result: pa.DataType) -> Value:
+    """The same of more digits than an integer has. A divisor that is larger than the dividend leaves that as it is."""
+    left, right = (convert(_widened(arg), pa.decimal256(76, result.scale)) for arg in args)
+    right = _nonzero(right)
+    smaller = pc.less(pc.abs(left), pc.abs(right))
+    rest, divisor = (
+        over_rows(pc.if_else(smaller, pa.scalar(1, one.type), one), lambda rows: with_scale(rows, 0))
+        for one in (left, right)
+    )
+    rest, divisor = (pc.cast(one, pa.decimal256(_FACTOR_DIGITS, 0)) for one in (rest, divisor))
+    whole = pc.cast(pc.trunc(pc.divide(rest, divisor)), rest.type)
+    remainder = pc.cast(pc.subtract(rest, pc.multiply(whole, divisor)), rest.type)
+    made = over_rows(remainder, lambda rows: with_scale(rows, result.scale))
+    return pc.cast(pc.if_else(smaller, left, pc.cast(made, left.type)), result)
 
 
 def _last_digits(rows: pa.Array) -> pa.Array:
