@@ -14,19 +14,20 @@ from watersmeet.compiling.kept import KeptKernel
 @overload
 def kernel(function: Callable[..., Any], /) -> Any: ...
 @overload
-def kernel(*, inline: str) -> Callable[[Callable[..., Any]], Any]: ...
-def kernel(function: Callable[..., Any] | None = None, /, *, inline: str = "never") -> Any:
+def kernel(*, inline: str = "never", brief: bool = False) -> Callable[[Callable[..., Any]], Any]: ...
+def kernel(function: Callable[..., Any] | None = None, /, *, inline: str = "never", brief: bool = False) -> Any:
     """Compile a function of arrays and numbers when it is first called, once for all processes of a machine.
 
-    inline: 'always' puts its code into the kernels that call it, before their types are known.
+    inline: 'always' puts its code into the kernels that call it, before their types are known. brief: it takes a few
+    microseconds, and holds Python's lock meanwhile; others run beside the threads that need it.
     """
     if function is None:
-        return lambda function: _compiled(function, inline)
-    return _compiled(function, inline)
+        return lambda function: _compiled(function, inline, not brief)
+    return _compiled(function, inline, not brief)
 
 
-def _compiled(function: Callable[..., Any], inline: str) -> Any:
-    compiled = njit(inline=inline)(function)
+def _compiled(function: Callable[..., Any], inline: str, nogil: bool) -> Any:
+    compiled = njit(inline=inline, nogil=nogil)(function)
     if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT: it stays Python
         return compiled
     compiled._cache = KeptKernel(function)

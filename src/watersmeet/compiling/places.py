@@ -22,7 +22,7 @@ from watersmeet.private_folders import PrivateFolder, cache_folders, private_fol
 from watersmeet.warning import StateWarning, warn
 
 # Counts up when what the files hold changes.
-FORMAT = 1
+FORMAT = 2
 SHIPPED = Path(__file__).parent.parent / "_compiled"
 DESCRIPTION = "target.json"
 # Names of the files that this process has taken from the user's folder.

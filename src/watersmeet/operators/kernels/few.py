@@ -28,7 +28,7 @@ HEADS, FOLLOWING, SHIFT, KEYS, FIRST_KEY = range(5)
 TIMES = 0
 
 
-@kernel
+@kernel(brief=True)
 def settle(places, copies, indexes, sources, numbers, words, rows, first, newest):
     """Gather the columns of all combinations (an int64 for each value, which ends in its bytes), then put new rows at
     position `first` of their store and into its chains. Gives what rows.disorder does."""
