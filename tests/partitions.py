@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
+import pyarrow as pa
 
 from tests.relays import Batch, Relay, shown
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.repartition import merge, split
 from watersmeet.operators.saving import Saved
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
+from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.plan.nodes import AT, OP
 
 NO_KEY = PartitionKey({})
 Answers = Counter[str]
@@ -29,7 +34,7 @@ class Partitioned:
 
     @cached_property
     def key(self) -> PartitionKey | None:
-        return choose_partition_key(self.relay.plan)
+        return choose_partition_key(self.relay.plan, plan_query(self.relay.plan))
 
     @cached_property
     def undivided(self) -> str | None:
@@ -86,6 +91,34 @@ def answered_in_parts(relay: Relay, batches: Sequence[Batch], parts: Sequence[in
         operators = partitioned.in_parts(operators, count)
         found.append(partitioned.take(operators, batch))
     return found
+
+
+def answered_in_threads(relay: Relay, batches: Sequence[Batch], threads: int) -> list[Answers]:
+    """The answers to every batch of an operator in threads, and once more of one that is pushed to without waiting."""
+    several = relay.in_threads(threads)
+    operator = several.fresh()
+    found = [Counter(shown(operator.take(*batch))) for batch in batches]
+    if operator.parts > 1:  # others are tested elsewhere
+        assert sum(pushed_in_threads(several, batches), Counter()) == sum(found, Counter())
+    return found
+
+
+def pushed_in_threads(relay: Relay, batches: Sequence[Batch]) -> Iterator[Answers]:
+    operator, last = relay.fresh(), (BEGINNING_US, 0)
+    for rows, watermarks in batches:
+        calls = [*(operator.push(alias, one) for alias, one in rows.items()), operator.advance(watermarks)]
+        for given in chain.from_iterable(calls):
+            yield Counter(shown(iter([given])))
+            if relay.plan.kind == "changes":
+                last = in_order(given, last)
+
+
+def in_order(log: pa.RecordBatch, last: tuple[int, int]) -> tuple[int, int]:
+    """The last change of a log whose changes come after another in order: by instant, `-` before `+`."""
+    signs = ["-+".index(sign) for sign in log[OP].to_pylist()]
+    changes = [last, *zip(log[AT].cast(pa.int64()).to_pylist(), signs, strict=True)]
+    assert changes == sorted(changes)
+    return changes[-1]
 
 
 def answered_at_once(relay: Relay, batches: Sequence[Batch]) -> list[Answers]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from watersmeet.operators.saving import LEAVES, Saved
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.build import Built, build_plan
+from watersmeet.runtime.build import Built, build_plan, in_threads
 
 Batch = tuple[dict[str, Rows], dict[str, int]]  # what came by alias, and the watermarks after it
 
@@ -47,12 +47,16 @@ class Relay:
             yield {alias: between(one, start, end) for alias, one in rows.items()}, dict.fromkeys(rows, end)
             start = end
 
+    def in_threads(self, count: int) -> Relay:
+        """The same in so many threads."""
+        return replace(self, plan=replace(self.plan, options=self.plan.options.but(threads=count)))
+
     def built(self) -> Built:
         return build_plan(self._physical)
 
     @cached_property
     def _physical(self) -> PhysicalPlan:
-        return plan_query(self.plan)
+        return in_threads(self.plan, plan_query(self.plan))
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)

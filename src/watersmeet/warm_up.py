@@ -65,6 +65,7 @@ BOUNDED = (
 )
 CHANGING = (
     f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
+    "SELECT k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY k OPTIONS (threads = 2)",
     f"SELECT a.s, a.flag, {AGGREGATES} FROM a [ROWS 30] GROUP BY a.s, a.flag",
     "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "
     "FROM a [RANGE 9 SECONDS], b [ROWS 7] WHERE a.k = b.k GROUP BY a.k HAVING COUNT(*) > 1",

@@ -4,6 +4,7 @@ kind of operator; where it does not divide, one part holds it, and a sentence sa
 from __future__ import annotations
 
 import pkgutil
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import isabstract
@@ -15,23 +16,30 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.effort import random_cases, thinned
-from tests.partitions import Partitioned, answered_at_once, answered_in_parts
+from tests.partitions import Partitioned, answered_at_once, answered_in_parts, answered_in_threads
 from tests.properties import continuous_strategies, strategies
 from tests.properties.outer_strategies import OuterCase, outer_cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.properties.test_outer_joins import planned
 from tests.properties.version_strategies import version_cases
-from tests.relays import Relay, counts
+from tests.relays import Relay, counts, goes_on_as_if_nothing_had_happened, shown
 from tests.runners import Source, bound_plan
 from tests.states import BATCHES, KINDS, SAVED_AFTER, relay_for, relay_of, stream_of
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.model.versions import Versions
-from watersmeet.operators import continuous
+from watersmeet.operators import continuous, partitioned
 from watersmeet.operators.continuous.node import Divides, Node
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.repartition import merge
 
 few = random_cases(12)
+
+
+@pytest.fixture(autouse=True)
+def _every_row_is_worth_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitioned, "WORTH_A_THREAD", 1)
+
+
 # Beside the kinds of operators, queries by one key that make them hold something else.
 PAIR = "SELECT a.id, b.id AS other, a.s, b.w"
 NEAR = "ABS(b.ts - a.ts) <= 5 SECONDS"
@@ -84,6 +92,12 @@ BY_KEY = {
 }
 # Rows of these that had died and were not yet cleared away are left behind.
 CLEARED = ("a view", "anti join of a view", "left join of windows", "a view and changes")
+# Rows of these that are gone are cleared away with what lies behind them, which may be of another key.
+LAZY = (
+    *CLEARED, "rows counted by key", "groups of a join by key", "steps by key", "left joins by one key",
+    "nearest in time", "semi join of windows",
+)  # fmt: skip
+SELECTED = ("select", "chosen rows")  # in their order
 ALL = {**KINDS, **BY_KEY}
 # By how many parts each batch is taken.
 WAYS = [(1, 1, 2, 3, 7, 1), (3, 1, 1, 7, 7, 2)]
@@ -114,6 +128,7 @@ UNDIVIDED = {
     "over rows of a stream": NO_KEY,
     "over rows of a while": NO_KEY,
     "over rows around a row": DEFAULT.format("OverStream"),
+    "over rows ahead": DEFAULT.format("OverStream"),
     "over time by key": DEFAULT.format("OverStream"),
     "least of all time": "GroupByOperator holds what came of rows that never leave",
     "first to arrive": DEFAULT.format("Deduplicate"),
@@ -181,11 +196,57 @@ def test_versions_must_tell_all_columns_of_their_key() -> None:
     assert Partitioned(untold).undivided == UNDIVIDED["versions of a table"]
 
 
+# ---- in threads -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "threads"), thinned(ALL, [2, 3, 7]))
+def test_threads_answer_what_one_does(kind: str, threads: int) -> None:
+    """What does not divide runs in one."""
+    relay = relay_named(kind)
+    batches = list(relay.batches(BATCHES))
+    assert answered_in_threads(relay, batches, threads) == answered_at_once(relay, batches)
+    assert relay.in_threads(threads).fresh().parts == (1 if kind in (*UNDIVIDED, *SELECTED) else threads)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL if kind not in UNDIVIDED])
+def test_threads_hold_and_count_what_one_does(kind: str) -> None:
+    relay = relay_named(kind)
+    one, several = relay.fresh(), relay.in_threads(3).fresh()
+    for rows, watermarks in relay.batches(BATCHES):
+        for operator in (one, several):
+            list(operator.take(rows, watermarks))
+        whatever = {"expired_rows": 0} if kind in LAZY else {}
+        assert counts(several) | whatever == counts(one) | whatever
+        assert several.kept_rows == one.kept_rows or kind in LAZY
+        assert several.waiting_rows() == one.waiting_rows()
+        assert several.wake_us == one.wake_us
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL if kind not in (*UNDIVIDED, *SELECTED)])
+def test_threads_are_saved_and_loaded(kind: str) -> None:
+    goes_on_as_if_nothing_had_happened(relay_named(kind).in_threads(2))
+
+
+@pytest.mark.parametrize(("kind", "ways"), thinned([kind for kind in ALL if kind not in UNDIVIDED], WAYS))
+def test_as_many_threads_as_one_likes_take_over_from_others(kind: str, ways: tuple[int, ...]) -> None:
+    relay = relay_named(kind)
+    key = Partitioned(relay).key
+    assert key is not None
+    batches = list(relay.batches(BATCHES))
+    operator, found = relay.fresh(), []
+    for batch, threads in zip(batches, ways, strict=True):
+        before, operator = operator, relay.in_threads(threads).fresh()
+        operator.take_over(before.keyed_state(key))
+        found.append(Counter(shown(operator.take(*batch))))
+    assert found == answered_at_once(relay, batches)
+
+
 # ---- no operator is forgotten ---------------------------------------------------------------------------------------
 
 
 def test_every_operator_is_among_the_kinds() -> None:
-    met = {type(one) for kind in KINDS for one in _inside(relay_of(kind).fresh())}
+    relays = [*(relay_of(kind) for kind in KINDS), relay_of("join").in_threads(2)]
+    met = {type(one) for relay in relays for one in _inside(relay.fresh())}
     assert {one for one in _operators(Operator) if one not in met} == set()
 
 
@@ -237,7 +298,9 @@ ANY_WAY = st.lists(st.sampled_from([1, 2, 3, 7]), min_size=5, max_size=5)
 
 def goes_on_in_parts(relay: Relay, ways: list[int]) -> None:
     batches = list(relay.batches(len(ways)))
-    assert answered_in_parts(relay, batches, ways[: len(batches)]) == answered_at_once(relay, batches)
+    expected = answered_at_once(relay, batches)
+    assert answered_in_parts(relay, batches, ways[: len(batches)]) == expected
+    assert answered_in_threads(relay, batches, max(ways)) == expected
 
 
 @few

@@ -10,7 +10,7 @@ from watersmeet.explain.joins import ExplainedJoin, join_of_the_answer
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate
-from watersmeet.physical.nodes import LastOfEach, LeafNode, PhysicalNode, WindowJoinNode
+from watersmeet.physical.nodes import LastOfEach, LeafNode, PartitionedNode, PhysicalNode, WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Route, Step
 from watersmeet.plan.expressions import to_text
@@ -39,6 +39,8 @@ def explain_data(
     answered = join_of_the_answer(plan, joins)
     if answered is not None and len(answered.join.inputs) > 1:
         described |= _joined(answered)
+    if physical.one_thread is not None:
+        described["one_thread"] = physical.one_thread
     if memory is not None:
         described["memory"] = asdict(memory)
     described["streams"] = {leaf.name: _stream(leaf) for leaf in physical.leaves}
@@ -60,6 +62,8 @@ def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[st
         described["name"] = node.name
     if isinstance(node, WindowJoinNode):
         described["replans"] = node.replans
+    if isinstance(node, PartitionedNode):
+        described |= {"threads": node.parts, "keys": {name: str(key) for name, key in node.keys.items()}}
     explained = joins.get(id(node))
     if explained is not None and len(explained.join.inputs) > 1:
         described |= _joined(explained)

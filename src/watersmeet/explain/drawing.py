@@ -17,6 +17,7 @@ from watersmeet.explain.text import (
     kept_words,
     lateness_of,
     output,
+    partition_words,
     sort_key,
     step_lines,
     threshold_lines,
@@ -24,7 +25,9 @@ from watersmeet.explain.text import (
 from watersmeet.model.catalog import Table
 from watersmeet.model.wording import short
 from watersmeet.physical.estimate import MemoryEstimate
-from watersmeet.physical.pipeline import WORDS, PipelineChoice
+from watersmeet.physical.nodes import PartitionedNode
+from watersmeet.physical.pipeline import WORDS
+from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import JoinStrategy, Route
 from watersmeet.pictures.draw_tree import tree_svg
 from watersmeet.pictures.tree import NodeText
@@ -53,12 +56,12 @@ MOST_COLUMNS = 12  # of a select list that are named in a box
 def plan_svg(
     plan: Plan,
     joins: Sequence[ExplainedJoin],
-    choice: PipelineChoice,
+    physical: PhysicalPlan,
     layout: str = "",
     memory: MemoryEstimate | None = None,
 ) -> str:
     """The plan with how its joins run; below it how a host spreads it, and the options."""
-    return tree_svg("how the query runs", plan_tree(plan, joins), notes_of(plan, choice, layout, memory))
+    return tree_svg("how the query runs", plan_tree(plan, joins), notes_of(plan, physical, layout, memory))
 
 
 def plan_tree(plan: Plan, joins: Sequence[ExplainedJoin]) -> NodeText:
@@ -68,10 +71,14 @@ def plan_tree(plan: Plan, joins: Sequence[ExplainedJoin]) -> NodeText:
     return replace(root, above=root.above or _results(plan.root, joins), below=answers.get(plan.kind, "whole answers"))
 
 
-def notes_of(plan: Plan, choice: PipelineChoice, layout: str, memory: MemoryEstimate | None) -> list[str]:
+def notes_of(plan: Plan, physical: PhysicalPlan, layout: str, memory: MemoryEstimate | None) -> list[str]:
     notes = []
+    if isinstance(physical.root, PartitionedNode):
+        notes.append(partition_words(physical.root))
+    if physical.one_thread is not None:
+        notes.append(f"in one thread: {physical.one_thread}")
     if plan.kind != "rows":
-        notes.append(f"pipeline: {WORDS[choice.pipeline]}")
+        notes.append(f"pipeline: {WORDS[physical.choice.pipeline]}")
     if memory is not None:
         notes.append(
             f"in bounded memory: {short(memory.rows_allowed)} of about {short(sum(memory.rows_needed.values()))} rows, "

@@ -21,6 +21,7 @@ from watersmeet.pictures.draw_tree import tree_data
 from watersmeet.pictures.page import Shown, fragment, page
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.nodes import Plan
+from watersmeet.runtime.build import in_threads
 from watersmeet.runtime.host import Host
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def explained(plan: Plan, how: Explaining, host: Host) -> ShownPlan:
     with plan.pointing_at_options():
         # A sample is measured on the engine's own join.
         physical = plan_query(plan, to_the_end=not how.analyze and host.name == "local" and ends_by_itself(plan))
+        if host.name == "local":
+            physical = in_threads(plan, physical)
         joins = explained_joins(physical, () if analysis is None else analysis.measured)
         memory = memory_estimate(joins)
     known = _Known(plan, physical, joins, memory, layout, analysis)
@@ -98,7 +101,7 @@ class _Known:
     def text(self) -> str:
         analysis = self.analysis
         beside = None if self.memory is None else (self.memory, None if analysis is None else analysis.recall)
-        text = explain(self.plan, self.joins, self.physical.choice, beside)
+        text = explain(self.plan, self.joins, self.physical, beside)
         if analysis is not None:
             from watersmeet.explain.analyze import analysis_text
 
@@ -107,7 +110,7 @@ class _Known:
         return text + self.layout
 
     def svg(self) -> str:
-        return plan_svg(self.plan, self.joins, self.physical.choice, self.layout, self.memory)
+        return plan_svg(self.plan, self.joins, self.physical, self.layout, self.memory)
 
     def fragment(self) -> str:
         return fragment(self.svg(), self.text())

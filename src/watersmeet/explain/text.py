@@ -21,9 +21,10 @@ from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedR
 from watersmeet.model.wording import short
 from watersmeet.optimizer.choose_threshold import choose_threshold
 from watersmeet.physical.estimate import MemoryEstimate
-from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode
+from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode, PartitionedNode
 from watersmeet.physical.over import top_rows
-from watersmeet.physical.pipeline import WORDS, PipelineChoice
+from watersmeet.physical.pipeline import WORDS
+from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy, Route, Step
 from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import Call, Column, Expression, replaced, to_text
@@ -136,12 +137,15 @@ Joins = Mapping[int, ExplainedJoin]  # by the identity of the join in the plan: 
 def explain(
     plan: Plan,
     joins: Sequence[ExplainedJoin],
-    choice: PipelineChoice,
+    physical: PhysicalPlan,
     memory: tuple[MemoryEstimate, float | None] | None = None,
 ) -> str:
     """The plan as an indented tree, with how its joins run and what that costs; with an estimate of the memory and the
     recall that was measured in it, if any, what is lost."""
+    choice = physical.choice
     lines = list(_node(plan.root, {id(one.join): one for one in joins}))
+    if isinstance(physical.root, PartitionedNode):
+        lines = [Line(partition_words(physical.root)), *_below(lines)]
     lines += _costs([one for one in joins if one.estimate is not None])
     if memory is not None:
         lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
@@ -157,10 +161,16 @@ def explain(
     if choice.costs:
         costs = [f"{name} {short(cost)} µs, {short(choice.held[name])} rows" for name, cost in choice.costs.items()]
         lines.append(_entry("to let results go, time a second and rows held", costs))
+    if physical.one_thread is not None:
+        lines.append(_entry("in one thread", [physical.one_thread]))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
     return "\n".join(map(str, lines)) + "\n"
+
+
+def partition_words(node: PartitionedNode) -> str:
+    return f"in {node.parts} threads, each with the rows of its keys: {', '.join(map(str, node.keys.values()))}"
 
 
 def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:

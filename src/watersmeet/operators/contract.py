@@ -169,6 +169,11 @@ class Operator(ABC):
         return True
 
     @property
+    def parts(self) -> int:
+        """How many operators of the plan it is, each with the rows of its keys."""
+        return 1
+
+    @property
     def is_kept_whole(self) -> bool:
         """Whether its rows alone do not tell its state, so that a host keeps what `save` gives and not its rows."""
         return False

@@ -9,7 +9,6 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.optimizer.choose_bucket_key import bucket_codes
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
-from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.nodes import LeafNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
@@ -19,9 +18,8 @@ from watersmeet.plan.nodes import Plan
 PARTS = 2  # of one key any number is as good
 
 
-def choose_partition_key(plan: Plan, physical: PhysicalPlan | None = None) -> PartitionKey | None:
+def choose_partition_key(plan: Plan, physical: PhysicalPlan) -> PartitionKey | None:
     """The key of every stream; None: rows of all keys belong together, or no column keeps together what does."""
-    physical = physical or plan_query(plan)
     if plan.plain_join is None:
         codes = bucket_codes(plan.root, physical.leaves)
         return None if codes is None else PartitionKey(codes)

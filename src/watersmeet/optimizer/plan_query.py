@@ -32,7 +32,7 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = 
             method = plan.method
             if refresh_at_push and method.is_lazy:
                 method = replace(method, at_every_push=True)
-            if to_the_end:
+            if to_the_end and plan.options.threads == 1:
                 method = quicker_join(join, plan) or method
             # By alias, which is enough here: only subqueries can use one twice.
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)

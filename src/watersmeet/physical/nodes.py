@@ -6,7 +6,7 @@ answer (`AnswerNode`), and the inputs of FROM below those (`SourceNode`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -237,10 +237,19 @@ def _only_looks_back(node: AnswerNode) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class PartitionedNode(PhysicalNode, word="partitioned"):
+    """The same several times, in threads: rows of each stream go by their key to one of the `parts`."""
+
+    inner: PlainNode | ContinuousNode
+    parts: int
+    keys: Mapping[str, Code]
+
+
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode
 OrderedNode = InTimeOrderNode | AsTheyComeNode
 PlainNode = SelectNode | WindowJoinNode | ClassicJoinNode | OrderedNode | OuterJoinNode | AsofJoinNode
-RowsNode = PlainNode | ContinuousNode
+RowsNode = PlainNode | ContinuousNode | PartitionedNode
 
 
 # ---- the inputs of FROM below a changing answer ---------------------------------------------------------------------

@@ -18,6 +18,8 @@ class PhysicalPlan:
     root: RowsNode
     leaves: tuple[LeafNode, ...]
     choice: PipelineChoice
+    one_thread: str | None = None
+    """Why it runs in one thread, where several were asked for."""
 
     @cached_property
     def nodes(self) -> tuple[PhysicalNode, ...]:

@@ -23,8 +23,9 @@ from watersmeet.plan.published import ALGORITHMS, ORDER_RULES, OWN_PIPELINES, PU
 # side, all of both.
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
+MAX_THREADS = 256
 
-Purpose = Literal["meaning", "joining", "expiry", "forgetting"]
+Purpose = Literal["meaning", "running", "joining", "expiry", "forgetting"]
 Page = Literal["language", "lab"]
 Parser = Callable[[str], Any]
 
@@ -138,6 +139,16 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _threads(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_THREADS:
+        raise OptionError(
+            f"option threads = {text!r} is not a number of threads",
+            hint=f"write threads = 2, or as many as there are processors to use; from 1 to {MAX_THREADS}",
+            option="threads",
+        )
+    return int(text)
+
+
 def _folder(text: str) -> str:
     """A folder of this machine, or one that all machines of a cluster see under the same name."""
     path = text.removeprefix("file://")
@@ -233,6 +244,10 @@ OPTIONS: dict[str, Option] = {
             told="`'b, a, c'`, or one for each stream: `'a: a,c,b; b: b,a,c; c: c,b,a'`; or a rule: "
             f"{_quoted(ORDER_RULES)}",
         ),
+        Option(
+            "threads", "threads", "running", _threads,
+            told="how many [threads](#threads) of this process share the rows, by key",
+        ),
         _choice("windows", "joining", "closure", "gca", "lca", page="lab"),
         _choice("turns", "joining", "time", "round_robin", page="lab"),
         _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES, page="lab"),
@@ -302,6 +317,7 @@ class Options:
     refresh_us: int | None = None
     expire_us: int | Literal["auto"] | None = None
     order: Mapping[str, tuple[str, ...]] | OrderRule | None = None
+    threads: int = 1
     windows: str = "closure"
     turns: str = "time"
     pipeline: str = "auto"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import Planner, WindowJoin
+from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import Counting, InTimeOrder
+from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.physical.nodes import (
@@ -28,6 +30,8 @@ from watersmeet.physical.nodes import (
     InTimeOrderNode,
     JoinNode,
     OuterJoinNode,
+    PartitionedNode,
+    PlainNode,
     RowsNode,
     SelectNode,
     WindowJoinNode,
@@ -36,13 +40,15 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import columns_of
-from watersmeet.plan.nodes import Input, Join, Plan
+from watersmeet.plan.nodes import AT, OP, Input, Join, Plan, log_columns
 from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER, load
 
 if TYPE_CHECKING:
+    from watersmeet.operators.merged_logs import Log
     from watersmeet.operators.outer.asof_join import AsofJoin
     from watersmeet.operators.outer.outer_join import OuterJoin
     from watersmeet.operators.outer.sides import Side
+    from watersmeet.operators.partitioned import Partitioned
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,21 @@ class LoadTable:
         self.operator.forget_table(self.alias)
 
 
+@dataclass(frozen=True)
+class LoadTableOfParts:
+    """The same for all parts of an operator: each has the whole table."""
+
+    operator: Partitioned
+    loads: Sequence[LoadTable]
+
+    def __call__(self, rows: pa.RecordBatch) -> None:
+        self.operator.in_turn([partial(load, rows) for load in self.loads])
+
+    def forget(self) -> None:
+        self.operator.in_turn([load.forget for load in self.loads])
+
+
+LoadsTable = LoadTable | LoadTableOfParts
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
 
 
@@ -70,15 +91,16 @@ class Built:
 
     operator: Operator
     streams: dict[str, Stream]
-    tables: list[tuple[Table, LoadTable]]
+    tables: Sequence[tuple[Table, LoadsTable]]
     joins: list[WindowJoin] = field(default_factory=list)
     columns: Mapping[str, frozenset[str]] | None = None
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> Built:
-    """The operator that answers a plan, and what it reads; see `plan_query`."""
+    """The operator that answers a plan in this process, and what it reads; see `plan_query`."""
     with plan.pointing_at_options():
-        return build_plan(plan_query(plan, refresh_at_push=refresh_at_push, to_the_end=to_the_end))
+        physical = plan_query(plan, refresh_at_push=refresh_at_push, to_the_end=to_the_end)
+        return build_plan(in_threads(plan, physical))
 
 
 def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
@@ -95,8 +117,33 @@ def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
         from watersmeet.operators.deduplicate import Deduplicate
 
         operator = Deduplicate(operator, rules)
-    columns = {leaf.name: frozenset(leaf.columns) for leaf in plan.leaves}
-    return Built(operator, plan.streams, builder.tables, builder.joins, columns)
+    return Built(operator, plan.streams, builder.tables, builder.joins, _columns_read(plan))
+
+
+def _columns_read(plan: PhysicalPlan) -> dict[str, frozenset[str]]:
+    """Of every stream, by the names its rows are pushed under; what they are placed by is among them."""
+    read = {leaf.name: leaf.columns for leaf in plan.leaves}
+    keys = plan.root.keys if isinstance(plan.root, PartitionedNode) else {}
+    return read | {name: read[name] | {c.name for c in columns_of(key.expression)} for name, key in keys.items()}
+
+
+def in_threads(plan: Plan, physical: PhysicalPlan) -> PhysicalPlan:
+    """A plan in as many threads as were asked for; where its answer does not come apart by a key, with the reason."""
+    if plan.options.threads == 1:
+        return physical
+    if isinstance(physical.root, SelectNode):
+        return replace(physical, one_thread="rows that are only selected stay in their order")
+    key = choose_partition_key(plan, physical)
+    if key is None:
+        return replace(physical, one_thread="no column keeps together all rows that belong together")
+    operator = build_plan(physical, lambda node: None).operator
+    why = operator.undivided(key)
+    if why is None and plan.kind != "rows" and not operator.key_columns(key):
+        why = "rows of different keys may be equal, and one that enters as another leaves says nothing"
+    if why is not None:
+        return replace(physical, one_thread=why)
+    assert not isinstance(physical.root, PartitionedNode)
+    return replace(physical, root=PartitionedNode(physical.root, plan.options.threads, key.codes))
 
 
 def _planner(node: WindowJoinNode) -> Planner | None:
@@ -109,11 +156,19 @@ def built_join(join: Join, operator: Operator) -> Built:
     return Built(operator, streams, _tables(join, operator))
 
 
+def _log_of(node: PlainNode | ContinuousNode) -> Log | None:
+    """How its answer is a log of changes, if it is one."""
+    from watersmeet.operators.merged_logs import Log
+
+    before = log_columns(node.kind) if isinstance(node, ContinuousNode) else ()
+    return Log(before.index(AT), before.index(OP) if OP in before else None) if before else None
+
+
 class Builder:
     """Turns nodes into operators, and collects what takes tables."""
 
     def __init__(self, planner: MakePlanner) -> None:
-        self.tables: list[tuple[Table, LoadTable]] = []
+        self.tables: list[tuple[Table, LoadsTable]] = []
         self.joins: list[WindowJoin] = []
         self._planner = planner
 
@@ -139,7 +194,20 @@ class Builder:
                 from watersmeet.runtime.build_changing import AnswerBuilder
 
                 return AnswerBuilder(self).operator(node)
+            case PartitionedNode():
+                return self._partitioned(node)
         raise TypeError(f"{type(node).__name__} takes its rows in time order only")
+
+    def _partitioned(self, node: PartitionedNode) -> Operator:
+        from watersmeet.operators.partitioned import Partitioned
+
+        builders = [Builder(self._planner) for _ in range(node.parts)]
+        operators = [builder.operator(node.inner) for builder in builders]
+        made = Partitioned(operators, PartitionKey(node.keys), _log_of(node.inner))
+        self.joins += [join for builder in builders for join in builder.joins]
+        for loads in zip(*(builder.tables for builder in builders), strict=True):
+            self.tables.append((loads[0][0], LoadTableOfParts(made, [load for _, load in loads])))
+        return made
 
     def outer_join(self, node: OuterJoinNode) -> OuterJoin:
         from watersmeet.operators.outer.outer_join import Kept, OuterJoin

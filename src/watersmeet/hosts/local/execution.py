@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -19,8 +20,10 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.optimizer.choose_partition_key import choose_partition_key
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.nodes import Plan
-from watersmeet.runtime.build import Built, LoadTable, build_query
+from watersmeet.runtime.build import Built, LoadsTable, build_query
 from watersmeet.runtime.clock import QueryClock, StreamClock
 from watersmeet.runtime.floods import MANY, Floods
 from watersmeet.runtime.left_out import LeftOutWarnings, Tell
@@ -55,7 +58,7 @@ class Execution:
         self.reloaded = reloaded_tables(plan)
         self._reloads: Reloads | None = None
         self._now: dict[str, Load] = {}  # the rows of tables that may be loaded again, as they are joined now
-        self._tables: Sequence[tuple[Table, LoadTable]] = built.tables
+        self._tables: Sequence[tuple[Table, LoadsTable]] = built.tables
         self._aliases = {name: [a for a, one in built.streams.items() if one.name == name] for name in streams}
         self._all_aliases = list(built.streams)
         self._in_order = [name for name, one in streams.items() if one.source is not None and reads_in_time_order(one)]
@@ -101,6 +104,16 @@ class Execution:
                 load.forget()
                 for batch in rows:
                     load(batch)
+
+    def in_parts(self, parts: int) -> None:
+        """Run in so many threads from now on, each with the rows of its keys. Nothing is under way."""
+        if parts == self.operator.parts:
+            return
+        before, self.plan = self.operator, replace(self.plan, options=self.plan.options.but(threads=parts))
+        key = choose_partition_key(self.plan, plan_query(self.plan))
+        assert key is not None
+        self.operator = self.anew()
+        self.operator.take_over(before.keyed_state(key))
 
     def anew(self) -> Operator:
         """The operator as it is before the first row."""

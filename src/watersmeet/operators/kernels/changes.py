@@ -47,6 +47,27 @@ def sort_into_cells(instants, ids, order, ends):
 
 
 @kernel
+def merge_runs(instants, enters, starts, order):
+    """The order that makes one log of several that lie behind each other, each in order: by instant, what leaves before
+    what enters, and of equal ones those of the first log first. `starts` of the logs, the end comes last."""
+    at = starts[:-1].copy()
+    for i in range(len(order)):
+        best = -1
+        for run in range(len(at)):
+            p = at[run]
+            if p == starts[run + 1]:
+                continue
+            if best < 0:
+                best = run
+                continue
+            q = at[best]
+            if instants[p] < instants[q] or (instants[p] == instants[q] and enters[p] < enters[q]):
+                best = run
+        order[i] = at[best]
+        at[best] += 1
+
+
+@kernel
 def multiplicity(kind, left, right):
     """How often a row is in the answer of a set operation, from how often it is on either side."""
     if kind == UNION_ALL:

@@ -123,7 +123,8 @@ class BatchLoop:
         self._progress.seconds += monotonic() - began_s
 
     def _write_down(self, number: int, steps: Sequence[Step], arrived: Sequence[Arrived]) -> None:
-        record = BatchRecord(number, self._wall.now, self._wall.today, steps, PART_ROWS)
+        threads = self._execution.operator.parts
+        record = BatchRecord(number, self._wall.now, self._wall.today, steps, PART_ROWS, threads)
         try:
             self._parts.checkpoint.journal.append(number, record.parts(), soon=self._may_wait(steps))
             self._progress.written = number

@@ -160,13 +160,15 @@ class Admission:
 @dataclass(frozen=True)
 class BatchRecord:
     """The steps of a batch in their order, and what the clock on the wall showed. At the end of every batch time is
-    looked at. `part_rows`: when a batch has so many answers, those that follow are given under the next number."""
+    looked at. `part_rows`: when a batch has so many answers, those that follow are given under the next number.
+    `threads`: in how many it was answered, as the order of the answers goes by that."""
 
     number: int
     now_s: float
     today_us: int
     steps: Sequence[Step]
     part_rows: int
+    threads: int = 1
 
     def parts(self) -> list[Any]:
         """Its bytes, without copies of rows."""
@@ -188,14 +190,15 @@ class BatchRecord:
                     heads.append(["table", step.stream, step.number])
                 case "promise":
                     heads.append(["promise", step.stream, step.until_us])
-        head = json.dumps([self.now_s, self.today_us, self.part_rows, heads], separators=(",", ":")).encode()
+        threads = [self.threads] if self.threads > 1 else []
+        head = json.dumps([self.now_s, self.today_us, self.part_rows, heads, *threads], separators=(",", ":")).encode()
         return [_SIZE.pack(len(head)), head, *bodies]
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
         """schemas: of the streams."""
         (size,) = _SIZE.unpack_from(data)
-        now_s, today_us, part_rows, heads = json.loads(data[_SIZE.size : _SIZE.size + size])
+        now_s, today_us, part_rows, heads, *threads = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
         steps: list[Step] = []
         for kind, stream, *more in heads:
@@ -216,7 +219,7 @@ class BatchRecord:
                     steps.append(Step("table", stream, number=more[0]))
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
-        return cls(number, now_s, today_us, steps, part_rows)
+        return cls(number, now_s, today_us, steps, part_rows, *threads)
 
     @property
     def goes_on(self) -> bool:

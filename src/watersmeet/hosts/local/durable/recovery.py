@@ -11,6 +11,7 @@ from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, rem
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
+from watersmeet.operators.partitioned import parts_in
 from watersmeet.operators.saving import load_state
 from watersmeet.runtime.skipped_batches import way_past
 
@@ -31,6 +32,7 @@ class Recovery:
         progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
         self._given = max(self._parts.outputs.in_sink, progress.given_before)
         execution, readers = self._answering.execution, self._parts.readers.of
+        threads = execution.operator.parts
         arriving = ArrivalNote(checkpoint.notes, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
         arriving.begin_readers()
@@ -38,6 +40,7 @@ class Recovery:
             self._load(snapshot)
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         self._repeat_all(arriving)
+        execution.in_parts(threads)
         self._skips.tell_of_others()
         checkpoint.check_end(progress.written, in_sinks, self._tell)
         arriving.write(progress.written + 1)
@@ -49,6 +52,7 @@ class Recovery:
 
     def _load(self, snapshot: Snapshot) -> None:
         progress, notes = self._progress, snapshot.notes
+        self._answering.execution.in_parts(parts_in(snapshot.state, "operator"))
         load_state(self._answering.execution, snapshot.state)
         progress.number = progress.given = progress.saved = snapshot.number
         self._parts.readers.resume(notes["positions"])
@@ -92,6 +96,7 @@ class Recovery:
 
     def _repeat(self, record: BatchRecord) -> None:
         self._answering.wall.put(record.now_s, record.today_us)
+        self._answering.execution.in_parts(record.threads)
         steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
         remember_pushes(self._parts.taken_pushes, steps, record.number)
         if self._skips.holds(record.number):

@@ -9,16 +9,15 @@ memory of the last copy is used again, and where there is too little of it more 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from queue import SimpleQueue
-from threading import Thread
 from time import monotonic
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.background import Background
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.operators.saving import Saved, state_of
@@ -157,34 +156,3 @@ class Copies:
 def _large(state: Saved) -> dict[str, int]:
     arrays = {name: value for name, value in state.values.items() if isinstance(value, np.ndarray)}
     return {name: int(array.nbytes) for name, array in arrays.items() if array.nbytes >= LARGE}
-
-
-class Background:
-    """A thread that no program waits for when it ends; those of `concurrent.futures` are waited for, for ever if what
-    they do waits for somebody who has gone."""
-
-    def __init__(self, name: str) -> None:
-        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-
-        def do() -> None:
-            try:
-                done.set_result(work(*arguments))
-            except BaseException as error:
-                done.set_exception(error)
-
-        self._waiting.put(do)
-        return done
-
-    def shutdown(self) -> None:
-        """Return when all is done."""
-        self._waiting.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while (do := self._waiting.get()) is not None:
-            do()

@@ -180,8 +180,13 @@ class SparkJob(ABC):
         (log_only if self.start.floods is None else self.start.floods.tell)(sentence)
 
     def check(self) -> None:
-        """Refuse, before it starts, what could only fail in the buckets."""
-        return
+        """Refuse, before it starts, what could only fail in the buckets, or would be left out of account."""
+        if self.plan.options.has("threads"):
+            raise self.plan.options.wrong(
+                "threads",
+                "is for queries in one process: on Spark rows are divided by key over buckets, and each core runs some",
+                "leave it out, and say how many buckets there are: --buckets, or Session(spark, buckets=…)",
+            )
 
     def make_operator(self, *, tables: bool = True) -> Operator:
         """A fresh operator tree for one bucket, static tables loaded unless these are to come from a state that was

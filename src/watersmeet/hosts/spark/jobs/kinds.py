@@ -177,6 +177,7 @@ class JoinJob(SparkJob):
 
     def check(self) -> None:
         """A worker knows only its bucket's share of the memory, and cannot say what is wrong with the whole."""
+        super().check()
         shedding, buckets = self.plan.shedding, self.partitioning.buckets
         if self.plan.spilling is not None:
             raise self.plan.options.wrong(

@@ -1,0 +1,94 @@
+"""Logs of changes of several parts of an answer as the log of all of it: in the order of its instants, what leaves
+before what enters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.model.time import FOREVER_US, times_of
+from watersmeet.operators.kernels.changes import merge_runs
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Log:
+    """at: which column has the instants; sign: which has the signs, if any."""
+
+    at: int
+    sign: int | None
+
+    def merged(self, streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Blocks of each stream in order; blocks without rows are handed on, so that whoever takes them may stop."""
+        ahead = [_Ahead(stream) for stream in streams]
+        for one in ahead:
+            yield from one.look()
+        held: list[list[pa.RecordBatch]] = [[] for _ in streams]
+        while any(one.block is not None for one in ahead):
+            # Of the one that is furthest behind the next block is taken up. All before what then lies ahead is certain.
+            first = min(range(len(ahead)), key=lambda i: self._first(ahead[i].block))
+            block = ahead[first].block
+            assert block is not None
+            held[first].append(block)
+            yield from ahead[first].look()
+            until = min(self._first(one.block) for one in ahead)
+            ready: list[pa.RecordBatch] = []
+            for i, blocks in enumerate(held):
+                before, held[i] = self._cut(blocks, until)
+                ready += before
+            if ready:
+                yield self._as_one(ready)
+
+    def _first(self, block: pa.RecordBatch | None) -> int:
+        return FOREVER_US + 1 if block is None else int(self._instants(block)[0])
+
+    def _instants(self, block: pa.RecordBatch) -> Int64s:
+        return times_of(block.column(self.at))
+
+    def _cut(self, blocks: list[pa.RecordBatch], until: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+        before, behind = [], []
+        for block in blocks:
+            at = int(np.searchsorted(self._instants(block), until))
+            if at:
+                before.append(block.slice(0, at))
+            if at < block.num_rows:
+                behind.append(block.slice(at))
+        return before, behind
+
+    def _as_one(self, blocks: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        if len(blocks) == 1:
+            return blocks[0]
+        instants = np.concatenate([self._instants(block) for block in blocks])
+        enters = np.concatenate([self._enters(block) for block in blocks])
+        starts = np.cumsum([0, *(block.num_rows for block in blocks)])
+        order = np.empty(instants.size, np.int64)
+        merge_runs(instants, enters, starts, order)
+        return pa.concat_batches(blocks).take(pa.array(order))
+
+    def _enters(self, block: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        if self.sign is None:
+            return np.ones(block.num_rows, np.bool_)
+        column = block.column(self.sign)
+        _, ends, letters = column.buffers()
+        first = np.frombuffer(ends, np.int32, block.num_rows, 4 * column.offset)
+        entering: npt.NDArray[np.bool_] = np.frombuffer(letters, np.uint8)[first] == ord("+")
+        return entering
+
+
+class _Ahead:
+    """A stream with its next block that has rows, or None at its end."""
+
+    def __init__(self, stream: Iterator[pa.RecordBatch]) -> None:
+        self._stream = stream
+        self.block: pa.RecordBatch | None = None
+
+    def look(self) -> Iterator[pa.RecordBatch]:
+        """Gives the blocks without rows that are passed over."""
+        while (block := next(self._stream, None)) is not None and not block.num_rows:
+            yield block
+        self.block = block
