@@ -17,14 +17,12 @@ from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.io.event_times import TimedBatch
 from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import End, Operator, Results, Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.nodes import Plan
 from watersmeet.runtime.build import build_query
 from watersmeet.runtime.clock import OnLateRows
-from watersmeet.runtime.final import answer_over_nothing
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
@@ -170,9 +168,6 @@ class PushedExecution(Execution):
         self._archiving.__exit__(type(error), error, error.__traceback__)
 
     def answer(self) -> pa.Table | None:
-        if self._present is not None and self._ended and self.last_event_us == BEGINNING_US:
-            # Before the end nothing has begun: whoever listens from now on is given the first row, too.
-            return answer_over_nothing(self.plan, self.anew)
         return None if self._present is None else self._present.table()
 
     def report_waiting(self) -> Metrics:

@@ -354,16 +354,6 @@ def test_the_present_answer_begins_with_the_first_instant_as_the_log_does() -> N
         assert run.take()["n"].to_pylist() == [1, 1, 0]
 
 
-def test_at_an_end_without_any_row_it_is_what_sql_gives_over_nothing() -> None:
-    with session().sql("SELECT COUNT(*) AS n, MAX(k) AS m FROM a [RANGE 5 SECONDS]").start() as run:
-        pass
-    assert run.answer().to_pylist() == [{"n": 0, "m": None}]
-    assert run.take().num_rows == 0
-    with session().sql(COUNT).start() as run:
-        pass
-    assert run.answer().num_rows == 0
-
-
 def test_the_present_answer_follows_the_watermark_and_ends_with_the_last_event() -> None:
     query = session().sql(COUNT)
     with query.start() as run:
