@@ -217,7 +217,7 @@ def _shape(values: Sequence[Value], at_least: int, formula: Callable[..., float]
 
 
 def _skewness(n: int, second: Fraction, third: Fraction, fourth: Fraction) -> float:
-    return math.sqrt(n * (n - 1)) / (n - 2) * math.copysign(math.sqrt(third**2 / second**3), third)
+    return math.sqrt(n * (n - 1)) / (n - 2) * math.copysign(math.sqrt(third**2 / second**3), 1 if third > 0 else -1)
 
 
 def _kurtosis(n: int, second: Fraction, third: Fraction, fourth: Fraction) -> float:

@@ -107,7 +107,8 @@ def _padded_bytes(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[n
     sizes = np.asarray(pc.binary_length(texts).to_numpy(zero_copy_only=False), np.int64)
     there = np.arange(sizes.max(initial=0)) < sizes[:, None]
     made = np.zeros(there.shape, np.uint8)
-    made[there] = np.frombuffer("".join(texts.to_pylist()).encode(), np.uint8)
+    whole = pc.binary_join(pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts), "")
+    made[there] = np.frombuffer(whole[0].as_buffer(), np.uint8)
     return made, sizes
 
 

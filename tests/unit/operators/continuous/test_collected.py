@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from datetime import datetime, timedelta
 from statistics import pstdev
@@ -329,6 +330,15 @@ def test_what_they_say_of_a_whole_table_is_what_duckdb_says() -> None:
     for row, other in zip(ours, theirs.to_pylist(), strict=True):
         for n, text in enumerate(ALIKE):
             assert row[f"c{n}"] == near(other[f"c{n}"]), (row["k"], text)
+
+
+@pytest.mark.parametrize("values", [[math.nan] * 5, [1e308, -1e308, 1e308, 3.0], [1e-200, 2e-200, 4e-200, 5e-200]])
+@pytest.mark.parametrize("function", ["SKEWNESS", "KURTOSIS", "KURTOSIS_POP"])
+def test_the_shape_of_values_does_not_depend_on_their_scale(function: str, values: list[float]) -> None:
+    made = wm.Session()
+    made.stream("a", pa.table({"y": values, "ts": [NOON + timedelta(n) for n in range(len(values))]}), time="ts")
+    report = wm.check(made.sql(f"SELECT {function}(y) AS c FROM a [UNBOUNDED]"))
+    assert report.equal, str(report)
 
 
 @pytest.mark.parametrize(

@@ -46,15 +46,31 @@ def kurtosis_of_all(columns: Sequence[pa.Array], bounds: Int64s) -> pa.Array:
 
 
 class _Moments:
-    """The values of cells by their distances from their mean."""
+    """The values of cells by their distances from their mean, at a scale at which no power of them is too large or too
+    small to be told: what is asked for is the same at any."""
 
     def __init__(self, values: pa.Array, bounds: Int64s) -> None:
         self.sizes: Int64s = np.diff(bounds)
         self._bounds = bounds
         self._values = to_doubles(values)
         with np.errstate(all="ignore"):
-            means = self._summed(self._values) / self.sizes
-            self._distances = self._values - np.repeat(means, self.sizes)
+            scaled = np.ldexp(self._values, -np.repeat(self._exponents, self.sizes))
+            means = self._summed(scaled) / self.sizes
+            self._distances = scaled - np.repeat(means, self.sizes)
+
+    @property
+    def _ends(self) -> tuple[Int64s, Doubles, Doubles]:
+        """The cells that have values, and the first and the last of each, which are in order."""
+        there = np.flatnonzero(self.sizes > 0)
+        return there, self._values[self._bounds[there]], self._values[self._bounds[there + 1] - 1]
+
+    @property
+    def _exponents(self) -> npt.NDArray[np.int32]:
+        """The power of two above all values of a cell."""
+        there, first, last = self._ends
+        exponents = np.zeros(self.sizes.size, np.int32)
+        exponents[there] = np.frexp(np.maximum(np.abs(first), np.abs(last)))[1]
+        return exponents
 
     def _summed(self, values: Doubles) -> Doubles:
         sums = np.zeros(self.sizes.size)
@@ -72,10 +88,10 @@ class _Moments:
 
     @property
     def _differ(self) -> Mask:
-        """Whether there are different values: they are in order, so the last is another than the first."""
+        """Whether there are different values: the last is not the first. NaN is one value, behind all others."""
+        there, first, last = self._ends
         differ = np.zeros(self.sizes.size, np.bool_)
-        there = np.flatnonzero(self.sizes > 0)
-        differ[there] = self._values[self._bounds[there]] != self._values[self._bounds[there + 1] - 1]
+        differ[there] = (first != last) & ~np.isnan(first)
         return differ
 
 
