@@ -52,6 +52,8 @@ def check(function: str, position: int, given: pa.DataType, wanted: Wanted) -> N
     fits, words = wanted
     if not (pa.types.is_null(given) or fits(given)):
         way_out = "; CAST(… AS STRING) would do" if wanted in (TEXT, BYTES) else ""
+        if way_out and pa.types.is_list(given):
+            way_out = "; ARRAY_TO_STRING(l, ', ') makes a text of a list"
         if wanted == INSTANT and pa.types.is_duration(given):
             way_out = "; EPOCH(…) gives the seconds of an interval"
         where = f" as argument {position}" if position else ""

@@ -230,6 +230,8 @@ class AggregateCalls:
             nodes = []
         elif function == "count" and not nodes and not distinct:
             raise self.around.error("COUNT needs a column or *", node, hint="write COUNT(*)")
+        if function in ("first", "last") and len(nodes) == 2 and nodes[1] == exp.true():
+            nodes = nodes[:1]  # Spark's word for IGNORE NULLS
         args, keys = self.inside.bind_all(nodes), self._sort_keys(written)
         if distinct and any(key.expression not in args for key in keys):
             raise self.around.error(
@@ -411,12 +413,16 @@ def _check_known(asked: _Asked) -> None:
     if function in _PERCENTILES and len(args) == 2:
         share = args[1].value if isinstance(args[1], Literal) else None
         if not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise TypeError(f"{name} needs a constant between 0 and 1, for example {name}(x, 0.95)")
+            several = "; of several each is a column of its own" if isinstance(args[1], Call) else ""
+            raise TypeError(f"{name} needs a constant between 0 and 1, for example {name}(x, 0.95){several}")
         if function == "percentile_disc" and exact_share(share).denominator > 10**9:
             raise TypeError("PERCENTILE_DISC counts with nine digits behind the point, and this has more")
     separator = args[1] if function == "string_agg" and len(args) > 1 else Literal(",", pa.string())
     if not isinstance(separator, Literal) or separator.value is None:
         raise TypeError("STRING_AGG needs a constant text between the values, for example STRING_AGG(s, ', ')")
+    if function in ("min", "max") and len(args) == 2:
+        most = "TOPK(x, 3)" if function == "max" else "ARRAY_AGG(x ORDER BY x)[1:3]"
+        raise TypeError(f"{name} takes one argument; a list of three such values is {most}")
     if asked.distinct and function in PAIRED:
         raise TypeError(f"{name} is of pairs, and DISTINCT goes with one argument")
 

@@ -11,6 +11,7 @@ from watersmeet.model.declaration import Setting
 from watersmeet.sql.from_syntax import EMIT_WORDS, LIMIT_WORDS, SET_WORDS, FromParser
 from watersmeet.sql.grouping_sets import MOST_SETS, Sets, crossed, cube, rollup
 from watersmeet.sql.syntax import (
+    AllKeys,
     Body,
     Compound,
     Constraint,
@@ -287,15 +288,26 @@ class QueryParser(FromParser):
         if not self._match(TokenType.GROUP_BY):
             return (), None
         start = self._curr
+        if start.token_type == TokenType.ALL and self._next.token_type not in (TokenType.L_PAREN, TokenType.DOT):
+            self._advance()
+            return (AllKeys(),), None
         keys: list[exp.Expr] = []
         elements = [self._grouping(keys)]
         while self._match(TokenType.COMMA):
             elements.append(self._grouping(keys))
+        elements = self._with_totals(elements)
         sets = crossed(elements)
         if len(sets) > MOST_SETS:
             self.fail(f"GROUP BY has {len(sets)} groupings; the limit is {MOST_SETS}", self._from(start))
         plain = all(len(one) == 1 for one in elements)
         return tuple(keys), None if plain and keys else sets
+
+    def _with_totals(self, elements: list[Sets]) -> list[Sets]:
+        """`GROUP BY a, b WITH ROLLUP`, as if all of it stood in ROLLUP."""
+        for word, made in (("ROLLUP", rollup), ("CUBE", cube)):
+            if all(len(one) == 1 for one in elements) and self._match_text_seq("WITH", word):
+                return [made([keys for one in elements for keys in one])]
+        return elements
 
     def _grouping(self, keys: list[exp.Expr]) -> Sets:
         """One element of GROUP BY: the ways to group that it stands for."""

@@ -219,6 +219,8 @@ class ExpressionBinder(ClauseBinder):
         try:
             return self.call("concat", parts, node)
         except BindError as error:
+            lists = any(is_list(part.type) for part in parts)
+            error.hint = "|| joins lists with lists; LIST_APPEND(l, x) adds a value" if lists else error.hint
             error.hint = error.hint or "|| joins texts; between conditions write OR"
             raise
 
@@ -351,7 +353,8 @@ class ExpressionBinder(ClauseBinder):
             return cast_to_json(self, value, node)
         target = arrow_type(sql)
         if target is None:
-            raise self.error(f"{sql} is not a type that CAST knows", node)
+            of_day = "the time of day is an interval: ts - DATE_TRUNC('day', ts)" if sql.upper() == "TIME" else None
+            raise self.error(f"{sql} is not a type that CAST knows", node, hint=of_day)
         target = zoned_type(target, self.scope.zone)
         if isinstance(node, exp.TryCast):
             return self._tried(value, target, node)
@@ -408,7 +411,7 @@ class ExpressionBinder(ClauseBinder):
             return misplaced_query(self, node)
         if isinstance(node, WindowCondition):
             return self.error("a WINDOW constraint must stand by itself, joined to the rest by AND", node)
-        if isinstance(node, exp.Any | exp.All):
+        if isinstance(node, exp.Any | exp.All) and not isinstance(node.this, exp.Tuple | exp.Paren):
             return self.error(
                 "ANY and ALL with a query go with = ANY and <> ALL",
                 node,
@@ -420,7 +423,16 @@ class ExpressionBinder(ClauseBinder):
         if isinstance(node, exp.Star):
             return self.error("* cannot stand inside an expression", node, hint="COUNT(*) counts rows")
         words = self.scope.text.piece(span_of(node))
-        return self.error(f"{words} is not supported in an expression", node, kind=UnsupportedError)
+        hint = next((hint for kind, hint in _INSTEAD if isinstance(node, kind)), None)
+        return self.error(f"{words} is not supported in an expression", node, kind=UnsupportedError, hint=hint)
+
+
+_INSTEAD: tuple[tuple[type[exp.Expr], str], ...] = (
+    (exp.Tuple, "several values as one are STRUCT(x, y AS name), or [x, y] if they are of one type"),
+    (exp.Comprehension, "unfold the list: FROM a CROSS JOIN UNNEST(a.items) AS t (item)"),
+    (exp.Glob, "write LIKE 'b%', or REGEXP_MATCHES(s, '^b')"),
+    (exp.Any, "write x LIKE 'a%' OR x LIKE 'b%'"),
+)
 
 
 def _any_of(node: exp.Expr) -> exp.Expr | None:

@@ -37,6 +37,17 @@ FUNCTIONS = {
     "NEAREST(b.ts, a.ts)",
     "stream": "leave STREAM out: every query over streams goes on",
     "rowtime": "the event time is the column that WITH (time = '…') of CREATE STREAM names, or EVENT_TIME()",
+    "columns": "list the columns to be selected",
+    "histogram": "group by the value: SELECT x, COUNT(*) AS n FROM a [RANGE 1 HOUR] GROUP BY x",
+    **dict.fromkeys(
+        ("input_file_name", "monotonically_increasing_id", "spark_partition_id"),
+        "an answer does not depend on where rows lie; ROW_NUMBER() OVER (ORDER BY ts) numbers them by event time",
+    ),
+    **dict.fromkeys(
+        ("posexplode", "posexplode_outer", "explode_outer", "inline", "stack"),
+        "write FROM a CROSS JOIN UNNEST(a.items) WITH ORDINALITY AS t (item, number); LEFT JOIN UNNEST(…) … ON TRUE "
+        "keeps rows without entries",
+    ),
     "extract_json": "write JSON_EXTRACT(j, '$.a') for one value; what makes a list of JSON is a function of your own: "
     "--functions FILE.py, session.function(…)",
     "latest_by_offset": "write LAST(x), the last by event time",

@@ -24,7 +24,7 @@ from watersmeet.sql.json_calls import made_json
 from watersmeet.sql.months import months_later
 from watersmeet.sql.refused_functions import REFUSED
 from watersmeet.sql.scope import event_time_type
-from watersmeet.sql.syntax import span_of
+from watersmeet.sql.syntax import Subquery, span_of
 
 
 def bind_function(binder: ClauseBinder, node: exp.Anonymous) -> Expression:
@@ -191,6 +191,15 @@ def struct(binder: ClauseBinder, node: exp.Expr) -> Expression:
     return Call("named_struct", tuple(args), kind)
 
 
+def _array(binder: ClauseBinder, node: exp.Anonymous) -> Expression:
+    """Spark's `array(x, y)`."""
+    if any(isinstance(one, Subquery) for one in node.expressions):
+        raise binder.error(
+            "ARRAY goes around values, not around a query", node, hint="write (SELECT ARRAY_AGG(x) FROM …)"
+        )
+    return binder.call("list_value", binder.bind_all(node.expressions), node)
+
+
 def _named_field(node: exp.Expr, place: int) -> tuple[str, exp.Expr]:
     """A field of a struct as it is written, and its name: of a column its own, else by its place as in Spark."""
     if isinstance(node, exp.Alias):
@@ -202,6 +211,7 @@ def _named_field(node: exp.Expr, place: int) -> tuple[str, exp.Expr]:
 
 _BY_NAME: dict[str, Callable[[ClauseBinder, exp.Anonymous], Expression | None]] = {
     **dict.fromkeys(STRUCTS, struct),
+    "array": _array,
     "event_time": _event_time,
     "grouping": _grouping,
     "to_char": _text_of_time,

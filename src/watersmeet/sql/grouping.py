@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, to_text, walk
+from watersmeet.sql.counting import is_aggregate
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.quotients import warn_of_quotients
-from watersmeet.sql.scope import Scope, field_index
-from watersmeet.sql.syntax import SelectSyntax, Span, span_of
+from watersmeet.sql.scope import Scope, Text, field_index
+from watersmeet.sql.syntax import AllKeys, SelectItem, SelectSyntax, Span, Star, span_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,26 @@ class GroupedOutput:
 
 def is_aggregated(expression: Expression) -> bool:
     return any(isinstance(part, Aggregate) for part in walk(expression))
+
+
+def with_all_keys(select: SelectSyntax, text: Text) -> SelectSyntax:
+    """GROUP BY ALL: by what is selected, but for aggregates and constants."""
+    if not any(isinstance(key, AllKeys) for key in select.group_by):
+        return select
+    star = next((item for item in select.items if isinstance(item, Star)), None)
+    if star is not None:
+        raise text.error(
+            "GROUP BY ALL goes by what is listed, and * is all columns", star.span, hint="list the columns"
+        )
+    listed = [item.expression for item in select.items if isinstance(item, SelectItem)]
+    keys = [one.copy() for one in listed if one.find(exp.Column) and not _is_made_of_groups(one, text)]
+    others = [key for key in select.group_by if not isinstance(key, AllKeys)]
+    return replace(select, group_by=(*keys, *others), grouping_sets=None if keys or others else ((),))
+
+
+def _is_made_of_groups(node: exp.Expr, text: Text) -> bool:
+    calls = node.find_all(exp.Anonymous)
+    return node.find(exp.Window, exp.WithinGroup) is not None or any(is_aggregate(one, text.functions) for one in calls)
 
 
 def bind_keys(select: SelectSyntax, outputs: list[GroupedOutput], scope: Scope) -> tuple[Expression, ...]:

@@ -70,6 +70,10 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "write CAST(x AS DECIMAL(12, 2)), or TRY_CAST; REPLACE(x, ',', '') takes commas out",
     ),
     (
+        "string double float bigint int boolean",
+        "write CAST(x AS STRING), CAST(x AS DOUBLE), …",
+    ),
+    (
         "safe_cast try_convert",
         "write TRY_CAST(x AS INT)",
     ),
@@ -177,9 +181,10 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "make it anew: JSON_OBJECT('a', j -> '$.a', 'b', 2)",
     ),
     (
-        "list_transform list_apply array_transform array_apply apply list_filter array_filter filter list_reduce "
-        "array_reduce reduce list_where array_where list_select array_select list_zip array_zip list_resize "
-        "array_resize list_aggregate list_aggr array_aggregate array_aggr list_grade_up array_grade_up grade_up",
+        "transform zip_with list_transform list_apply array_transform array_apply apply list_filter array_filter "
+        "filter list_reduce array_reduce reduce list_where array_where list_select array_select list_zip array_zip "
+        "list_resize array_resize list_aggregate list_aggr array_aggregate array_aggr list_grade_up array_grade_up "
+        "grade_up",
         "unfold the list, FROM a CROSS JOIN UNNEST(a.items) AS t (item), or make it a function of your own",
     ),
     (

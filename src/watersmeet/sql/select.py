@@ -27,7 +27,7 @@ from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node,
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause
-from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated
+from watersmeet.sql.grouping import GroupedOutput, bind_keys, check_grouped, is_aggregated, with_all_keys
 from watersmeet.sql.grouping_sets import grouped_by_sets, is_grouping
 from watersmeet.sql.lateral import without_lateral
 from watersmeet.sql.over import OverBinder
@@ -68,6 +68,7 @@ class Answer:
 
 def bind_select(select: SelectSyntax, context: Context, bind_subquery: SubqueryBinder, changing: str | None) -> Answer:
     """`changing` names the operator around this SELECT that needs windows, such as UNION, or is None."""
+    select = with_all_keys(select, context.text)
     select, computed = without_lateral(without_unnest(select, context.text), context.text)
     made = FromClause(select, context, bind_subquery, computed)
     return _SelectBinder(select, context, made, changing).answer()
@@ -82,7 +83,9 @@ class _SelectBinder:
         self.scope = scope = source.scope
         self.outputs = _outputs(select, scope)
         self.having = (
-            ExpressionBinder(scope, "HAVING", aggregates=True).condition(select.having) if select.having else None
+            ExpressionBinder(scope, "HAVING", aggregates=True, outputs=_by_name(self.outputs)).condition(select.having)
+            if select.having
+            else None
         )
         self.keep = _kept(select, self.outputs, scope)
         self.keys: tuple[Expression, ...] = ()
@@ -338,14 +341,22 @@ def _have_windows(inputs: tuple[Input, ...]) -> bool:
     return all(one.window is not None for one in inputs if one.time is not None)
 
 
+def _by_name(outputs: Sequence[GroupedOutput]) -> dict[str, Expression]:
+    """What may be named of a select list behind it: all but OVER, which comes last."""
+    return {one.name.lower(): one.expression for one in reversed(outputs) if not calls_in([one.expression])}
+
+
 def _outputs(select: SelectSyntax, scope: Scope) -> list[GroupedOutput]:
-    binder = OverBinder(scope, "the select list", aggregates=True, windows=_named_windows(select))
+    before: dict[str, Expression] = {}  # items may name those before them
+    binder = OverBinder(scope, "the select list", aggregates=True, windows=_named_windows(select), outputs=before)
     outputs: list[GroupedOutput] = []
     taken: set[str] = set()
     for item in select.items:
-        inside = item.inside.text if isinstance(item, SelectItem) and item.inside else None
+        inside, first = item.inside.text if isinstance(item, SelectItem) and item.inside else None, len(outputs)
         for name, expression in _expanded(item, scope, binder):
             outputs.append(GroupedOutput(_unique(name, taken), expression, item.span, inside))
+        for name, expression in _by_name(outputs[first:]).items():
+            before.setdefault(name, expression)
     return outputs
 
 

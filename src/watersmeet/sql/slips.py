@@ -31,6 +31,8 @@ STATEMENTS = {
     "OPTIONS (name = value), and what Spark is told in --conf name=value",
     "USE": "names have one part: streams and tables are those that the script creates",
     "COPY": "results go to a sink: CREATE SINK name WITH (…) AS SELECT …",
+    "FROM": "write SELECT * FROM a, with SELECT before FROM",
+    "SUMMARIZE": "write the aggregates: SELECT COUNT(*), MIN(x), MAX(x), AVG(x) FROM a [UNBOUNDED]",
     "DESCRIBE": "EXPLAIN SELECT * FROM a tells how a query runs, and its columns",
 }
 
@@ -90,6 +92,13 @@ def unexpected(previous: Token, found: Token, following: Token) -> Slip | None:
         return Slip(message, _BRACKETS, previous)
     if following.token_type == TokenType.NUMBER and is_word(found) and word in ("RANGE", "ROWS"):
         return Slip(message, _BRACKETS, found)
+    if word in ("SORT BY", "CLUSTER BY", "DISTRIBUTE BY"):
+        hint = "write ORDER BY; how rows are spread is found without being told"
+        return Slip(f"{word} is not part of the language", hint, found)
+    if word == "USING" and following.text.upper() == "SAMPLE":
+        return Slip("USING SAMPLE is not part of the language", PHRASES["SAMPLE"], found)
+    if found.text == "." and is_word(previous):
+        return Slip(message, "names of streams and tables have one part: FROM orders", found)
     near = _misspelt_clause(previous, found)
     if near is not None:
         return Slip(f"did not expect {found.text!r} after {previous.text}", f"did you mean {near}?", previous)

@@ -451,6 +451,12 @@ class AsDate(exp.Expression, exp.Condition):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
+class AllKeys(exp.Expression, exp.Condition):
+    """`GROUP BY ALL`: by all that is selected and is no aggregate."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
 class WindowCondition(exp.Expression, exp.Condition):
     """A window constraint written as a conjunct of WHERE or ON."""
 
