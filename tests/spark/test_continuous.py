@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
@@ -31,7 +32,9 @@ from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation
 from watersmeet.checking.recompute import rows_of
 from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.reference.join import answer
+from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.session import Session
 
 # Shrinking is slow where every example is a run with restarts.
@@ -296,6 +299,21 @@ def test_streams_in_micro_batches_give_the_log_also_after_a_restart(spark, tmp_p
 def test_rows_that_a_query_says_itself_are_its_answer(spark):
     sql = "SELECT k + 1 AS k, s FROM (VALUES (1, 'a'), (2, NULL)) AS t (k, s) UNION ALL SELECT 9, 'x' ORDER BY k"
     assert rows_of(Session(spark).sql(sql).to_arrow()) == [(2, "a"), (3, None), (9, "x")]
+
+
+def test_they_are_also_grouped_and_joined_in_a_script(spark, tmp_path):
+    queries = {
+        "SELECT k % 2 AS odd, COUNT(*) AS n FROM generate_series(1, 5) AS k GROUP BY odd": [(0, 2), (1, 3)],
+        "SELECT a.k, b.k FROM (VALUES (1), (2)) AS a (k) LEFT JOIN (VALUES (2)) AS b (k) ON a.k = b.k": [
+            (1, None),
+            (2, 2),
+        ],
+        "SELECT 1 AS x, 'a' AS y": [(1, "a")],
+    }
+    made = (f"CREATE SINK s{n} WITH (sink = 'parquet', path = '{tmp_path}/{n}') AS {q};" for n, q in enumerate(queries))
+    SparkRun(spark, "\n".join(made), RunSettings(available_now=True)).run()
+    found = [rows_of(pq.read_table(sorted((tmp_path / str(n)).glob("*.parquet")))) for n in range(len(queries))]
+    assert [sorted(rows) for rows in found] == list(queries.values())
 
 
 def test_over_no_rows_at_all_an_aggregate_is_a_row_of_the_final_answer(spark):

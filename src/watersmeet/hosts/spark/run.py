@@ -62,7 +62,7 @@ class SparkRun:
         self.settings = settings or RunSettings()
         jobs = script
         if isinstance(jobs, str):
-            jobs = read_script(jobs, opener=OnSpark(spark), explain=True)
+            jobs = read_script(jobs, opener=OnSpark(spark, streams=True), explain=True)
         self.jobs = [job for job in jobs if job.explaining is None]
         self.explained = [job for job in jobs if job.explaining is not None]
         self.buckets = self.settings.buckets or cores(spark)

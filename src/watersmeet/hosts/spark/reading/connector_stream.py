@@ -4,6 +4,7 @@ knows of it (see connector_source.py)."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,8 @@ from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.source_packets import encoded
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.contract import Connector
+from watersmeet.io.connectors.contract import Connector, Offsets, PartitionedSource, SourceBatch, Split
+from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.history import HistoryThenLive
 from watersmeet.io.connectors.opening import open_source
 from watersmeet.io.declared_source import open_declared, with_history
@@ -58,6 +60,36 @@ class ConnectorStream:
         connector = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
         return {"connector": connector} | ({} if limit is None else {"maxRows": str(limit)})
+
+
+@dataclass(frozen=True)
+class SaidRows(PartitionedSource):
+    """Rows that a query says itself, where it runs as a stream: one partition, in which offsets count rows."""
+
+    rows: pa.RecordBatch
+    description: str = "rows that the query says itself"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
+
+    def begin(self) -> Offsets:
+        return {}
+
+    def newest(self, after: Offsets, most_rows: int | None = None) -> Offsets:
+        return {"rows": self.rows.num_rows}
+
+    def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
+        begin, end = after.get("rows", 0), upto.get("rows", 0)
+        return [Split("rows", begin, end)] if begin < end else []
+
+    def read(self, split: Split) -> Iterator[SourceBatch]:
+        yield SourceBatch(self.rows.slice(split.after, split.upto - split.after))
+
+
+def open_said(name: str, rows: pa.Table) -> ConnectorStream:
+    (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
+    return ConnectorStream(ConnectedSource(name, GuardedSource(name, SaidRows(batch)), rows.schema))
 
 
 MAX_ROWS = "max_rows_per_batch"

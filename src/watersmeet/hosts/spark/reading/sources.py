@@ -14,7 +14,7 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import refuse_bad_files
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
-from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream, open_connected
+from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream, open_connected, open_said
 from watersmeet.hosts.spark.reading.event_times import timed_frame
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.files_frame import nanosecond_files
@@ -32,14 +32,17 @@ OURS = frozenset({"parquet", "csv", "json"})  # what the readers of this library
 
 @dataclass(frozen=True)
 class OnSpark:
-    """Opens inputs for a session of Spark's."""
+    """Opens inputs for a session of Spark's. `streams`: rows that a query says itself are to go on as a stream does."""
 
     spark: SparkSession
+    streams: bool = False
     host: ClassVar[str] = SPARK
 
     def __call__(self, declared: Declaration) -> tuple[pa.Schema, Any, int | None]:
         if not declared.is_given:
             return open_on_spark(self.spark, declared)
+        if self.streams and isinstance(declared.data, pa.Table):
+            return declared.data.schema, open_said(declared.name, declared.data), declared.data.num_rows
         values = declared.values
         rounding, on_bad = values.get("rounding", "error"), values.get("on_bad", "error")
         return open_given(self.spark, declared.data, declared.name, rounding, declared.schema, declared.reading, on_bad)
