@@ -11,10 +11,10 @@ from watersmeet.errors import OptionError, ParseError, SqlError, UnsupportedErro
 from watersmeet.model.catalog import Catalog, NamedQuery
 from watersmeet.model.declaration import Setting
 from watersmeet.model.pace import MONDAY_US, Pace
-from watersmeet.model.types import sql_type
+from watersmeet.model.types import common_type, comparable, sql_type
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.constants import SAID_AT
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, to_text
 from watersmeet.plan.nodes import (
     Changes,
     GroupBy,
@@ -40,6 +40,7 @@ from watersmeet.plan.options import Options
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.constants import says_all_rows
 from watersmeet.sql.context import Context
+from watersmeet.sql.grouping import GroupedOutput
 from watersmeet.sql.having import groups_before_having
 from watersmeet.sql.named_queries import with_columns, with_named
 from watersmeet.sql.ordering import (
@@ -289,7 +290,7 @@ def _bind_compound(body: Compound, context: Context, changing: str | None) -> An
             raise context.text.error(
                 f"{word} joins answers with the same types, but {a.name} and {b.name} are {kinds}",
                 b.span,
-                hint=f"write CAST({b.name} AS {sql_type(a.expression.type)})",
+                hint=_cast_to_write(a, b),
             )
     if left.complete != right.complete:
         raise context.text.error(
@@ -311,6 +312,16 @@ def _bind_compound(body: Compound, context: Context, changing: str | None) -> An
     outputs = [replace(one, expression=Column("", one.name, one.expression.type)) for one in left.outputs]
     grows = left.complete or all(streams)
     return Answer(node, outputs, grows, replace(left.scope, inputs=()), complete=left.complete)
+
+
+def _cast_to_write(first: GroupedOutput, second: GroupedOutput) -> str:
+    """How two columns come to be of one type: the one that holds the values of both, if there is one."""
+    one, other = first.expression.type, second.expression.type
+    target = common_type(one, other) if comparable(one, other) else one
+    sides = [(side, place) for side, place in ((first, " in the first"), (second, ""))
+             if side.expression.type != target]  # fmt: skip
+    casts = [f"CAST({to_text(side.expression)} AS {sql_type(target)}) AS {side.name}{place}" for side, place in sides]
+    return f"write {' and '.join(casts)}"
 
 
 # -- ISTREAM, DSTREAM, RSTREAM --------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+SELECT k FROM a [NOW] UNION SELECT k / 2 AS half FROM b [NOW]
