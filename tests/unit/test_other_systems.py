@@ -35,14 +35,23 @@ for name in "ab":
 assert session.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").to_arrow().num_rows == 2
 assert session.sql("SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND]").final().to_pylist() == [{"n": 2}]
 import watersmeet.cli
-import numpy as np
-from watersmeet.operators.kernels.rows import disorder
-assert disorder(np.array([5, 3, 9], np.int16), 4) == (2, 9)  # of a type that no query has: it is compiled and kept
+from nobodys import twice
+assert twice(21) == 42
+"""
+# It is compiled, and kept.
+KERNEL = """
+from watersmeet.compiling import kernel
+
+@kernel
+def twice(number):
+    return 2 * number
 """
 
 
 def test_queries_run_without_posix(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(tmp_path)])
+    (tmp_path / "nobodys.py").write_text(KERNEL)
     environment.pop("NUMBA_CACHE_DIR", None)
     kept = places.kept_folder()
     if kept is not None:  # all but one kernel need not be compiled for this
