@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,17 @@ from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.continuous.copies import Copies
-from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.delta import Delta, Int64s, empty_batch, no_changes
+from watersmeet.operators.continuous.first_rows import FirstRows
 from watersmeet.operators.continuous.multiset import zeros_after
 from watersmeet.operators.continuous.node import Node, Unary
-from watersmeet.operators.continuous.row_ids import RowIds
+from watersmeet.operators.continuous.row_ids import RowIds, each_once
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.value_order import answer_order
+from watersmeet.operators.few_rows import rows_taken
 from watersmeet.operators.kernels.cells import additions_first
 from watersmeet.operators.kernels.ordered import rows_between
+from watersmeet.physical.over import MOST_FOLLOWED
 from watersmeet.plan.nodes import SortKey
 
 Changes = tuple[Int64s, Int64s, Int64s]
@@ -86,74 +89,35 @@ def net_changes(raw: Int64s) -> Changes:
     return instants[kept], ids[kept], diffs[kept]
 
 
-class TopKOperator(Unary):
-    """Rows that the order does not tell apart stand in the order of their values, so the answer depends on the
-    rows alone."""
+class Ranks:
+    """A rank for every row, where so many are asked for that all are kept in order."""
 
-    STATE = ("child", "ids", "rows", "counts", "ranks", "window", "copies")
+    STATE = ("ranks", "window")
 
-    netted = True
-
-    def __init__(self, child: Node, keys: Sequence[SortKey], limit: int | None, offset: int) -> None:
-        super().__init__(child, child.schema)
+    def __init__(self, keys: Sequence[SortKey], limit: int | None, offset: int) -> None:
         self.keys = list(keys)
-        self.ids = RowIds()
-        self.rows = RowTable(self.schema)
-        self.counts = np.zeros(self.ids.room, np.int64)
-        self.ranks = np.zeros(self.ids.room, np.int64)
+        self.ranks: Int64s = np.zeros(0, np.int64)
         self.window = TopKWindow(limit, offset)
-        self.copies = Copies()
-
-    @property
-    def held_rows(self) -> int:
-        return self.ids.live
 
     @property
     def nbytes(self) -> int:
-        return self.ids.nbytes + self.rows.nbytes + self.window.nbytes + self.copies.nbytes + 2 * self.ranks.nbytes
+        return self.window.nbytes + self.ranks.nbytes
 
-    def take(self, until: int) -> Delta:
-        delta = self.child.take(until)
-        if len(delta) == 0:
-            return no_changes(self.schema)
-        ids = self._number(delta)
+    def apply(self, ids: Int64s, delta: Delta) -> tuple[Int64s, Int64s, Int64s, Int64s | None]:
+        """Which rows come and go, by how many, and the instants, as those of the first rows are told."""
         starts = np.flatnonzero(np.concatenate([[True], delta.instants[1:] != delta.instants[:-1]]))
         ends = np.append(starts[1:], len(delta))
         which, changed, by = self.window.apply(ids, self.ranks[ids], delta.diffs, ends)
-        noticed = None if delta.noticed is None else np.maximum.reduceat(delta.noticed, starts)
-        answer = self._answer(changed, by, delta.instants[starts][which], None if noticed is None else noticed[which])
-        # Rows lose their numbers only now, as the answer may take them out.
-        np.add.at(self.counts, ids, delta.diffs)
-        empty = np.unique(ids[self.counts[ids] == 0])
-        self.rows.drop(empty)
-        self.ids.forget(empty)
-        return answer
+        noticed = None if delta.noticed is None else np.maximum.reduceat(delta.noticed, starts)[which]
+        return changed, by, delta.instants[starts][which], noticed
 
-    def _answer(self, ids: Int64s, by: Int64s, instants: Int64s, noticed: Int64s | None) -> Delta:
-        index, diffs, numbers = self.copies.change(ids, by)
-        data = pa.RecordBatch.from_arrays(self.rows.get(ids[index]), schema=self.schema)
-        return Delta(data, instants[index], diffs, numbers, None if noticed is None else noticed[index])
-
-    def _number(self, delta: Delta) -> Int64s:
-        columns = delta.data.columns
-        # Before numbers are given: these have ranks already.
-        known = np.flatnonzero(self.counts > 0)
-        ids = self.ids.of(columns, len(delta))
-        if self.ids.room > self.counts.size:
-            self.counts, self.ranks = zeros_after(self.counts, self.ids.room), zeros_after(self.ranks, self.ids.room)
-        new = np.flatnonzero(~self.rows.holds(ids))
-        _, first = np.unique(ids[new], return_index=True)
-        new = new[first]
-        if new.size:
-            self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
-            self._rank(known, ids[new])
-        return ids
-
-    def _rank(self, known: Int64s, new: Int64s) -> None:
+    def know(self, known: Int64s, new: Int64s, room: int, values: Callable[[Int64s], pa.RecordBatch]) -> None:
         """Give new rows ranks between those of their neighbours, or all rows new ranks where there is no room."""
+        if room > self.ranks.size:
+            self.ranks = zeros_after(self.ranks, room)
         everyone = np.concatenate([known, new])
-        order = everyone[self._sorted(everyone)]
-        is_new = np.zeros(self.ids.room, np.bool_)
+        order = everyone[answer_order(values(everyone), self.keys)]
+        is_new = np.zeros(room, np.bool_)
         is_new[new] = True
         fresh = np.flatnonzero(is_new[order])
         bounds = np.concatenate([[-LIMIT], self.ranks[order[~is_new[order]]], [LIMIT]])
@@ -165,7 +129,86 @@ class TopKOperator(Unary):
         self.ranks[order] = even_labels(order.size)
         self.window.rerank(known, self.ranks[known])
 
-    def _sorted(self, ids: Int64s) -> Int64s:
-        """Positions in the order asked for; then by all columns."""
-        data = pa.RecordBatch.from_arrays(self.rows.get(ids), schema=self.schema)
-        return answer_order(data, self.keys)
+
+class TopKOperator(Unary):
+    """Rows that the order does not tell apart stand in the order of their values, so the answer depends on the
+    rows alone."""
+
+    STATE = ("child", "ids", "rows", "counts", "copies", "_many")
+
+    netted = True
+
+    def __init__(self, child: Node, keys: Sequence[SortKey], limit: int | None, offset: int) -> None:
+        super().__init__(child, child.schema)
+        self.ids = RowIds()
+        self.rows = RowTable(self.schema)
+        self.counts = np.zeros(self.ids.room, np.int64)
+        self.copies = Copies()
+        stop = _ALL if limit is None else offset + limit
+        self._many = None if stop <= MOST_FOLLOWED else Ranks(keys, limit, offset)
+        self._first = FirstRows(keys, min(stop, MOST_FOLLOWED), start=offset)
+
+    @property
+    def held_rows(self) -> int:
+        return self.ids.live
+
+    @property
+    def nbytes(self) -> int:
+        order = self._first.nbytes if self._many is None else self._many.nbytes
+        return self.ids.nbytes + self.rows.nbytes + self.copies.nbytes + self.counts.nbytes + order
+
+    def loaded(self) -> None:
+        """The first rows follow from those that are held."""
+        if self._many is None:
+            self._first = FirstRows(self._first.keys, self._first.stop, start=self._first.start)
+            ids = np.flatnonzero(self.counts > 0)
+            self._first.know(ids, 0 * ids, self._rows_of(ids), self._rows_of)
+            copies = np.repeat(ids, self.counts[ids])
+            ones = np.ones(copies.size, np.int64)
+            self._first.apply(copies, 0 * ones, Delta(empty_batch(self.schema), 0 * ones, ones, ones))
+
+    def take(self, until: int) -> Delta:
+        delta = self.child.take(until)
+        if len(delta) == 0:
+            return no_changes(self.schema)
+        ids = self._number(delta)
+        answer = self._answer(*self._changes(ids, delta))
+        # Rows lose their numbers only now, as the answer may take them out.
+        np.add.at(self.counts, ids, delta.diffs)
+        empty = ids[self.counts[ids] == 0]
+        empty = empty[each_once(empty, self.ids.room)]
+        self.rows.drop(empty)
+        self.ids.forget(empty)
+        self._first.forget(empty)
+        return answer
+
+    def _changes(self, ids: Int64s, delta: Delta) -> tuple[Int64s, Int64s, Int64s, Int64s | None]:
+        if self._many is not None:
+            return self._many.apply(ids, delta)
+        changed, _ = self._first.apply(ids, 0 * ids, delta)
+        return changed.rows, changed.diffs, changed.instants, changed.noticed
+
+    def _answer(self, ids: Int64s, by: Int64s, instants: Int64s, noticed: Int64s | None) -> Delta:
+        index, diffs, numbers = self.copies.change(ids, by)
+        data = self._rows_of(ids[index])
+        return Delta(data, instants[index], diffs, numbers, None if noticed is None else noticed[index])
+
+    def _number(self, delta: Delta) -> Int64s:
+        # Before numbers are given: these are known already.
+        known = None if self._many is None else np.flatnonzero(self.counts > 0)
+        ids = self.ids.of(delta.data.columns, len(delta))
+        if self.ids.room > self.counts.size:
+            self.counts = zeros_after(self.counts, self.ids.room)
+        new = np.flatnonzero(~self.rows.holds(ids))
+        new = new[each_once(ids[new], self.ids.room)]
+        if new.size:
+            data = rows_taken(delta.data, new)
+            self.rows.put(ids[new], data.columns)
+            if self._many is not None and known is not None:
+                self._many.know(known, ids[new], self.ids.room, self._rows_of)
+            else:
+                self._first.know(ids[new], 0 * new, data, self._rows_of)
+        return ids
+
+    def _rows_of(self, ids: Int64s) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self.rows.get(ids), schema=self.schema)

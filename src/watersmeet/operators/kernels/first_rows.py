@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
+from watersmeet.operators.kernels.memory import move64
 
 # groups[g]: where its head lies, how many rows it has room for and has; the first of its tail + 1, and how many it has
 START, ROOM, SIZE, TAIL, REST = range(5)
@@ -143,18 +144,18 @@ def place_to_leave(codes, ties, groups, heads, links, g, row):
 
 @kernel(inline="always")
 def put_in_head(groups, heads, g, place, row):
-    start, size = groups[g, START], groups[g, SIZE]
-    for k in range(size, place, -1):
-        heads[start + k] = heads[start + k - 1]
-    heads[start + place] = row
+    at, size = groups[g, START] + place, groups[g, SIZE]
+    address = np.int64(heads.ctypes.data) + 8 * at
+    move64(address + 8, address, size - place)
+    heads[at] = row
     groups[g, SIZE] = size + 1
 
 
 @kernel(inline="always")
 def take_from_head(groups, heads, g, place):
-    start, size = groups[g, START], groups[g, SIZE] - 1
-    for k in range(place, size):
-        heads[start + k] = heads[start + k + 1]
+    size = groups[g, SIZE] - 1
+    address = np.int64(heads.ctypes.data) + 8 * (groups[g, START] + place)
+    move64(address, address + 8, size - place)
     groups[g, SIZE] = size
 
 
