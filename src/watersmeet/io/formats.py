@@ -75,7 +75,8 @@ class Parquet:
 
 @dataclass(frozen=True)
 class Csv:
-    """Comma-separated values. An empty field or one of `null_values` without quotes is NULL, `""` is the empty text."""
+    """Comma-separated values. An empty field or one of `null_values` without quotes is NULL, `""` is the empty text. An
+    empty line is no row, unless there is only one column, which is NULL then."""
 
     delimiter: str = ","
     header: bool = True
@@ -115,25 +116,32 @@ class Csv:
         columns = [wanted.field(only)] if only else wanted
         # Only the wanted columns are converted: what is wrong in the others does not matter.
         types = {field.name: _parsed_as(field.type, found.field(field.name).type) for field in columns}
+        one = len(found) == 1
         try:
-            yield from batches_with_long_lines(lambda size: self._open(path, wanted, types, size))
+            yield from batches_with_long_lines(lambda size: self._open(path, wanted, types, size, one_column=one))
         except pa.ArrowInvalid as error:
             names = found.names if self.header else wanted.names
             raise (
                 csv_errors.value_error(
-                    error, path, wanted, names, lambda one: self._text(path, wanted, one), header=self.header
+                    error, path, wanted, names, lambda it: self._text(path, wanted, it, one), header=self.header
                 )
                 or error
             ) from None
 
-    def _text(self, path: AnyFile, wanted: pa.Schema, column: str) -> Iterator[pa.Array]:
+    def _text(self, path: AnyFile, wanted: pa.Schema, column: str, one_column: bool) -> Iterator[pa.Array]:
         """The values of a column as they are written."""
         text = {column: pa.string()}
-        for batch in batches_with_long_lines(lambda size: self._open(path, wanted, text, size)):
+        for batch in batches_with_long_lines(lambda size: self._open(path, wanted, text, size, one_column=one_column)):
             yield batch.column(0)
 
     def _open(
-        self, path: AnyFile, columns: pa.Schema | None, types: Mapping[str, pa.DataType] | None, block_bytes: int
+        self,
+        path: AnyFile,
+        columns: pa.Schema | None,
+        types: Mapping[str, pa.DataType] | None,
+        block_bytes: int,
+        *,
+        one_column: bool = False,
     ) -> pa_csv.CSVStreamingReader:
         # Without a header the columns are called by the declared names, or f0, f1, … if there are none.
         names = list(columns.names) if columns is not None and not self.header else []
@@ -146,7 +154,9 @@ class Csv:
                     block_size=block_bytes,
                 ),
                 # Quoted texts may go on over several lines.
-                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                parse_options=pa_csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not one_column
+                ),
                 convert_options=csv_conversion(types, self.null_values),
             )
         except pa.ArrowInvalid as error:

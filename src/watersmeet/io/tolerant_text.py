@@ -139,8 +139,14 @@ class TolerantText:
         raw = [line.removesuffix(b"\r") for line in lines] if self._csv is None else lines
         if self._csv is not None:
             raw = _joined(raw)
-        raw = [line for line in raw if line and not line.isspace()]  # an empty line is no record
+        if not self._one_column:
+            raw = [line for line in raw if line and not line.isspace()]  # an empty line is no record
         return Lines(raw, range(number, number + len(raw)))
+
+    @property
+    def _one_column(self) -> bool:
+        """Of CSV: then an empty line is a NULL."""
+        return self._csv is not None and len(self._names) == 1
 
     def _header(self, line: bytes) -> list[str]:
         assert self._csv is not None
@@ -209,7 +215,7 @@ class TolerantText:
         self._more -= 1
 
     def _parsed(self, lines: Sequence[bytes]) -> pa.RecordBatch:
-        text = b"\n".join(lines)
+        text = b"\n".join([*lines, b""])  # with the end of the last, which may be empty
         text.decode("utf-8")  # Arrow takes other bytes for text
         table = self._as_csv(text) if self._csv is not None else self._as_json(text)
         if table.num_rows != len(lines):
@@ -247,7 +253,9 @@ class TolerantText:
             pa_csv.ReadOptions(
                 column_names=self._names, block_size=max(len(text) + 1, _BLOCK_BYTES), use_threads=False
             ),
-            pa_csv.ParseOptions(delimiter=self._csv.delimiter, newlines_in_values=True),
+            pa_csv.ParseOptions(
+                delimiter=self._csv.delimiter, newlines_in_values=True, ignore_empty_lines=not self._one_column
+            ),
             csv_conversion(types, self._csv.null_values),
         )
 

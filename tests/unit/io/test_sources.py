@@ -174,6 +174,23 @@ def test_csv_tells_null_from_empty_text_and_nan(tmp_path: Path) -> None:
     assert rows[1]["f"] != rows[1]["f"]
 
 
+@pytest.mark.parametrize("more", ["", ", on_bad = 'skip'"])
+@pytest.mark.parametrize("header", ["true", "false"])
+@pytest.mark.parametrize(
+    ("kind", "values"), [("BIGINT", [1, None, 3, None]), ("STRING", [None, "x", "", "a\n\nb", None])]
+)
+def test_a_null_that_is_a_line_of_its_own_comes_back(
+    tmp_path: Path, more: str, header: str, kind: str, values: list[Any]
+) -> None:
+    session = wm.Session()
+    times = [datetime(2026, 1, 1, 0, 0, second) for second in range(len(values))]
+    session.stream("a", pa.table({"k": values, "ts": times}), time="ts")
+    written = f"path = '{tmp_path / 'k.csv'}', header = '{header}'"
+    session.run(f"CREATE SINK s WITH (sink = 'csv', {written}) AS SELECT k FROM a")
+    made = f"CREATE STREAM b (k {kind}) WITH (source = 'csv', {written}, time = 'arrival'{more})"
+    assert session.sql(f"{made}; SELECT k FROM b").to_arrow()["k"].to_pylist() == values
+
+
 def test_zones_in_text_are_honoured(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("ts\n2024-01-01T02:00:00+02:00\n2024-01-01T00:00:01Z\n")
     expected = [{"ts": datetime(2024, 1, 1)}, {"ts": datetime(2024, 1, 1, 0, 0, 1)}]
