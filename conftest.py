@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What there is by now stays to the end: it need not be looked through for garbage again and again."""
+    """What there is by now stays to the end: it need not be looked through for garbage again and again. Tests make many
+    objects and little of it that goes in circles."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -22,8 +22,14 @@ from watersmeet.plan.nodes import Plan, inputs_below, is_read
 from watersmeet.plan.user_functions import user_function
 from watersmeet.reference.join import answer
 
-Bag = Counter[tuple[Any, ...]]
 Numbers = npt.NDArray[np.int64]
+
+
+class Bag(Counter[tuple[Any, ...]]):
+    """Rows and how often each is there, which is never 0: so they are compared as dicts are, a Counter in Python."""
+
+    __eq__ = dict.__eq__
+    __ne__ = dict.__ne__
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,11 @@ Runner = Callable[[str, Sequence[Source]], Bag]
 
 def bag(rows: Sequence[tuple[Any, ...]]) -> Bag:
     """Rows with their multiplicities; NaN is made equal to itself."""
-    return Counter(tuple("NaN" if isinstance(v, float) and isnan(v) else v for v in row) for row in rows)
+    return Bag(tuple("NaN" if isinstance(v, float) and isnan(v) else v for v in row) for row in rows)
 
 
 def bag_of(table: pa.Table) -> Bag:
-    return Counter(zip(*(_comparable(column) for column in table.columns), strict=True))
+    return Bag(zip(*(_comparable(column) for column in table.columns), strict=True))
 
 
 def _comparable(column: pa.ChunkedArray) -> list[Any]:

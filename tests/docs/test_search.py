@@ -20,7 +20,7 @@ english = pytest.importorskip("sphinx.search.en", reason="words are stemmed as t
 
 
 def stems(text: str) -> set[str]:
-    return {english.stem(word).lower() for word in english.split(text.lower()) if english.word_filter(word)}
+    return {english.stem(word).lower() for word in set(english.split(text.lower())) if english.word_filter(word)}
 
 
 @cache

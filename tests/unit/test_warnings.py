@@ -23,8 +23,9 @@ ROW = re.compile(r"^\| (?:`(\w+Warning)`)? ?\| `(\w+)` \|", re.MULTILINE)
 def made() -> set[tuple[str, str]]:
     """The warnings that some line of the package makes, by class and code."""
     found = {("DataWarning", one.code) for one in LEFT_OUT}
-    for path in (ROOT / "src").rglob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    for text in (one for one in texts if "Warning(" in one):
+        for call in ast.walk(ast.parse(text)):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id.endswith("Warning"):
                 codes = [one.value for one in call.args[:1] if isinstance(one, ast.Constant)]
                 found |= {(call.func.id, str(code)) for code in codes}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.forked import program
 from tests.runners import Source, by_reference
 from watersmeet.errors import OptionError, RunError
 from watersmeet.operators.keeping.spilling import SpillingMemory
@@ -172,7 +171,8 @@ print(found, (max(most, resident()) - before) // 1_000_000, told.get("spilled_by
 
 
 def measured(options: str) -> tuple[int, int, int]:
-    done = subprocess.run([sys.executable, "-c", LARGE, options], capture_output=True, text=True, check=True)
+    done = program(LARGE, options).communicate()
+    assert done.returncode == 0, done.stderr
     found, grown_mb, spilled = map(int, done.stdout.split())
     return found, grown_mb, spilled
 
