@@ -188,3 +188,12 @@ def test_the_time_of_a_row_stays_its_event_time_through_an_as_of_join(run):
     twice = f"(SELECT v.a, v.b, c.id AS c, v.ts FROM {found} ASOF LEFT JOIN c ON c.ts <= v.ts) AS w"
     sql = f"SELECT w.a, w.b, w.c, c.id FROM {twice}, c WHERE c.ts BETWEEN w.ts AND w.ts + INTERVAL 2 SECONDS"
     assert combinations(run(sql, sources)) == ["a1 b1 None c1", "a2 b2 c1 c2"]
+
+
+@pytest.mark.parametrize("sizes", ["1 DAY, 1 WEEK", "1 WEEK, 1 WEEK", "1 WEEK, 2 WEEKS"])
+def test_weeks_that_cumulate_begin_on_mondays(run, sizes):
+    """Weeks are counted from Monday 1970-01-05, so of two weeks the second begins a week before it."""
+    sql = f"SELECT window_start, MIN(window_end) AS first FROM CUMULATE(s, {sizes}) GROUP BY window_start, window_end"
+    found = combinations(run(sql, timeline("s: 1@0")))
+    begins = "1969-12-22" if "2 WEEKS" in sizes else "1969-12-29"
+    assert {row.split()[0] for row in found} == {begins}

@@ -331,10 +331,13 @@ def bind_window_function(
     else:
         hop = _in_zone(function.window, zone)
         if hop.calendar is None and function.has_days and zone not in (None, "UTC"):
+            why = "CUMULATE takes all for 24" if hop.cumulates else "they are no multiple of the slide"
             raise context.text.error(
-                f"days have 23, 24 or 25 hours in {zone}, so they are no multiple of the slide",
+                f"days have 23, 24 or 25 hours in {zone}, {'and' if hop.cumulates else 'so'} {why}",
                 function.span,
-                hint="write 24 HOURS, or a slide in days",
+                hint="write 24 HOURS, which begin with those of UTC"
+                if hop.cumulates
+                else "write 24 HOURS, or a slide in days",
                 kind=WindowError,
             )
         window = replace(hop, at_once=context.emits_changes or not grouped)

@@ -156,8 +156,9 @@ class WindowFunctionParser(SettingsParser):
             return Session(self._fixed(sizes[0], self._prev))
         slide, size = sizes[:2] if word in _OF_TWO else (sizes[0], sizes[0])
         shift = self._fixed(sizes[least], self._prev) if len(sizes) > least else offset
-        if word != "CUMULATE" and slide.unit != "us":
+        if slide.unit != "us" and (word != "CUMULATE" or slide == size):
             return self._calendar_hop(slide, size, shift)
+        shift += MONDAY_US if word == "CUMULATE" and size.unit == "week" else 0
         slide_us, size_us = (self._fixed(one, self._prev) for one in (slide, size))
         if slide_us > size_us:
             self.fail(
