@@ -7,10 +7,8 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.plan.constants import Constants, Listed, Selected, Series
+from watersmeet.plan.constants import MOST_ROWS, Constants, Listed, Selected, Series
 from watersmeet.plan.expressions import Column, Expression
-
-MOST_ROWS = 10_000_000  # of a series, which is kept in memory
 
 
 def constant_rows(constants: Constants) -> pa.RecordBatch:

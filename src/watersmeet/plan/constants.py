@@ -10,6 +10,7 @@ import pyarrow as pa
 from watersmeet.model.catalog import Statistics, Table
 from watersmeet.plan.expressions import Column, Expression, Literal, replaced
 
+MOST_ROWS = 10_000_000  # of a series, which is kept in memory
 SAID_AT = "#at"  # the event time of such rows where they are a stream: the same of all
 
 
@@ -46,7 +47,8 @@ class Series:
         """How many numbers there are, where they are written as such."""
         match self.start, self.stop, self.step:
             case Literal(value=int(start)), Literal(value=int(stop)), Literal(value=int(step)) if step != 0:
-                return len(range(start, stop + (1 if step > 0 else -1) * self.inclusive, step))
+                end = stop + (1 if step > 0 else -1) * self.inclusive
+                return max(0, -((start - end) // step))  # there may be more than len() can tell
         return None
 
 

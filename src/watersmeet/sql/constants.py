@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from watersmeet.errors import SqlError
 from watersmeet.model.types import is_instant, sql_type
-from watersmeet.plan.constants import Constants, Listed, Selected, Series, constants
+from watersmeet.plan.constants import MOST_ROWS, Constants, Listed, Selected, Series, constants
 from watersmeet.plan.expressions import Column, Expression, Literal
 from watersmeet.plan.functions import result_type
 from watersmeet.sql import literals
@@ -113,6 +113,11 @@ def _series(syntax: SeriesSyntax, binder: ExpressionBinder) -> Selected:
         raise _misused(syntax, f"{syntax.word} counts whole numbers or times, and these are {kinds}", binder)
     first, last = (binder.converted(one, kind, at) for one, at in zip((first, last), syntax.args, strict=False))
     series = Series(first, last, step, inclusive=syntax.word == "GENERATE_SERIES")
+    if isinstance(step, Literal) and step.value == 0:
+        raise _misused(syntax, f"the step of {syntax.word} is 0, so it would never end", binder)
+    if (series.known_rows or 0) > MOST_ROWS:
+        many = f"{syntax.word} gives {series.known_rows:,} rows, which are kept in memory; the limit is {MOST_ROWS:,}"
+        raise _misused(syntax, many, binder)
     return Selected(series, ((syntax.word.lower(), Column("", *series.names, kind)),))
 
 
