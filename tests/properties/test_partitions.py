@@ -133,6 +133,7 @@ UNDIVIDED = {
     "least of all time": "GroupByOperator holds what came of rows that never leave",
     "first to arrive": DEFAULT.format("Deduplicate"),
     "rows against a value": NO_KEY,
+    "rows not in a view": NO_KEY,
 }
 
 
