@@ -1,4 +1,4 @@
-"""Makes the wheel that brings compiled kernels: for one Python and one kind of machine, with no compiling at first use.
+"""Makes the wheel that brings a library of compiled kernels, for one Python and one kind of machine, by a C compiler.
 
 Only where HATCH_BUILD_HOOK_ENABLE_CUSTOM is set, as `make wheel` does; else the wheel is for any machine, and kernels
 are compiled when they are first called.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,14 @@ class CompiledKernels(BuildHookInterface[Any]):
         if version == "editable":
             return
         root = Path(self.root)
-        made = root / "build" / "_compiled"
+        made = root / "build" / "kernels"
+        shutil.rmtree(made, ignore_errors=True)
         environment = {**os.environ, "PYTHONPATH": str(root / "src")}
         subprocess.run(
             [sys.executable, "-m", "watersmeet.warm_up", "--into", str(made)], env=environment, cwd=root, check=True
         )
-        build_data["force_include"][str(made)] = "watersmeet/_compiled"
+        (library,) = made.iterdir()
+        build_data["force_include"][str(library)] = f"watersmeet/{library.name}"
         build_data["pure_python"] = False
         build_data["tag"] = _tag()
 
@@ -34,7 +37,7 @@ class CompiledKernels(BuildHookInterface[Any]):
 def _tag() -> str:
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     if sys.platform == "linux":
-        # Nothing in it is linked to a C library; PyArrow, which is needed anyway, asks for this one.
+        # What the library asks for, glibc has had for longer; PyArrow, which is needed anyway, asks for this one.
         return f"{python}-{python}-manylinux_2_28_{platform.machine()}"
     from packaging.tags import sys_tags
 

@@ -38,6 +38,18 @@ no --checkpoint is given, so a later run starts anew
 no lateness is said for orders, payments, so it is 0
 query 1 done"""
 NEXT = "\x1enext\n"
+WITHOUT_NUMBA = """
+import datetime as dt, sys
+import pyarrow as pa, watersmeet as wm
+session = wm.Session()
+rows = pa.table({"k": [1, 2], "s": ["x", "y"], "ts": [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 1)]})
+for name in "ab":
+    session.stream(name, rows, time="ts")
+joined = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k"
+assert session.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND").to_arrow().num_rows == 2
+assert session.sql(f"SELECT a.s, COUNT(*) AS n, SUM(b.k) AS t {joined} GROUP BY a.s").to_arrow().num_rows == 4
+assert "numba" not in sys.modules
+"""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -268,6 +280,7 @@ def first_hour(stranger: Stranger, wheel: Path, *, with_spark: bool) -> None:
     try_readme(stranger)
     try_types(stranger)
     if "none-any" not in wheel.name:
+        stranger.run("queries without Numba", "python", "-c", WITHOUT_NUMBA)
         stranger.command("warm-up")
         if compiled := stranger.compiled():
             sys.exit(f"{len(compiled)} kernels were compiled that {wheel.name} should have brought")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba.core.dispatcher import Dispatcher
 
 BYTE = 0xA5  # as an int64 no number of a row, as a truth value neither, as text no UTF-8
 ENVIRONMENT = {"MALLOC_PERTURB_": str(BYTE), "ARROW_DEFAULT_MEMORY_POOL": "system"}
@@ -47,6 +46,5 @@ def pytest_runtest_setup() -> None:
 
 def _has_kernels(module: ModuleType) -> bool:
     """Numba compiles for NumPy itself only; these modules hardly do anything besides."""
-    return any(
-        isinstance(one, Dispatcher) and one.py_func.__module__ == module.__name__ for one in vars(module).values()
-    )
+    functions = [getattr(one, "py_func", None) for one in vars(module).values()]
+    return any(getattr(one, "__module__", None) == module.__name__ for one in functions)

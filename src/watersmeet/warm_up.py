@@ -1,7 +1,7 @@
 """Compile every kernel that queries need, before anyone waits for it.
 
     watersmeet warm-up                       for this machine, into the user's cache folder
-    python -m watersmeet.warm_up --into DIR  for many machines, into a folder that goes with the package
+    python -m watersmeet.warm_up --into DIR  for many machines, a library that goes with the package
 
 It runs small queries of all kinds, so what is compiled is what queries call, for the types that they call it with.
 """
@@ -9,21 +9,18 @@ It runs small queries of all kinds, so what is compiled is what queries call, fo
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.compiling import places
-from watersmeet.compiling.machine import baseline, environment_for, this_machine
+from watersmeet.compiling.library import CHOICE
 from watersmeet.io.connectors.kafka.decoding.avro_shape import are_whole, steps_of
+from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.session import Session
 
@@ -127,31 +124,27 @@ def _run_all() -> None:
     # Spark spreads rows by these.
     numbers = np.arange(8)
     grouped(coordinates(numbers, 4), 4)
+    tree = Tree()  # which is made anew where its keys get other names
+    tree.rebuilt(tree.entries())
     steps = steps_of("long")  # of records of Avro
     assert steps is not None
     are_whole([b"\x02"], steps)
 
 
-def ship(folder: Path) -> int:
-    """Compile for processors of this kind into a folder, and say what they are for; gives the number of files."""
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, **environment_for(baseline()), "NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, "-m", "watersmeet.warm_up"]
-        subprocess.run(command, env=environment, check=True)
-        # A kernel that is called by others only is part of their code. With all at hand such are not asked for.
-        subprocess.run([*command, "--collect", str(folder)], env=environment, check=True)
-    return sum(1 for file in folder.iterdir() if file.name != places.DESCRIPTION)
+def ship(folder: Path) -> None:
+    """Compile for processors of this kind into a library."""
+    from watersmeet.compiling.machine import baseline, environment_for
+
+    environment = {**os.environ, **environment_for(baseline()), CHOICE: "record"}
+    subprocess.run([sys.executable, "-m", "watersmeet.warm_up", "--record", str(folder)], env=environment, check=True)
 
 
-def _collect(folder: Path) -> None:
+def _record(folder: Path) -> None:
+    from watersmeet.compiling.build import build
+
     warm_up()
-    kept = places.kept_folder()
-    assert kept is not None, "there is nothing to collect"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name in sorted(places.read):
-        shutil.copyfile(kept.path / name, folder / name)
-    (folder / places.DESCRIPTION).write_text(json.dumps(this_machine().as_json(), indent=1), encoding="utf-8")
+    made = build(folder)
+    print(f"{made} ({made.stat().st_size >> 10} kB)")
 
 
 def _in_order(count: int) -> Session:
@@ -209,13 +202,13 @@ def _rows(seed: int, count: int) -> pa.Table:
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m watersmeet.warm_up", description="compile all kernels now")
-    options.add_argument("--into", type=Path, help="compile for many machines, into this folder")
-    options.add_argument("--collect", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--into", type=Path, help="compile for many machines, a library into this folder")
+    options.add_argument("--record", type=Path, help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.into is not None:
-        print(f"{ship(asked.into)} compiled kernels are in {asked.into}")
-    elif asked.collect is not None:
-        _collect(asked.collect)
+        ship(asked.into)
+    elif asked.record is not None:
+        _record(asked.record)
     else:
         warm_up()
 

@@ -24,7 +24,7 @@ if child == 0:
     rehearse()  # compiled code and Arrow work on the other side of a fork
     os._exit(0 if pc.sum(pa.array([1, 2])).as_py() == 3 else 1)
 assert os.waitpid(child, 0)[1] == 0
-print(all(name in sys.modules for name in ("numba", "pyarrow", "watersmeet.hosts.spark.bucket.processor")))
+print(all(name in sys.modules for name in ("pyarrow", "watersmeet.hosts.spark.bucket.processor")))
 """
 
 

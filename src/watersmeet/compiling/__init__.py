@@ -1,10 +1,12 @@
-"""Kernels: plain functions on arrays that Numba compiles, and where compiled code is kept.
+"""Kernels: plain functions on arrays, as compiled code.
 
-Compiling takes seconds, loading milliseconds. So compiled kernels are looked for in the user's cache folder, then among
-those that came with the package (`shipped.py`); only what neither has is compiled, which is told (`telling.py`).
+Compiling takes seconds and a compiler, loading milliseconds. So kernels are taken from the library that came with the
+package, for which Numba is not needed (`library.py`; `build.py` makes it). What it has not, for other types or where
+none came, Numba compiles: it is looked for in the user's cache folder first (`kept.py`), and compiling is told
+(`telling.py`).
 """
 
-from watersmeet.compiling.kernel import kernel
+from watersmeet.compiling.kernel import intrinsic, kernel
 from watersmeet.compiling.telling import working_seconds
 
-__all__ = ["kernel", "working_seconds"]
+__all__ = ["intrinsic", "kernel", "working_seconds"]

@@ -16,7 +16,8 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from watersmeet.compiling import places, telling
-from watersmeet.compiling.machine import Target, this_machine
+from watersmeet.compiling.library import library, why_not
+from watersmeet.compiling.machine import this_machine
 from watersmeet.version import VERSION
 
 
@@ -31,22 +32,16 @@ class KeptKernel:
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
         arguments = _words(sig)
-        found = places.read_kept(self._file(this_machine(), arguments)) or self._shipped(arguments)
+        found = places.read_kept(self._file(arguments))
         loaded = None if found is None else _loaded(found, target_context)
         if loaded is None:
-            telling.compiling(because=places.why_not_shipped())
+            telling.compiling(because=_because())
         return loaded
-
-    def _shipped(self, arguments: str) -> bytes | None:
-        target = places.shipped_for()
-        if target is None or places.why_not_shipped():
-            return None
-        return places.read_shipped(self._file(target, arguments))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if any(not one.can_cache for one in data.lifted) or data.library.has_dynamic_globals:
             raise AssertionError(f"kernel {self._name} cannot be kept: it holds addresses of this process")
-        places.keep(self._file(this_machine(), _words(sig)), _saved(data))
+        places.keep(self._file(_words(sig)), _saved(data))
 
     def enable(self) -> None:
         """Kernels are always kept."""
@@ -57,8 +52,13 @@ class KeptKernel:
     def flush(self) -> None:
         raise NotImplementedError("remove the folder of kernels instead")
 
-    def _file(self, target: Target, arguments: str) -> str:
-        return places.name_for(target, self._name, stamp_of(self._module), arguments)
+    def _file(self, arguments: str) -> str:
+        return places.name_for(this_machine(), self._name, stamp_of(self._module), arguments)
+
+
+def _because() -> str | None:
+    """Why something is compiled that might have come with the package."""
+    return why_not() if library() is None else "the compiled kernels that came with watersmeet are for other types"
 
 
 def _words(sig: Any) -> str:
@@ -101,12 +101,13 @@ IMPORTS = re.compile(rb"^from (watersmeet\.(?!compiling)[\w.]+) import", re.MULT
 def stamp_of(module: str) -> str:
     """Of one module of kernels, and the modules that it imports."""
     total = hashlib.sha256()
-    for name in sorted(_reached(module)):
+    for name in sorted(reached(module)):
         total.update(name.encode() + b"\0" + _source(name))
     return total.hexdigest()
 
 
-def _reached(module: str) -> set[str]:
+def reached(module: str) -> set[str]:
+    """The modules that a module of kernels is made of."""
     found, ahead = set(), [module]
     while ahead:
         name = ahead.pop()

@@ -19,23 +19,13 @@ X86_64_V3 = (
 
 @dataclass(frozen=True)
 class Target:
-    """Compiled code runs where all of this is the same, and the processor has the features."""
+    """Compiled code runs where all of this is the same."""
 
     python: str
     numba: str
     system: str
     processor: str
     features: tuple[str, ...]
-
-    def why_not_here(self) -> str | None:
-        """Why its code does not run in this process; None if it does."""
-        here = this_machine()
-        if (self.python, self.numba) != (here.python, here.numba):
-            return f"for {self.python} with Numba {self.numba}, not for {here.python} with Numba {here.numba}"
-        if self.system != here.system:
-            return f"for {self.system}, not for {here.system}"
-        missing = sorted(set(self.features) - set(here.features))
-        return f"for a processor that has {', '.join(missing)}" if missing else None
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)

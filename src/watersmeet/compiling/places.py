@@ -23,40 +23,12 @@ from watersmeet.warning import StateWarning, warn
 
 # Counts up when what the files hold changes.
 FORMAT = 2
-SHIPPED = Path(__file__).parent.parent / "_compiled"
-DESCRIPTION = "target.json"
-# Names of the files that this process has taken from the user's folder.
-read: set[str] = set()
 
 
 def name_for(target: Target, kernel: str, stamp: str, arguments: str) -> str:
     """The name of a file. It must be the same in every process and on every machine."""
     words = [str(FORMAT), json.dumps(target.as_json(), sort_keys=True), kernel, stamp, arguments]
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:40]
-
-
-@cache
-def shipped_for() -> Target | None:
-    """What the kernels that came with the package were compiled for; None if none came."""
-    try:
-        target = json.loads((SHIPPED / DESCRIPTION).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return Target(**{**target, "features": tuple(target["features"])})
-
-
-@cache
-def why_not_shipped() -> str | None:
-    """Why the kernels that came with the package do not serve here; None if they do, or if none came."""
-    target = shipped_for()
-    why = None if target is None else target.why_not_here()
-    return f"the compiled kernels that came with watersmeet are {why}" if why else None
-
-
-def read_shipped(name: str) -> bytes | None:
-    with suppress(FileNotFoundError):
-        return (SHIPPED / name).read_bytes()
-    return None
 
 
 def read_kept(name: str) -> bytes | None:
@@ -66,9 +38,7 @@ def read_kept(name: str) -> bytes | None:
     try:
         with folder.read(name) as file:
             note_use(file)
-            found = file.read()
-        read.add(name)
-        return found
+            return file.read()
     except FileNotFoundError:
         return None
     except (OSError, UnsafeFolderError) as error:

@@ -8,8 +8,6 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from numba.core import event
-
 from watersmeet.noticing import phase
 
 ABOUT_S = 20.0
@@ -17,7 +15,7 @@ ABOUT_S = 20.0
 LINGER_S = 0.5
 
 
-class Watch(event.Listener):  # type: ignore[misc]  # its types count as Any
+class Watch:
     """Knows from Numba when the compiling of a kernel begins and ends. Numba compiles one at a time; one that is called
     by another is compiled within it."""
 
@@ -35,8 +33,17 @@ class Watch(event.Listener):  # type: ignore[misc]  # its types count as Any
         self._because = because
         if not self._listens:
             self._listens = True
+            from numba.core import event  # only who compiles has it
+
+            event.Listener.register(Watch)
             event.register("numba:compile", self)
             atexit.register(self._close)
+
+    def notify(self, event: Any) -> None:
+        if event.is_start:
+            self.on_start(event)
+        else:
+            self.on_end(event)
 
     def on_start(self, event: Any) -> None:
         with self._lock:

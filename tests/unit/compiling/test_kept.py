@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.forked import Ended, program
 from watersmeet.compiling import kept, kernel, places
-from watersmeet.compiling.machine import baseline, environment_for, this_machine
 from watersmeet.private_folders import PrivateFolder
 from watersmeet.warning import StateWarning
 
@@ -28,9 +24,7 @@ ROOT = Path(__file__).parents[3]
 ONE_CALL = """
 import sys, numpy as np
 from watersmeet.compiling import places
-for found in (places.kept_folder, places.shipped_for, places.why_not_shipped):
-    found.cache_clear()
-{before}
+places.kept_folder.cache_clear()
 from watersmeet.operators.kernels.spread import nth_later
 from watersmeet.operators.kernels.rows import disorder
 hits = sum(disorder._cache_hits.values())
@@ -49,8 +43,8 @@ def added_twice(a):
     return added(added(a, 1), 2)
 
 
-def in_a_process(cache: Path, before: str = "") -> str:
-    return said_by(program(ONE_CALL.format(before=before), NUMBA_CACHE_DIR=str(cache)).communicate())
+def in_a_process(cache: Path) -> str:
+    return said_by(program(ONE_CALL, NUMBA_CACHE_DIR=str(cache)).communicate())
 
 
 def said_by(ran: Ended | subprocess.CompletedProcess[str]) -> str:
@@ -69,43 +63,10 @@ def test_one_process_compiles_and_the_next_finds(tmp_path: Path) -> None:
 
 def test_processes_may_compile_the_same_at_once(tmp_path: Path) -> None:
     given = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", ONE_CALL.format(before="")]
+    command = [sys.executable, "-W", "error", "-c", ONE_CALL]
     running = [subprocess.Popen(command, env=given, stderr=subprocess.PIPE) for _ in range(2)]
     assert [(one.communicate()[1], one.returncode) for one in running] == [(b"", 0)] * 2
     assert len(list(tmp_path.rglob("kernels-*/*"))) == 1
-
-
-def test_what_came_with_the_package_is_found_where_it_fits(tmp_path: Path) -> None:
-    made, shipped = tmp_path / "made", tmp_path / "shipped"
-    target = baseline()
-    if target.why_not_here():
-        pytest.skip("this processor is older than what wheels are made for")
-    given = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(made), **environment_for(target)}
-    command = [sys.executable, "-c", ONE_CALL.format(before="")]  # Numba reads the target where it is imported
-    assert said_by(subprocess.run(command, env=given, capture_output=True, text=True)) == "compiled"
-    (file,) = made.rglob("kernels-*/*")
-    shipped.mkdir()
-    (shipped / file.name).write_bytes(file.read_bytes())
-    said = {**target.as_json(), "features": sorted(target.features)}
-    (shipped / places.DESCRIPTION).write_text(json.dumps(said))
-    before = f"from pathlib import Path; places.SHIPPED = Path({str(shipped)!r})"
-    assert in_a_process(tmp_path / "a", before) == "found"
-    (shipped / places.DESCRIPTION).write_text(json.dumps({**said, "features": [*said["features"], "tea"]}))
-    assert in_a_process(tmp_path / "b", before) == "compiled"
-
-
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
-        ({"numba": "0.1 O3"}, "with Numba 0.1 O3, not for"),
-        ({"python": "cpython-299"}, "for cpython-299 with Numba"),
-        ({"system": "abacus"}, "for abacus, not for"),
-        ({"features": ("tea",)}, "for a processor that has tea"),
-    ],
-)
-def test_code_for_another_machine_is_refused_with_the_reason(other: dict[str, Any], words: str) -> None:
-    assert this_machine().why_not_here() is None
-    assert words in str(replace(this_machine(), **other).why_not_here())
 
 
 def test_a_kernel_is_compiled_once_whatever_constants_it_is_called_with(monkeypatch: pytest.MonkeyPatch) -> None:

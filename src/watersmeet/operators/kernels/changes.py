@@ -34,8 +34,10 @@ def sort_into_cells(instants, ids, order, ends):
                     k -= 1
                 order[k] = i
         else:
-            # The one stable kind that Numba has.
-            order[start:stop] = start + np.argsort(ids[start:stop], kind="mergesort")
+            # The one stable kind that Numba has. One by one, as assigning a slice may raise what only Numba can tell.
+            sorted_ids = np.argsort(ids[start:stop], kind="mergesort")
+            for i in range(start, stop):
+                order[i] = start + sorted_ids[i - start]
         for i in range(start + 1, stop):
             if ids[order[i]] != ids[order[i - 1]]:
                 ends[cells] = i

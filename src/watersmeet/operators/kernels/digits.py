@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from watersmeet.compiling import kernel
+from watersmeet.compiling import intrinsic, kernel
 
 
 @intrinsic
 def bit_length(typingctx: Any, word: Any) -> Any:
     """How many bits a non-negative int64 has: 64 without its leading zeros."""
+    from llvmlite import ir
+    from numba import types
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         # The 0 asks for a defined answer, 64, where no bit is set.

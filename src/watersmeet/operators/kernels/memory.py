@@ -12,12 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from watersmeet.compiling import kernel
+from watersmeet.compiling import intrinsic, kernel
 
 WORDS = np.dtype(np.int64)  # what load64 and store64 take an address for
 HALF_WORDS = np.dtype(np.int32)  # the same for load32
@@ -52,18 +48,26 @@ def _described(array: npt.NDArray[Any]) -> str:
     return f"{array.dtype} of shape {array.shape} with strides {array.strides}{access}"
 
 
-def _integers(width: int) -> tuple[Any, Any]:
+# What follows is for who compiles: only then are Numba and LLVM there.
+
+
+def _kinds(name: str) -> tuple[Any, Any]:
     """A type as Numba and as LLVM has it."""
-    return types.Integer.from_bitwidth(width, signed=True), ir.IntType(width)
+    from llvmlite import ir
+    from numba import types
+
+    kind = getattr(types, name)
+    return kind, ir.DoubleType() if kind is types.float64 else ir.IntType(kind.bitwidth)
 
 
-_DOUBLES = types.float64, ir.DoubleType()
-
-
-def _loader(kinds: tuple[Any, Any]) -> Any:
-    result, kind = kinds
+def _loader(name: str) -> Any:
+    """Reads one item of the array at an address."""
 
     def load(typingctx: Any, base: Any, index: Any) -> Any:
+        from numba import types
+
+        result, kind = _kinds(name)
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = builder.inttoptr(args[0], kind.as_pointer())
             return builder.load(builder.gep(pointer, [args[1]]))
@@ -73,18 +77,21 @@ def _loader(kinds: tuple[Any, Any]) -> Any:
     return intrinsic(load)
 
 
-load64 = _loader(_integers(64))
-load32 = _loader(_integers(32))
-load16 = _loader(_integers(16))
-load8 = _loader(_integers(8))
-load_double = _loader(_DOUBLES)
+load64 = _loader("int64")
+load32 = _loader("int32")
+load16 = _loader("int16")
+load8 = _loader("int8")
+load_double = _loader("float64")
 
 
-def _storer(kinds: tuple[Any, Any]) -> Any:
+def _storer(name: str) -> Any:
     """Writes one item of the array at an address."""
-    taken, kind = kinds
 
     def store(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
+        from numba import types
+
+        taken, kind = _kinds(name)
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = builder.inttoptr(args[0], kind.as_pointer())
             builder.store(args[2], builder.gep(pointer, [args[1]]))
@@ -95,15 +102,19 @@ def _storer(kinds: tuple[Any, Any]) -> Any:
     return intrinsic(store)
 
 
-store64 = _storer(_integers(64))
-store32 = _storer(_integers(32))
-store_double = _storer(_DOUBLES)
+store64 = _storer("int64")
+store32 = _storer("int32")
+store_double = _storer("float64")
 
 
 def _mover(width: int) -> Any:
     """Copies so many items of a width from one address to another; the two may overlap."""
 
     def move(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+        from llvmlite import ir
+        from numba import types
+        from numba.core import cgutils
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = ir.IntType(width).as_pointer()
             to, since = builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer)
@@ -122,6 +133,8 @@ move8 = _mover(8)
 @intrinsic
 def prefetch(typingctx: Any, where: Any) -> Any:
     """Ask the processor to fetch the cache line at an address that will be read soon."""
+    from llvmlite import ir
+    from numba import types
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
