@@ -270,8 +270,9 @@ class QueryClock(QueryTime[StreamClock]):
         self.move(self.wall.now_us())
 
     def answered(self, until_us: int) -> None:
-        """All was answered up to this instant, so what comes up to it is late."""
-        self.rise_to(until_us + 1, self.wall.now_us())
+        """All was answered up to this instant, so what comes up to it is late; nothing is if there was nothing."""
+        if until_us > BEGINNING_US:
+            self.rise_to(until_us + 1, self.wall.now_us())
 
     def tick(self) -> bool:
         """Look at the clock on the wall; whether that moved the watermark."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from watersmeet.model.time import BEGINNING_US
 
 START = datetime(2026, 1, 1)
 SCHEMA = {"k": "BIGINT", "ts": "TIMESTAMP"}
@@ -448,6 +449,12 @@ def test_stopping_a_run_wakes_whoever_waits() -> None:
     with pytest.raises(wm.RunError, match="the run is stopped"):
         run.push("a", row(2, 1))
     assert [batch.num_rows for batch in run] == [1]
+
+
+def test_a_flush_before_any_row_moves_no_watermark() -> None:
+    with session().sql(COUNT).start() as run:
+        run.flush()
+        assert run.metrics()["watermark_us"] == BEGINNING_US
 
 
 def test_a_run_is_flushed_and_goes_on_and_what_is_not_newer_is_late() -> None:
