@@ -86,14 +86,17 @@ class Shifted:
         """At the end, what there is in the frames of those that wait: the last rows of their partitions."""
         if not ended:
             return
-        waiting, waiting_ends, partitions = self.queues.empty(np.arange(self.queues.partitions))
-        slots, ends, _ = self.moving.queues.empty(partitions)
+        waiting, waiting_ends, partitions = self.queues.held(np.arange(self.queues.partitions))
+        asking = self.queues.keys[waiting]
+        self.queues = Queues()
+        # These stay: should more come after all, it still looks back at them.
+        slots, ends, _ = self.moving.queues.held(partitions)
         places = np.arange(slots.size)
         lines = Lined(np.append(0, ends), places, places)
         behind = np.repeat(ends - waiting_ends, np.diff(waiting_ends, prepend=0))
         for name, call in self.calls:
-            found = value_of(call, lines, behind + np.arange(waiting.size), partial(self.moving.argument, slots))
-            yield Met(name, self.queues.keys[waiting], found, np.zeros(waiting.size, np.int64))
+            found = value_of(call, lines, behind + np.arange(asking.size), partial(self.moving.argument, slots))
+            yield Met(name, asking, found, np.zeros(asking.size, np.int64))
 
 
 def _asking(queues: Queues, rows: Arranged, held: Int64s, room: int, ahead: int) -> tuple[Int64s, Int64s]:

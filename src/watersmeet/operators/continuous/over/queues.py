@@ -72,8 +72,15 @@ class Queues:
 
     def empty(self, partitions: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """Take out all rows of partitions: the slots, where those of each end, and which partitions had any."""
-        partitions = partitions[partitions < self._sizes.size]
-        partitions = partitions[self._sizes[partitions] > 0]
-        changed, ends = np.empty(int(self._sizes[partitions].sum()), np.int64), np.empty(partitions.size, np.int64)
-        kernel.empty_frames(partitions, self._heads, self._sizes, self._following, changed, ends)
+        return self._listed(partitions, self._sizes)
+
+    def held(self, partitions: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """The same of rows that stay."""
+        return self._listed(partitions, self._sizes.copy())
+
+    def _listed(self, partitions: Int64s, sizes: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        partitions = partitions[partitions < sizes.size]
+        partitions = partitions[sizes[partitions] > 0]
+        changed, ends = np.empty(int(sizes[partitions].sum()), np.int64), np.empty(partitions.size, np.int64)
+        kernel.empty_frames(partitions, self._heads, sizes, self._following, changed, ends)
         return changed, ends, partitions
