@@ -332,6 +332,10 @@ class Wrapper(Operator):
         return self.inner.lag_us
 
     @property
+    def parts(self) -> int:
+        return self.inner.parts
+
+    @property
     def is_kept_whole(self) -> bool:
         return self.inner.is_kept_whole
 

@@ -25,7 +25,8 @@ def as_array(value: Value, length: int) -> pa.Array:
         return value.combine_chunks()
     if isinstance(value, pa.Array):
         return value
-    return pa.repeat(value, length) if value.is_valid else pa.nulls(length, value.type)
+    # Arrow does not repeat a list no times.
+    return pa.repeat(value, length) if value.is_valid and length else pa.nulls(length, value.type)
 
 
 def rows_of(args: Sequence[Value]) -> int:

@@ -426,10 +426,9 @@ def test_memory_follows_the_rows_that_are_in() -> None:
 
 
 @pytest.mark.parametrize(("function", "distinct"), [("first", False), ("last", False), ("count", True)])
-@pytest.mark.parametrize("data_type", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.decimal256(50, 0)])
-def test_values_without_an_order_are_refused(function: str, distinct: bool, data_type: pa.DataType) -> None:
+def test_values_without_an_order_are_refused(function: str, distinct: bool) -> None:
     with pytest.raises(UnsupportedError, match=rf"{function.upper()}\(.*s\.x\) does not work on values of type "):
-        make_aggregator(aggregated(function, data_type, distinct=distinct), fifo=True)
+        make_aggregator(aggregated(function, pa.decimal256(50, 0), distinct=distinct), fifo=True)
 
 
 def test_an_unknown_aggregate_is_refused() -> None:
