@@ -31,6 +31,10 @@ CASES = {
     "join, windows of 1 M": f"{PAIR} WINDOW = 1 SECOND",
     "join of three": "SELECT a.id AS x, b.id AS y, c.id AS z FROM a, b, c WHERE a.k = b.k AND b.k = c.k "
     "WINDOW = 100 MILLISECONDS",
+    "join of three by two keys": "SELECT a.id AS x, b.id AS y, c.id AS z FROM a, b, c WHERE a.k = b.k AND b.w = c.w "
+    "WINDOW = 100 MILLISECONDS",
+    "join by order": "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.v BETWEEN b.v - 0.00001 AND b.v + 0.00001 "
+    "WINDOW = 10 MILLISECONDS",
     "groups, COUNT and SUM": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 100 MILLISECONDS] GROUP BY k",
     "groups, AVG and STDDEV": "SELECT k, AVG(v) AS m, STDDEV(v) AS d FROM a [RANGE 100 MILLISECONDS] GROUP BY k",
     "distinct": "SELECT DISTINCT k FROM a [RANGE 100 MILLISECONDS]",
@@ -45,6 +49,7 @@ def stream(seed: int) -> pa.Table:
         {
             "id": np.arange(ROWS),
             "k": rng.integers(0, KEYS, ROWS),
+            "w": rng.integers(0, KEYS, ROWS),
             "v": rng.random(ROWS),
             "ts": pa.array(times, pa.timestamp("us")),
         }

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tests.relays import Batch, Relay, shown
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.contract import Operator
+from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.repartition import merge, split
@@ -69,17 +69,14 @@ class Partitioned:
         rows, watermarks = batch
         answers: Answers = Counter()
         for part, operator in enumerate(operators):
-            own = {
-                alias: one.take(np.flatnonzero(self._places(alias, one.data, len(operators)) == part))
-                for alias, one in rows.items()
-            }
+            own = {alias: one.take(self._positions(alias, one, len(operators))[part]) for alias, one in rows.items()}
             answers.update(shown(operator.take(own, watermarks)))
         return answers
 
-    def _places(self, alias: str, data: object, parts: int) -> np.ndarray:
+    def _positions(self, alias: str, rows: Rows, parts: int) -> list[np.ndarray]:
         if self.undivided is not None or self.key is None:
-            return np.zeros(data.num_rows, np.int64)
-        return self.key.places(alias, data, parts)
+            return [np.arange(len(rows)), *[np.arange(0)] * (parts - 1)]
+        return self.key.positions(alias, rows.data, rows.times, parts)
 
 
 def answered_in_parts(relay: Relay, batches: Sequence[Batch], parts: Sequence[int]) -> list[Answers]:

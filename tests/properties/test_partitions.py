@@ -106,8 +106,6 @@ NO_KEY = "no key keeps together what belongs together"
 DEFAULT = "the state of {} does not divide by key"
 MEMORY = "rows of all keys share the memory that is bounded"
 UNDIVIDED = {
-    "join by order": NO_KEY,
-    "join of three": NO_KEY,
     "join of counted rows": NO_KEY,
     "nested loops": DEFAULT.format("ClassicJoin"),
     "pipeline": DEFAULT.format("ClassicJoin"),

@@ -170,7 +170,13 @@ def explain(
 
 
 def partition_words(node: PartitionedNode) -> str:
-    return f"in {node.parts} threads, each with the rows of its keys: {', '.join(map(str, node.keys.values()))}"
+    own = (
+        f"the rows of its keys: {', '.join(map(str, node.keys.values()))}"
+        if node.spread is None
+        else (f"a share of the rows of {node.spread}")
+    )
+    copied = f", and with all rows of {', '.join(sorted(node.copied))}" if node.copied else ""
+    return f"in {node.parts} threads, each with {own}{copied}"
 
 
 def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:

@@ -4,6 +4,7 @@
 `merge` (repartition.py) are functions of such states alone, at rest as well as live:
 
     rows       go where their keys are placed (kernels/spread), as new rows of the same key do
+    copies     rows of streams that are copied: every part has them; merged, they are those of the first
     counters   stay with the first part; merged, they come together as the table of metrics says of buckets
     totals     stay with the first part; merged, they are added up
     latest     every part has them; merged, the latest of all counts: time, and how far was answered
@@ -31,7 +32,7 @@ from watersmeet.operators.saving import Saved, load_state, state_of
 
 Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
-DIVIDED = ("rows", "counters", "totals", "latest", "earliest")
+DIVIDED = ("rows", "copies", "counters", "totals", "latest", "earliest")
 NO_COLUMNS = pa.RecordBatch.from_arrays([], [])
 
 
@@ -73,10 +74,11 @@ class KeyedRows:
 
 @dataclass
 class KeyedState:
-    STATE: ClassVar = ("rows", "counters", "totals", "latest", "earliest", "whole", "whole_rows")
-    ITEMS: ClassVar = {"rows": KeyedRows, "counters": Counters}
+    STATE: ClassVar = ("rows", "copies", "counters", "totals", "latest", "earliest", "whole", "whole_rows")
+    ITEMS: ClassVar = {"rows": KeyedRows, "copies": KeyedRows, "counters": Counters}
 
     rows: dict[str, KeyedRows] = field(default_factory=dict)
+    copies: dict[str, KeyedRows] = field(default_factory=dict)
     counters: dict[str, Counters] = field(default_factory=dict)
     totals: dict[str, Any] = field(default_factory=dict)
     latest: dict[str, Any] = field(default_factory=dict)

@@ -6,33 +6,45 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.model.time import Times
 from watersmeet.operators.codes import Codes, codes_of
-from watersmeet.operators.kernels.spread import coordinates
+from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
 
 # Rows without a key are grouped together, so they lie together.
 AT_NULL = 0
 
+Positions = npt.NDArray[np.int64]
 KeysOf = Callable[[pa.RecordBatch], Codes]  # the codes by which rows are placed
 
 
 @dataclass(frozen=True)
 class PartitionKey:
-    """For every stream, by the name its rows are pushed under, what its rows are placed by."""
+    """What the rows of streams are placed by, by the names that they are pushed under. Of a join, one stream may be
+    spread, so that any row of it may lie anywhere, and others copied to each partition."""
 
     codes: Mapping[str, Code]
+    spread: str | None = None
+    copied: frozenset[str] = frozenset()
 
     def codes_of(self, name: str, data: pa.RecordBatch) -> Codes:
         """The codes of the keys of a stream's rows."""
         return key_codes(self.codes[name], data)
 
-    def places(self, name: str, data: pa.RecordBatch, parts: int) -> Codes:
-        """The partition of every row of a stream."""
-        placed: Codes = coordinates(self.codes_of(name, data), parts)
-        return placed
+    def positions(self, name: str, data: pa.RecordBatch, times: Times, parts: int) -> list[Positions]:
+        """The positions of the rows of every partition, in their order."""
+        if name in self.copied:
+            return [np.arange(times.size)] * parts
+        if name == self.spread:
+            # In turns, as many may have equal times. Which part begins goes by the rows alone: a batch may be repeated.
+            first = int(coordinates(times[:1], parts).sum())
+            return [np.arange((part - first) % parts, times.size, parts) for part in range(parts)]
+        order, starts = grouped(coordinates(self.codes_of(name, data), parts), parts)
+        return [order[starts[part] : starts[part + 1]] for part in range(parts)]
 
     def column(self, name: str) -> str | None:
         """The column of a stream that is its key, if it is a column."""

@@ -30,7 +30,6 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Results, Rows, WaitingRows
 from watersmeet.operators.counters import counted_together
-from watersmeet.operators.kernels.spread import grouped
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.merged_logs import Log
 from watersmeet.operators.partition_key import PartitionKey
@@ -153,8 +152,7 @@ class Partitioned(Operator):
         placed = self._placed(alias, rows)
         if len(rows) < WORTH_A_THREAD and not self._under_way:
             for operator, some in zip(self.operators, placed, strict=True):
-                if some.size:
-                    yield from operator.answers_to(alias, rows if some.size == len(rows) else rows.take(some))
+                yield from _pushed(operator, alias, rows, some)
             return
         self._begin(
             [partial(_pushed, one, alias, rows, some) for one, some in zip(self.operators, placed, strict=True)]
@@ -174,7 +172,7 @@ class Partitioned(Operator):
         placed = {alias: self._placed(alias, rows) for alias, rows in batch.items()}
 
         def taken(number: int, operator: Operator) -> Results:
-            own = {alias: rows.take(placed[alias][number]) for alias, rows in batch.items()}
+            own = {alias: _own(rows, placed[alias][number]) for alias, rows in batch.items()}
             return operator.take(own, watermarks)
 
         self._begin([partial(taken, number, operator) for number, operator in enumerate(self.operators)])
@@ -209,9 +207,7 @@ class Partitioned(Operator):
             self._begin([partial(_done, work) for work in works])
 
     def _placed(self, alias: str, rows: Rows) -> list[Positions]:
-        """The positions of the rows of every part, in their order."""
-        order, starts = grouped(self.key.places(alias, rows.data, self.parts), self.parts)
-        return [order[starts[i] : starts[i + 1]] for i in range(self.parts)]
+        return self.key.positions(alias, rows.data, rows.times, self.parts)
 
     # ---- what is under way ------------------------------------------------------------------------------------------
 
@@ -241,7 +237,7 @@ class Partitioned(Operator):
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         placed = {alias: self._placed(alias, rows) for alias, rows in log.items()}
         for number, operator in enumerate(self.operators):
-            own = {alias: rows.take(placed[alias][number]) for alias, rows in log.items()}
+            own = {alias: _own(rows, placed[alias][number]) for alias, rows in log.items()}
             operator.restore(own, complete_until, ends)
 
     def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
@@ -255,7 +251,7 @@ class Partitioned(Operator):
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> npt.NDArray[np.bool_]:
         needed = np.zeros(len(rows), np.bool_)
         for operator, some in zip(self.operators, self._placed(alias, rows), strict=True):
-            needed[some] = operator.still_needed(alias, rows.take(some), complete_until)
+            needed[some] |= operator.still_needed(alias, rows.take(some), complete_until)
         return needed
 
     def undivided(self, key: PartitionKey) -> str | None:
@@ -320,7 +316,9 @@ class Partitioned(Operator):
 
     @property
     def kept_rows(self) -> int:
-        return sum(held.kept_rows for held in self._held)
+        """Copies of a row are one row."""
+        copies = (one.held_by_input.get(name, (0, 0))[0] for one in self._held[1:] for name in self.key.copied)
+        return sum(held.kept_rows for held in self._held) - sum(copies)
 
     @property
     def state_bytes(self) -> int:
@@ -330,7 +328,11 @@ class Partitioned(Operator):
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         windows = [held.held_by_input for held in self._held]
         names = dict.fromkeys(name for one in windows for name in one)
-        return {name: _sums(one[name] for one in windows if name in one) for name in names}
+        held = {name: _sums(one[name] for one in windows if name in one) for name in names}
+        return {
+            name: (windows[0][name][0] if name in self.key.copied else rows, size)
+            for name, (rows, size) in held.items()
+        }
 
 
 def parts_in(saved: Saved, name: str) -> int:
@@ -345,7 +347,12 @@ def _sums(windows: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _pushed(operator: Operator, alias: str, rows: Rows, some: Positions) -> Iterable[Answer]:
-    return operator.answers_to(alias, rows.take(some)) if some.size else ()
+    return operator.answers_to(alias, _own(rows, some)) if some.size else ()
+
+
+def _own(rows: Rows, some: Positions) -> Rows:
+    """The rows of a part, without a copy if these are all; no two parts share what a row is known by for a while."""
+    return rows.slice(0, len(rows)) if some.size == len(rows) else rows.take(some)
 
 
 def _done(work: Callable[[], None]) -> Iterable[Answer]:

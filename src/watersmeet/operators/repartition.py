@@ -19,7 +19,12 @@ def split(state: KeyedState, parts: int) -> list[KeyedState]:
     """The same state in so many parts, each with the rows of the keys that are placed there."""
     cut = {name: _cut(rows, parts) for name, rows in state.rows.items()}
     found = [
-        KeyedState({name: pieces[i] for name, pieces in cut.items()}, latest=state.latest, earliest=state.earliest)
+        KeyedState(
+            {name: pieces[i] for name, pieces in cut.items()},
+            state.copies,
+            latest=state.latest,
+            earliest=state.earliest,
+        )
         for i in range(parts)
     ]
     first = replace(state, rows=found[0].rows)
@@ -36,6 +41,7 @@ def merge(states: Sequence[KeyedState]) -> KeyedState:
     whole, whole_rows = _only_whole(states)
     return KeyedState(
         {name: _together([one.rows.get(name) for one in states]) for name in _names(states, "rows")},
+        states[0].copies,
         _by_name(states, "counters", counted_together),
         _by_name(states, "totals", sum),
         _by_name(states, "latest", max),

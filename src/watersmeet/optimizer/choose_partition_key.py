@@ -8,14 +8,12 @@ from __future__ import annotations
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.optimizer.choose_bucket_key import bucket_codes
-from watersmeet.optimizer.choose_partitioning import choose_partitioning
-from watersmeet.physical.nodes import LeafNode
+from watersmeet.optimizer.choose_partitioning import choose_dimension
+from watersmeet.physical.nodes import LeafNode, WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Plan
-
-PARTS = 2  # of one key any number is as good
 
 
 def choose_partition_key(plan: Plan, physical: PhysicalPlan) -> PartitionKey | None:
@@ -25,11 +23,14 @@ def choose_partition_key(plan: Plan, physical: PhysicalPlan) -> PartitionKey | N
         return None if codes is None else PartitionKey(codes)
     if len(physical.leaves) == 1 and len(plan.plain_join.join.inputs) == 1:
         return _of_one(physical.leaves[0])
-    grid = choose_partitioning(physical.strategy, PARTS)
-    if grid.announced or len(grid.dimensions) != 1:
+    names = {leaf.name for leaf in physical.leaves}
+    dimension = choose_dimension(physical.strategy)
+    if dimension is None:
         return None
-    (dimension,) = grid.dimensions
-    return PartitionKey(dimension.keys) if all(leaf.name in dimension.keys for leaf in physical.leaves) else None
+    copied = frozenset(name for name in names if not dimension.places(name))
+    if (copied or dimension.fragment) and not isinstance(physical.root, WindowJoinNode):
+        return None
+    return PartitionKey(dimension.keys, dimension.fragment, copied)
 
 
 def _of_one(leaf: LeafNode) -> PartitionKey | None:

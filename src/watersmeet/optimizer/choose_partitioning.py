@@ -29,6 +29,14 @@ def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:
     return Partitioning(best, _reason(join, best), announced)
 
 
+def choose_dimension(strategy: JoinStrategy) -> Dimension | None:
+    """The cheapest way to divide along one dimension, if every ROWS window can be counted in its parts."""
+    fewest = 2  # of one dimension any number is as good
+    possible = [Dimension(fewest, keys, fragment) for keys, fragment in _candidates(strategy)]
+    counted = [one for one in possible if all(_counts_within_buckets(a, (one,)) for a in strategy.join.streams)]
+    return min(counted, key=lambda one: _rows_sent(strategy, (one,)), default=None)
+
+
 def _candidates(strategy: JoinStrategy) -> list[tuple[dict[str, Code], str | None]]:
     """What a dimension may be made of: each group of equal keys, and each stream cut into fragments."""
     streams = [one.alias for one in strategy.join.streams]

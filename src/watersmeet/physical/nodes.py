@@ -239,11 +239,14 @@ def _only_looks_back(node: AnswerNode) -> bool:
 
 @dataclass(frozen=True)
 class PartitionedNode(PhysicalNode, word="partitioned"):
-    """The same several times, in threads: rows of each stream go by their key to one of the `parts`."""
+    """The same several times, in threads: rows of each stream go by their key to one of the `parts`; those of the one
+    that is spread to any, and of those that are copied to all."""
 
     inner: PlainNode | ContinuousNode
     parts: int
     keys: Mapping[str, Code]
+    spread: str | None = None
+    copied: frozenset[str] = frozenset()
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode

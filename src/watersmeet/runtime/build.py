@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -143,7 +143,8 @@ def in_threads(plan: Plan, physical: PhysicalPlan) -> PhysicalPlan:
     if why is not None:
         return replace(physical, one_thread=why)
     assert not isinstance(physical.root, PartitionedNode)
-    return replace(physical, root=PartitionedNode(physical.root, plan.options.threads, key.codes))
+    root = PartitionedNode(physical.root, plan.options.threads, key.codes, key.spread, key.copied)
+    return replace(physical, root=root)
 
 
 def _planner(node: WindowJoinNode) -> Planner | None:
@@ -167,10 +168,11 @@ def _log_of(node: PlainNode | ContinuousNode) -> Log | None:
 class Builder:
     """Turns nodes into operators, and collects what takes tables."""
 
-    def __init__(self, planner: MakePlanner) -> None:
+    def __init__(self, planner: MakePlanner, copies: Collection[str] = ()) -> None:
+        """copies: the streams whose rows another operator of the same plan has as well, which counts them."""
         self.tables: list[tuple[Table, LoadsTable]] = []
         self.joins: list[WindowJoin] = []
-        self._planner = planner
+        self._planner, self._copies = planner, copies
 
     def operator(self, node: RowsNode) -> Operator:
         match node:
@@ -201,9 +203,11 @@ class Builder:
     def _partitioned(self, node: PartitionedNode) -> Operator:
         from watersmeet.operators.partitioned import Partitioned
 
-        builders = [Builder(self._planner) for _ in range(node.parts)]
+        others = (Builder(self._planner, node.copied) for _ in range(1, node.parts))
+        builders = [Builder(self._planner), *others]
         operators = [builder.operator(node.inner) for builder in builders]
-        made = Partitioned(operators, PartitionKey(node.keys), _log_of(node.inner))
+        key = PartitionKey(node.keys, node.spread, node.copied)
+        made = Partitioned(operators, key, _log_of(node.inner))
         self.joins += [join for builder in builders for join in builder.joins]
         for loads in zip(*(builder.tables for builder in builders), strict=True):
             self.tables.append((loads[0][0], LoadTableOfParts(made, [load for _, load in loads])))
@@ -272,13 +276,13 @@ class Builder:
         return classic
 
     def window_join(self, node: WindowJoinNode) -> WindowJoin:
-        joining = _window_join(node, self._planner(node))
+        joining = _window_join(node, self._planner(node), self._copies)
         self.joins.append(joining)
         self.tables += _tables(node.strategy.join, joining)
         return joining
 
 
-def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
+def _window_join(node: WindowJoinNode, planner: Planner | None, copies: Collection[str]) -> WindowJoin:
     keeping: Callable[[Layout], Keeping] = Keeping
     if node.shedding is not None:
         # A query without a bound does not wait for its kernels.
@@ -296,6 +300,7 @@ def _window_join(node: WindowJoinNode, planner: Planner | None) -> WindowJoin:
         announced=node.announced,
         timeless=node.timeless,
         planner=planner,
+        copies=copies,
     )
 
 

@@ -121,7 +121,7 @@ class Keeping:
         if store is None or len(admitted) == 0:
             return
         put(store, admitted, self.layout.code_positions[alias])
-        if not self.layout.inputs[alias].is_table:
+        if alias not in self.layout.uncounted:
             self.counters.stored_rows += len(admitted)
 
     def advanced(self, complete_until: int) -> None:

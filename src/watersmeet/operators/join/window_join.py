@@ -79,18 +79,20 @@ class WindowJoin(Counting):
         timeless: Collection[str] = (),
         planner: Planner | None = None,
         measured: bool = False,
+        copies: Collection[str] = (),
     ) -> None:
         """keeping: makes what decides on the rows that are kept, for how they lie; by default all are kept. announced:
         the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows are counted here.
         timeless: the inputs whose times are not event times. planner: is shown what was measured, now and then, and may
-        have better routes. measured: whether to measure without a planner too."""
+        have better routes. measured: whether to measure without a planner too. copies: the inputs whose rows
+        another join has as well, which counts them."""
         self.strategy = strategy
         self.columns = columns
         self.schema = pa.schema([pa.field(name, e.type) for name, e in columns])
         self._nothing = pa.RecordBatch.from_pylist([], schema=self.schema)
         self.timeless = tuple(timeless)
         self.windows = strategy.join.windows
-        self.layout = Layout(strategy, columns, announced)
+        self.layout = Layout(strategy, columns, announced, copies)
         self.inputs = self.layout.inputs
         self.keeping = keeping(self.layout)
         self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
@@ -193,7 +195,7 @@ class WindowJoin(Counting):
         counters.kernel_seconds += perf_counter() - started
         if self.measures is not None:
             self.measures.saw_few(alias, rows, admission.codes_of)
-        if alias in self.stores:
+        if alias in self.stores and alias not in self.layout.uncounted:
             counters.stored_rows += len(rows)
         if isinstance(answer, FewAnswers):  # others were counted where they were made
             counters.results += answer.num_rows
@@ -324,7 +326,7 @@ class WindowJoin(Counting):
         for alias, others in self._reaches.items():
             cutoff = min([watermarks[v] - limit for v, limit in others], default=FOREVER_US)
             gone = self.stores[alias].expire(cutoff)
-            if gone:
+            if gone and alias not in self.layout.uncounted:
                 self.counters.expired_rows += gone
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
@@ -346,7 +348,7 @@ class WindowJoin(Counting):
         return next((why for why in (*map(partial(self._keeps_no, key), self.window_stores), *counted) if why), None)
 
     def _keeps_no(self, key: PartitionKey, alias: str) -> str | None:
-        known = key.codes.get(alias) in self.layout.code_positions[alias]
+        known = alias in {key.spread, *key.copied} or key.codes.get(alias) in self.layout.code_positions[alias]
         return None if known else f"the rows of {alias} that a join keeps do not tell the key"
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
@@ -356,13 +358,16 @@ class WindowJoin(Counting):
         """The rows of its windows. What it measured is left behind, and routes are those that the plan begins with."""
         state = KeyedState(counters={"counters": self.counters})
         for alias, store in self.window_stores.items():
-            state.rows[f"window_stores.{alias}"] = store.keyed(self.layout.code_positions[alias][key.codes[alias]])
+            held = state.copies if alias in key.copied else state.rows
+            at = self.layout.code_positions[alias][key.codes[alias]] if alias in key.codes else None
+            held[f"window_stores.{alias}"] = store.keyed(at)
         for alias, window in self.row_windows.items():
             state.rows[f"row_windows.{alias}"] = window.keyed(partial(key.codes_of, alias))
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:
-        found = ((alias, state.rows.get(f"window_stores.{alias}")) for alias in self.window_stores)
+        held = {**state.rows, **state.copies}
+        found = ((alias, held.get(f"window_stores.{alias}")) for alias in self.window_stores)
         stored = {alias: rows for alias, rows in found if rows is not None}
         for alias, window in self.row_windows.items():
             counted = state.rows[f"row_windows.{alias}"]

@@ -132,15 +132,16 @@ class WindowStore:
         if furthest_us > self.disorder_us:
             self.disorder_us = furthest_us
 
-    def keyed(self, key: int) -> KeyedRows:
-        """The rows, by the code at this place."""
+    def keyed(self, key: int | None) -> KeyedRows:
+        """The rows, by the code at this place; without one, rows that may lie anywhere."""
         live = slice(self.tail, self.head)
         numbers = {"times": self.times[live], **{f"code_{i}": column[live] for i, column in enumerate(self.codes)}}
         if self.deaths is not None and self.serials is not None:
             numbers |= {"deaths": self.deaths[live], "serials": self.serials[live]}
         positions = np.arange(self.tail, self.head)
         data = pa.RecordBatch.from_arrays([one.gather(positions) for one in self.payload.values()], list(self.payload))
-        return KeyedRows.of(self.codes[key, live], data, **numbers)
+        keys = np.arange(len(self)) if key is None else self.codes[key, live]
+        return KeyedRows.of(keys, data, **numbers)
 
     def take_over(self, rows: KeyedRows) -> None:
         """Hold rows of one or several other stores, of which it is not known who came first: as if in time order."""
