@@ -6,7 +6,7 @@ as it mostly is (NULLs, a store without room, very many combinations) goes the u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 
 import numpy as np
@@ -25,13 +25,14 @@ from watersmeet.operators.kernels import few
 from watersmeet.operators.kernels.memory import HALF_WORDS, address
 from watersmeet.operators.payload import FixedColumn
 from watersmeet.physical.strategy import Code
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, EventTime
 
 # More combinations than this go the usual way.
 MOST_FOUND = 1024
 
 Table = npt.NDArray[np.int64]
 Stores = Mapping[str, WindowStore]
+Plain = Column | EventTime
 # Makes an answer of the numbers of all combinations, and the new rows.
 Select = Callable[[Codes, Rows], Answer | None]
 
@@ -49,11 +50,13 @@ class FewStep:
         layout: Layout,
         stores: Stores,
         codes: Sequence[Code],
-        columns: Sequence[Column] | None,
+        columns: Sequence[Plain] | None,
+        timeless: Collection[str],
         schema: pa.Schema,
         select: Select,
     ) -> None:
-        """columns: those of the answers, if all are plain and of fixed width; if not, `select` makes the answers."""
+        """columns: those of the answers, if all are plain and of fixed width; if not, `select` makes the answers.
+        timeless: the inputs whose times are no event times."""
         self._program, self._layout, self._stores = program, layout, stores
         self._columns, self._schema, self._select = columns, schema, select
         self._origin = program.visits[0]
@@ -69,8 +72,10 @@ class FewStep:
             (column, self._source(name)) for name, column in payload.items() if isinstance(column, FixedColumn)
         ]
         self._others = [(name, column) for name, column in payload.items() if not isinstance(column, FixedColumn)]
-        self._selected = [self._source(one.name) if one.stream == self._origin else 0 for one in columns or ()]
-        stored = [self._held(one) for one in columns or () if one.stream != self._origin]
+        self._timed = [not layout.inputs[one].is_table and one not in timeless for one in program.visits]
+        held = [one for one in columns or () if isinstance(one, Column)]
+        self._new = {one: self._source(one.name) for one in held if one.stream == self._origin}
+        stored = [self._held(one) for one in held if one.stream != self._origin]
         self._without_nulls = [column for column, _ in self._payload]
         self._without_nulls += [column for column in stored if isinstance(column, FixedColumn)]
         self._places_read = [(self._given.get_field_index(name), _width(self._given, name)) for name in self._read]
@@ -98,7 +103,7 @@ class FewStep:
         if found < 0:
             return Way.USUAL
         answer = self._select(self._out[:, :found], rows) if self._columns is None and found else None
-        words = np.empty((len(self._selected), found), np.int64)
+        words = np.empty((len(self._places), found), np.int64)
         self._settle(rows, words)
         return FewAnswers(self._schema, words) if self._columns is not None and found else answer
 
@@ -118,7 +123,16 @@ class FewStep:
         own, count = self._own, len(rows)
         first, newest_us = (0, 0) if own is None else (own.head, own.newest_us)
         furthest_us, newest_us = few.settle(
-            self._places, self._copies, self._indexes, self._sources, self._out, words, count, first, newest_us
+            self._places,
+            self._moments,
+            self._copies,
+            self._indexes,
+            self._sources,
+            self._out,
+            words,
+            count,
+            first,
+            newest_us,
         )
         if own is not None:
             for name, column in self._others:
@@ -163,11 +177,16 @@ class FewStep:
         return codes
 
     def _aim_places(self) -> None:
-        columns = self._columns or ()
+        columns, visits = self._columns or (), self._program.visits
         self._places = np.zeros((len(columns), few.PLACE_FIELDS), np.int64)
-        for place, column, source in zip(self._places, columns, self._selected, strict=True):
-            base = source if column.stream == self._origin else self._address(column)
-            place[:] = self._program.visits.index(column.stream), base, column.type.bit_width // 8
+        for place, column in zip(self._places, columns, strict=True):
+            if isinstance(column, EventTime):
+                place[few.VISIT] = few.NEWEST
+                continue
+            base = self._new[column] if column in self._new else self._address(column)
+            place[:] = visits.index(column.stream), base, column.type.bit_width // 8
+        stored = [address(self._stores[one].times) if one in self._stores else 0 for one in visits[1:]]
+        self._moments = np.array([few.NEW_ROWS, *stored], np.int64) * self._timed
 
     def _address(self, column: Column) -> int:
         held = self._held(column)
@@ -207,9 +226,9 @@ def takes_few(program: Program, layout: Layout, stores: Stores, codes: Sequence[
     )
 
 
-def plain_columns(layout: Layout) -> list[Column] | None:
+def plain_columns(layout: Layout) -> list[Plain] | None:
     """The columns of the answers, if nothing is computed or tested for them and all are of fixed width."""
-    chosen = [e for _, e in layout.columns if isinstance(e, Column) and cell_of(e.type) is not None]
+    chosen = [e for _, e in layout.columns if isinstance(e, Plain) and cell_of(e.type) is not None]
     return chosen if len(chosen) == len(layout.columns) else None
 
 

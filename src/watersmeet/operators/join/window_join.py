@@ -122,7 +122,9 @@ class WindowJoin(Counting):
             codes = self.door.admissions[alias].codes
             if takes_few(program, self.layout, self.stores, codes):
                 select = partial(self._selected, program)
-                steps[alias] = FewStep(program, self.layout, self.stores, codes, columns, self.schema, select)
+                steps[alias] = FewStep(
+                    program, self.layout, self.stores, codes, columns, self.timeless, self.schema, select
+                )
         return steps
 
     def _make_measures(self) -> Measures:

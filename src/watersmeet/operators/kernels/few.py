@@ -16,6 +16,9 @@ from watersmeet.operators.kernels.memory import load8, load16, load32, load64, m
 # rows: which of the sources it is), how wide its values are
 VISIT, BASE, PLACE_WIDTH = range(3)
 PLACE_FIELDS = 3
+# Instead of a visit: the newest of all members' times. Where those lie, by visits, `moments` tells: 0 for none.
+NEWEST = -1
+NEW_ROWS = 1  # of the new rows they come with `sources`
 
 # copies[c]: a column of the store, which of the sources goes there, how wide its values are
 TARGET, SOURCE, COPY_WIDTH = range(3)
@@ -28,12 +31,27 @@ HEADS, FOLLOWING, SHIFT, KEYS, FIRST_KEY = range(5)
 TIMES = 0
 
 
+@kernel(inline="always")
+def newest_members(moments, new_times, numbers, out):
+    for i in range(out.size):
+        newest, is_known = np.int64(0), False
+        for v in range(moments.size):
+            if moments[v] != 0:
+                t = load64(new_times if v == 0 else moments[v], numbers[v, i])
+                if t > newest or not is_known:
+                    newest, is_known = t, True
+        out[i] = newest
+
+
 @kernel(brief=True)
-def settle(places, copies, indexes, sources, numbers, words, rows, first, newest):
+def settle(places, moments, copies, indexes, sources, numbers, words, rows, first, newest):
     """Gather the columns of all combinations (an int64 for each value, which ends in its bytes), then put new rows at
     position `first` of their store and into its chains. Gives what rows.disorder does."""
     for c in range(places.shape[0]):
         visit, base, width = places[c, VISIT], places[c, BASE], places[c, PLACE_WIDTH]
+        if visit == NEWEST:
+            newest_members(moments, sources[TIMES], numbers, words[c])
+            continue
         if visit == 0:
             base = sources[base]
         for i in range(words.shape[1]):

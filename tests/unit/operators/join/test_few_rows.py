@@ -35,6 +35,8 @@ QUERIES = {
     "no key": "SELECT a.k, b.k AS l FROM a, b WHERE a.k <> b.k WINDOW = 1 SECOND",
     "a star": "SELECT a.d, b.d AS e, c.d AS f FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 8 SECONDS",
     "a chain": "SELECT a.d, b.i, c.ts FROM a, b, c WHERE a.k = b.k AND b.m = c.m WINDOW = 4 SECONDS",
+    "event times": "SELECT event_time() AS t, a.d, c.ts FROM a, b, c, names WHERE a.k = b.k AND b.k = c.k "
+    "AND a.k = names.k WINDOW = 8 SECONDS",
     "directed": "SELECT a.d, b.i FROM a, b WHERE a.k = b.k DWINDOW (a, b) = 20 SECONDS",
     "itself": f"SELECT x.d, y.d AS e FROM a x, a y WHERE x.k = y.k AND x.m < y.m {WINDOW}",
     "a static table": "SELECT a.d, names.name FROM a, names WHERE a.k = names.k",
