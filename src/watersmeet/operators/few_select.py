@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.operators.answers import FewAnswers
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.few_columns import Addresses, FewColumns
 from watersmeet.operators.formulas import DOUBLE, INT64, Formulas, NoFormulaError
 from watersmeet.operators.kernels import formulas as kernel
 from watersmeet.operators.kernels.memory import address
@@ -28,8 +29,8 @@ class FewSelect:
         self._columns = np.array([_column(formulas, e) for _, e in columns], np.int64)
         self._steps = np.array(formulas.steps, np.int64).reshape(-1, 2)
         self._doubles = np.array(formulas.doubles, np.float64)
-        self._sources = np.zeros(len(self._read), np.int64)
-        self._places = [(column.name, column.type, int(column.type.bit_width) // 8) for column in self._read]
+        self._given = FewColumns(pa.schema([]))
+        self._places: list[int] | None = None  # of what is read among the columns that are given, if all are there
 
     def _source(self, column: Column) -> int:
         if column not in self._read:
@@ -38,18 +39,30 @@ class FewSelect:
 
     def take(self, rows: Rows) -> FewAnswers | None:
         """The rows that are chosen; None if these go the usual way."""
-        data, sources, count = rows.data, self._sources, len(rows)
-        for number, (name, kind, width) in enumerate(self._places):
-            column = data.column(name)
-            if column.null_count or column.type != kind:
-                return None
-            sources[number] = column.buffers()[1].address + column.offset * width
+        laid, count = self._given.addresses(rows), rows.times.size
+        if laid is None:
+            laid = self._expect(rows)
+        if self._places is None:
+            return None
+        sources = laid[self._places]
+        if not sources.all():
+            return None
         words = np.empty((len(self._columns), count), np.int64)
         out = address(words)
         chosen = kernel.choose(self._steps, self._doubles, self._tests, self._columns, sources, count, words, out)
         if chosen < 0:
             return None
         return FewAnswers(self.schema, words if chosen == count else words[:, :chosen])
+
+    def _expect(self, rows: Rows) -> Addresses:
+        """Rows have these columns from now on."""
+        schema = rows.data.schema
+        self._given = FewColumns(schema)
+        known = all(schema.field(one.name).type == one.type for one in self._read)
+        self._places = [1 + schema.get_field_index(one.name) for one in self._read] if known else None
+        laid = self._given.addresses(rows)
+        assert laid is not None
+        return laid
 
 
 def _column(formulas: Formulas, expression: Expression) -> tuple[int, int, bool]:

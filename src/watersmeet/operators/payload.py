@@ -34,11 +34,11 @@ class PayloadColumn(Protocol):
 
 
 def payload_column(data_type: pa.DataType, capacity: int) -> PayloadColumn:
-    width = _fixed_width(data_type)
+    width = fixed_width(data_type)
     return ChunkedColumn(data_type) if width is None else FixedColumn(data_type, width, capacity)
 
 
-def _fixed_width(data_type: pa.DataType) -> int | None:
+def fixed_width(data_type: pa.DataType) -> int | None:
     """Bytes per value, or None for types that are not plain fixed-width values."""
     # Booleans are single bits in Arrow, and values of a dictionary are more than their indices.
     if pa.types.is_boolean(data_type) or pa.types.is_dictionary(data_type) or pa.types.is_null(data_type):

@@ -9,10 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.io.bad_rows import without_bad_rows
-from watersmeet.io.event_times import TimedBatch, arrived_rows, is_sorted, timed_rows, without_nulls
+from watersmeet.io.event_times import TimedBatch, arrived_rows, timed_rows, without_nulls
+from watersmeet.io.read_times import LATEST_US
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.few_columns import FewColumns
+from watersmeet.operators.few_rows import FEW
 from watersmeet.runtime.bad_records import BadRecords
 from watersmeet.runtime.event_time import SECOND_US, QueryTime, StreamTime
 from watersmeet.runtime.left_out import late_error
@@ -89,6 +92,7 @@ class StreamClock(StreamTime):
         self.skipped_rows = 0
         self.left_out = 0  # at the handover from its history to what comes live
         self.on_late_rows: OnLateRows | None = None
+        self._few = FewColumns(stream.schema, stream.time, LATEST_US) if _is_normalized(stream) else None
 
     @property
     def came(self) -> int:
@@ -128,7 +132,8 @@ class StreamClock(StreamTime):
         """The rows of a batch with their event times, which are checked; nothing has changed if they are refused."""
         if self.by_arrival:
             return arrived_rows(self.stream, batch, self.rows_in, self._arrival_us())
-        return timed_rows(self.stream, batch, self.rows_in)
+        few = self._few.timed(batch) if self._few is not None and batch.num_rows <= FEW else None
+        return timed_rows(self.stream, batch, self.rows_in) if few is None else few
 
     def timed_batch(
         self, rows: pa.RecordBatch, bad: pa.RecordBatch | None = None, *, place: str | None = None, before: int = 0
@@ -170,7 +175,7 @@ class StreamClock(StreamTime):
             return rows
         partition = "" if self.by_arrival else partition
         first_us, last_us = rows.times.item(0), rows.times.item(-1)
-        if self._goes_on(rows.times, first_us, floor_us):
+        if self._goes_on(rows, first_us, floor_us):
             self._saw(first_us, last_us)
             self._reach(last_us, partition)
             return rows
@@ -197,11 +202,11 @@ class StreamClock(StreamTime):
         else:  # what `see` does, at the cost of a push
             self.newest_us, self.idle, self.active_us = newest_us, False, self.wall.now_us()
 
-    def _goes_on(self, times: Times, first_us: int, floor_us: int) -> bool:
+    def _goes_on(self, rows: Rows, first_us: int, floor_us: int) -> bool:
         """Whether rows come in order and after all before them, as they mostly do: then none is late."""
         if first_us < self.newest_us or first_us < floor_us or first_us < self.promised_us:
             return False
-        return self.stream.arrival.max_future_us is None and is_sorted(times)
+        return self.stream.arrival.max_future_us is None and rows.in_order
 
     def _saw(self, oldest_us: int, last_us: int) -> None:
         if oldest_us < self.oldest_us:
@@ -228,6 +233,12 @@ class StreamClock(StreamTime):
             self.on_late_rows(self.stream.name, before + late)
         if self.stream.arrival.on_late == "error":
             raise late_error(self.stream, self.late.count, self.late.lateness, self.wall.today_us())
+
+
+def _is_normalized(stream: Stream) -> bool:
+    """Whether the event times of rows that have the columns of a stream are as they are inside the system."""
+    kind = stream.schema.field(stream.time).type
+    return pa.types.is_timestamp(kind) and kind.unit == "us"
 
 
 class QueryClock(QueryTime[StreamClock]):

@@ -16,6 +16,7 @@ import pyarrow as pa
 from watersmeet.operators.answers import Answer, FewAnswers
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.few_columns import FewColumns
 from watersmeet.operators.few_rows import cell_of, cells_of
 from watersmeet.operators.join.combinations import own_code
 from watersmeet.operators.join.layout import Layout
@@ -62,8 +63,9 @@ class FewStep:
         self._origin = program.visits[0]
         self._own = stores.get(self._origin)
         self._given = layout.inputs[self._origin].schema
-        # The columns that are read of new rows: the sources of `few.settle`, after the event times.
-        self._read: list[str] = []
+        # The columns that are read of new rows are sources of `few.settle`, as `FewColumns` tells where they lie.
+        self._columns_given = FewColumns(self._given)
+        self._read: list[int] = []
         self._codes = {
             code: self._source(code.expression.name) for code in codes if isinstance(code.expression, Column)
         }
@@ -78,56 +80,50 @@ class FewStep:
         stored = [self._held(one) for one in held if one.stream != self._origin]
         self._without_nulls = [column for column, _ in self._payload]
         self._without_nulls += [column for column in stored if isinstance(column, FixedColumn)]
-        self._places_read = [(self._given.get_field_index(name), _width(self._given, name)) for name in self._read]
-        self._sources = np.zeros(1 + len(self._read), np.int64)
         self._out = np.empty((len(program.visits), MOST_FOUND), np.int64)
-        self._aimed_at: list[int] = []  # what `_moves` gave when the tables were written
+        self._aimed_at = -1  # what `_moves` gave when the tables were written
 
     def _source(self, name: str) -> int:
-        if name not in self._read:
-            self._read.append(name)
-        return 1 + self._read.index(name)
+        source = 1 + self._given.get_field_index(name)
+        if source not in self._read:
+            self._read.append(source)
+        return source
 
     # ---- rows come --------------------------------------------------------------------------------------------------
 
     def take(self, rows: Rows) -> Answer | Way | None:
         """The answer that the rows make, if they make one; they are stored then."""
-        if rows.coded is not None or not self._read_columns(rows.data) or not self._is_ready(rows):
+        sources = None if rows.coded is not None else self._columns_given.addresses(rows)
+        if sources is None or not self._has_all(sources) or not self._is_ready(rows):
             return Way.USUAL
-        count, sources, program = len(rows), self._sources, self._program
-        sources[few.TIMES] = times_at = address(rows.times)
+        program = self._program
         for table, row, field, source in self._from_new_rows:
             table[row, field] = sources[source]
         program.aim_at_ends(self._stores)
-        found = program.find_few(times_at, count, self._out)
+        found = program.find_few(sources.item(few.TIMES), rows.times.size, self._out)
         if found < 0:
             return Way.USUAL
         answer = self._select(self._out[:, :found], rows) if self._columns is None and found else None
         words = np.empty((len(self._places), found), np.int64)
-        self._settle(rows, words)
+        self._settle(rows, sources, words)
         return FewAnswers(self._schema, words) if self._columns is not None and found else answer
 
-    def _read_columns(self, data: pa.RecordBatch) -> bool:
-        """Where the columns of new rows lie; not if there are NULLs in them."""
-        if not data.schema.equals(self._given):
-            return False
-        sources = self._sources
-        for number, (index, width) in enumerate(self._places_read, 1):
-            column = data.column(index)
-            if column.null_count:
+    def _has_all(self, sources: Table) -> bool:
+        """Not if there are NULLs in a column that is read."""
+        for source in self._read:
+            if not sources[source]:
                 return False
-            sources[number] = column.buffers()[1].address + column.offset * width
         return True
 
-    def _settle(self, rows: Rows, words: Table) -> None:
-        own, count = self._own, len(rows)
+    def _settle(self, rows: Rows, sources: Table, words: Table) -> None:
+        own, count = self._own, rows.times.size
         first, newest_us = (0, 0) if own is None else (own.head, own.newest_us)
         furthest_us, newest_us = few.settle(
             self._places,
             self._moments,
             self._copies,
             self._indexes,
-            self._sources,
+            sources,
             self._out,
             words,
             count,
@@ -149,14 +145,21 @@ class FewStep:
         if self._moves() != self._aimed_at:
             self._aim(rows)
         own = self._own
-        return own is None or own.head + len(rows) <= min(own.capacity, own.tail + self._most_indexed)
+        if own is None:
+            return True
+        end = own.head + rows.times.size
+        return end <= own.capacity and end <= own.tail + self._most_indexed
 
-    def _moves(self) -> list[int]:
-        return [self._program.aims, *[store.moves for store in self._stores.values()]]
+    def _moves(self) -> int:
+        """Grows when something lies elsewhere."""
+        moves = self._program.aims
+        for store in self._stores.values():
+            moves += store.moves
+        return moves
 
     def _aim(self, rows: Rows) -> None:
         """Write down where everything lies that is stored."""
-        arrays = {code: cells_of(rows.data.column(self._read[source - 1])) for code, source in self._codes.items()}
+        arrays = {code: cells_of(rows.data.column(source - 1)) for code, source in self._codes.items()}
         probing = {code: cells for code, cells in arrays.items() if cells is not None}
         entries = self._program.aim(self._stores, probing)
         self._from_new_rows = [(table, row, field, self._codes[code]) for table, row, field, code in entries]
@@ -231,6 +234,3 @@ def plain_columns(layout: Layout) -> list[Plain] | None:
     chosen = [e for _, e in layout.columns if isinstance(e, Plain) and cell_of(e.type) is not None]
     return chosen if len(chosen) == len(layout.columns) else None
 
-
-def _width(schema: pa.Schema, name: str) -> int:
-    return int(schema.field(name).type.bit_width) // 8
