@@ -203,9 +203,9 @@ class Operator(ABC):
     def advance(self, watermarks: Mapping[str, int]) -> Results:
         """No row before these times will come any more: emit what waited for that, forget what it makes useless."""
 
-    def settle(self) -> Results:
+    def settle(self) -> Iterable[pa.RecordBatch]:
         """Nothing more is at hand for now: answer what waits here only in the hope of a better order."""
-        yield from ()
+        return ()
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Results:
         """Rows of several inputs that came together, each in time order, then time: all that one batch of a host

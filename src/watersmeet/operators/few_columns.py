@@ -37,9 +37,10 @@ class FewColumns:
         addresses, order = self._lay_out(batch, times)
         if order == arrow_struct.UNREAD:
             return None
-        times.flags.writeable = False
+        times.setflags(write=False)  # as those are that lie in Arrow's memory
         rows = Rows(batch, times)
-        rows.__dict__["_addresses"], rows.__dict__["_in_order"] = addresses, order == arrow_struct.IN_ORDER
+        known = rows.__dict__
+        known["_addresses"], known["_in_order"] = addresses, order == arrow_struct.IN_ORDER
         return rows
 
     def addresses(self, rows: Rows) -> Addresses | None:

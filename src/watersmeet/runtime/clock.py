@@ -169,13 +169,14 @@ class StreamClock(StreamTime):
     ) -> Rows:
         """Those of some rows that are in time. `floor_us` is what the watermark of the query is at least, `others`
         tells that of the other streams. `partition`: that of the rows, if they have one."""
-        before, count = self.rows_in, len(rows)
+        before, count = self.rows_in, rows.times.size
         self.rows_in += count
         if count == 0:
             return rows
         partition = "" if self.by_arrival else partition
-        first_us, last_us = rows.times.item(0), rows.times.item(-1)
+        first_us = rows.times.item(0)
         if self._goes_on(rows, first_us, floor_us):
+            last_us = rows.times.item(-1)
             self._saw(first_us, last_us)
             self._reach(last_us, partition)
             return rows
@@ -258,7 +259,7 @@ class QueryClock(QueryTime[StreamClock]):
 
     def let_in(self, name: str, rows: Rows, partition: str = "") -> Rows:
         """The same for rows whose times were checked."""
-        if len(rows):
+        if rows.times.size:
             self.wake()
         clock = self.clocks[name]
         rows = clock.let_in(rows, self.watermark_us, lambda: self._others_us(name), partition)

@@ -236,9 +236,14 @@ class QueryTime(Generic[S]):
 
     def move(self, now_us: int) -> None:
         """To where the streams are."""
-        counting = [clock.watermark_us for clock in self.clocks.values() if not (clock.ended or clock.idle)]
-        if counting:
-            self.rise_to(min(counting), now_us)
+        least_us: int | None = None
+        for clock in self.clocks.values():
+            if not clock.ended and not clock.idle:
+                own_us = clock.watermark_us
+                if least_us is None or own_us < least_us:
+                    least_us = own_us
+        if least_us is not None:
+            self.rise_to(least_us, now_us)
             return
         running = self.running
         if not running:

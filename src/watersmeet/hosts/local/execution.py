@@ -130,7 +130,7 @@ class Execution:
         in_time = self.clock.let_in(name, rows, partition)
         if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows or clock.left_out):
             self._warn_of(clock)
-        if len(in_time):
+        if in_time.times.size:
             for alias in self._aliases[name]:
                 yield from self._blocks(self.operator.answers_to(alias, in_time))
         yield from self._go_on()
@@ -199,8 +199,13 @@ class Execution:
             marks.update(dict.fromkeys(self._aliases[name], FOREVER_US))
         return marks
 
-    def _blocks(self, answers: Iterable[Answer], until_us: int = FOREVER_US) -> Blocks:
+    def _blocks(self, answers: Iterable[Answer], until_us: int = FOREVER_US) -> Iterable[Answer]:
         """until_us: what a changing answer does after this only tells that nothing more came."""
+        if self._present is None and isinstance(answers, list | tuple):  # a few, which are there
+            return answers
+        return self._looked_at(answers, until_us)
+
+    def _looked_at(self, answers: Iterable[Answer], until_us: int) -> Blocks:
         for one in answers:
             if self.operator.to_come >= MANY:
                 self.floods.look(self.operator, self.clock)

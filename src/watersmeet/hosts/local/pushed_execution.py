@@ -102,7 +102,7 @@ class PushedExecution(Execution):
         else:
             rows = [clock.timed(batch) for batch in batches if batch.num_rows]
         for piece in rows:
-            if len(piece) > most:
+            if piece.times.size > most:
                 break
         else:
             return rows

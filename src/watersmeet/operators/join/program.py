@@ -73,7 +73,7 @@ class Program:
         )
         # Limits against the new row are tested as its lists are made. Are there others, among the rows it meets?
         self.pairwise = int(bool((self.limits[0, 1 : len(route.steps), 1:] < NO_LIMIT).any()))
-        self.lists = np.empty((len(route.steps), FIRST_LIST_ROOM), np.int64)
+        self._make_lists(FIRST_LIST_ROOM)
         self._out = np.empty((len(self.visits), 0), np.int64)
         self._keep_alive: list[Table] = []
         self._state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
@@ -82,6 +82,10 @@ class Program:
         self._aimed_at: list[Callable[[], Any]] | None = None  # the arrays whose addresses are written down
         # Which entries of the tables are addresses of new rows: the table, its row and column, and the code.
         self._from_new_rows: list[tuple[Table, int, int, Code]] = []
+
+    def _make_lists(self, room: int) -> None:
+        self.lists = np.empty((len(self.route.steps), room), np.int64)
+        self._lists_at = writable_address(self.lists)
 
     def _hash_key(self, step: Step) -> tuple[int, ...]:
         return tuple(self.positions[step.stream][code] for code in step.key) if step.access == "hash" else ()
@@ -122,8 +126,7 @@ class Program:
             count = self._find(address(times), times.size, 0 if deaths is None else address(deaths), out)
             if count == star_kernel.LISTS_FULL:
                 # Nothing is copied, as each call makes its lists anew.
-                room = max(FIRST_LIST_ROOM, 4 * self.lists.shape[1])
-                self.lists = np.empty((self.lists.shape[0], room), np.int64)
+                self._make_lists(4 * self.lists.shape[1])
                 continue
             # The count does not tell: a star also stops when its lists are full.
             ended = state[kernel.SCALARS, kernel.AT_ROW] >= times.size
@@ -196,7 +199,7 @@ class Program:
                 at.limits,
                 self.pairwise,
                 at.state,
-                writable_address(self.lists),
+                self._lists_at,
                 self.lists.shape[1],
                 out,
             )

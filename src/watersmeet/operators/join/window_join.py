@@ -173,7 +173,7 @@ class WindowJoin(Counting):
             yield from self.join_and_keep(alias, piece, alone=True)
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
-        step = self._few.get(alias) if len(rows) <= FEW else None
+        step = self._few.get(alias) if rows.times.size <= FEW else None
         if step is not None:
             answer = self._take_few(step, alias, rows)
             if answer is not Way.USUAL:
@@ -198,7 +198,7 @@ class WindowJoin(Counting):
         if self.measures is not None:
             self.measures.saw_few(alias, rows, admission.codes_of)
         if alias in self.stores and alias not in self.layout.uncounted:
-            counters.stored_rows += len(rows)
+            counters.stored_rows += rows.times.size
         if isinstance(answer, FewAnswers):  # others were counted where they were made
             counters.results += answer.num_rows
         return answer
@@ -326,7 +326,11 @@ class WindowJoin(Counting):
 
     def _forget(self, watermarks: Mapping[str, int]) -> None:
         for alias, others in self._reaches.items():
-            cutoff = min([watermarks[v] - limit for v, limit in others], default=FOREVER_US)
+            cutoff = FOREVER_US
+            for stream, limit_us in others:
+                at_us = watermarks[stream] - limit_us
+                if at_us < cutoff:
+                    cutoff = at_us
             gone = self.stores[alias].expire(cutoff)
             if gone and alias not in self.layout.uncounted:
                 self.counters.expired_rows += gone

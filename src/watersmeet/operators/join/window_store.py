@@ -173,11 +173,9 @@ class WindowStore:
 
         A row behind a younger one (disorder) waits for its turn; its time keeps it out of results meanwhile.
         """
-        if self.tail == self.head:
+        if self.tail == self.head or self.times.item(self.tail) >= cutoff_us:
             return 0
         gone = old_rows(self.times, self.tail, min(self.head, self.tail + FEW), cutoff_us)
-        if gone == 0:
-            return 0
         if gone == FEW:
             live = self.live_times
             gone = int(live.searchsorted(cutoff_us)) if self.disorder_us == 0 else first_at_least(live, cutoff_us)
