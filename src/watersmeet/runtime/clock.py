@@ -239,7 +239,7 @@ class StreamClock(StreamTime):
 def _is_normalized(stream: Stream) -> bool:
     """Whether the event times of rows that have the columns of a stream are as they are inside the system."""
     kind = stream.schema.field(stream.time).type
-    return pa.types.is_timestamp(kind) and kind.unit == "us"
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
 
 
 class QueryClock(QueryTime[StreamClock]):

@@ -84,7 +84,7 @@ class FewStep:
         self._aimed_at = -1  # what `_moves` gave when the tables were written
 
     def _source(self, name: str) -> int:
-        source = 1 + self._given.get_field_index(name)
+        source = 1 + int(self._given.get_field_index(name))
         if source not in self._read:
             self._read.append(source)
         return source
@@ -94,8 +94,8 @@ class FewStep:
     def take(self, rows: Rows) -> Answer | Way | None:
         """The answer that the rows make, if they make one; they are stored then."""
         sources = None if rows.coded is not None else self._columns_given.addresses(rows)
-        if sources is None or not self._has_all(sources) or not self._is_ready(rows):
-            return Way.USUAL
+        if sources is None or not all(map(sources.item, self._read)) or not self._is_ready(rows):
+            return Way.USUAL  # where a column has NULLs, too
         program = self._program
         for table, row, field, source in self._from_new_rows:
             table[row, field] = sources[source]
@@ -107,13 +107,6 @@ class FewStep:
         words = np.empty((len(self._places), found), np.int64)
         self._settle(rows, sources, words)
         return FewAnswers(self._schema, words) if self._columns is not None and found else answer
-
-    def _has_all(self, sources: Table) -> bool:
-        """Not if there are NULLs in a column that is read."""
-        for source in self._read:
-            if not sources[source]:
-                return False
-        return True
 
     def _settle(self, rows: Rows, sources: Table, words: Table) -> None:
         own, count = self._own, rows.times.size
@@ -233,4 +226,3 @@ def plain_columns(layout: Layout) -> list[Plain] | None:
     """The columns of the answers, if nothing is computed or tested for them and all are of fixed width."""
     chosen = [e for _, e in layout.columns if isinstance(e, Plain) and cell_of(e.type) is not None]
     return chosen if len(chosen) == len(layout.columns) else None
-

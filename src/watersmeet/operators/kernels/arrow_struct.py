@@ -1,10 +1,9 @@
-"""Reading what Arrow tells of a batch by its C data interface: one struct of int64s for the batch, one for each column."""
+"""Reading what Arrow tells of a batch by its C data interface: a struct of int64s for the batch, and one for each
+column."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from watersmeet.compiling import intrinsic, kernel
 from watersmeet.operators.kernels.memory import load64
