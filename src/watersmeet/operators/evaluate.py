@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import cache, reduce
 
 import numpy as np
@@ -59,6 +59,11 @@ _LENIENT: dict[str, Function] = comparisons.FUNCTIONS | {
 }
 
 
+# What takes longer over a text than to find out whether the same one was there before.
+_DEAR = frozenset({"split_part", "strptime", "try_strptime", *regex.FUNCTIONS})
+ENOUGH = 1024  # rows of which many may have the same text
+
+
 def columns_in(data: pa.RecordBatch) -> Columns:
     return lambda column: data.column(column.name)
 
@@ -70,6 +75,14 @@ def evaluate(expression: Expression, columns: Columns, length: int, event_times:
         if isinstance(column, pa.Array) and column.type == expression.type:
             return column
     return _array(expression, EvaluatedRows(columns, length, event_times))
+
+
+def evaluate_all(
+    expressions: Iterable[Expression], columns: Columns, length: int, event_times: EventTimes | None = None
+) -> list[pa.Array]:
+    """The same of several expressions, which share what is found out about the columns."""
+    rows = EvaluatedRows(columns, length, event_times)
+    return [_array(expression, rows) for expression in expressions]
 
 
 def evaluate_predicate(
@@ -92,6 +105,17 @@ class EvaluatedRows:
     columns: Columns
     length: int
     event_times: EventTimes | None
+    _encoded: dict[Column, pa.DictionaryArray | None] = field(default_factory=dict)
+
+    def each_once(self, column: Column) -> pa.DictionaryArray | None:
+        """A column of texts as its different values and which of them a row has, NULL being one; None if rows are few,
+        or those at the beginning have hardly a text in common."""
+        if column not in self._encoded:
+            values = self.columns(column)
+            sample = values[:ENOUGH] if self.length >= ENOUGH and values.type == pa.string() else None
+            common = sample is not None and len(sample.unique()) <= ENOUGH * 3 // 4
+            self._encoded[column] = values.dictionary_encode("encode") if common else None
+        return self._encoded[column]
 
     def where(self, kept: npt.NDArray[np.bool_]) -> EvaluatedRows:
         mask = pa.array(kept)
@@ -132,6 +156,12 @@ def _applied(call: Call, rows: EvaluatedRows) -> Value:
     function = _STRICT.get(call.function) or _LENIENT.get(call.function)
     if function is None:
         raise TypeError(f"there is no function {call.function!r}")
+    if call.function in _DEAR:
+        match call.args:
+            case (Column() as column, *others) if all(isinstance(other, Literal) for other in others):
+                texts = rows.each_once(column)
+                if texts is not None:
+                    return _once_a_text(call, column, texts)
     args = [_value(arg, rows) for arg in call.args]
     # Most of Arrow's functions have no kernel for a NULL without a type.
     if call.function in _STRICT and any(pa.types.is_null(arg.type) for arg in args):
@@ -146,6 +176,13 @@ def _applied(call: Call, rows: EvaluatedRows) -> Value:
             raise _data_error(call, str(error)) from None
     # What stands beside a NULL need not be right: the result is NULL there.
     return _where_known(call, [_value(arg, rows.where(known)) for arg in call.args], known)
+
+
+def _once_a_text(call: Call, column: Column, texts: pa.DictionaryArray) -> Value:
+    """A function of a column and constants, called for every value that occurs."""
+    values = texts.dictionary
+    made = _applied(call, EvaluatedRows(lambda _: values, len(values), None, {column: None}))
+    return made if isinstance(made, pa.Scalar) else as_array(made, len(values)).take(texts.indices)
 
 
 def _known(args: list[Value]) -> npt.NDArray[np.bool_] | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows
-from watersmeet.operators.evaluate import columns_in, evaluate, evaluate_predicate
+from watersmeet.operators.evaluate import columns_in, evaluate_all, evaluate_predicate
 from watersmeet.operators.few_rows import FEW, taken
 from watersmeet.operators.few_select import few_select
 from watersmeet.operators.keyed_state import KeyedState, NumberedAnew
@@ -45,7 +45,7 @@ class Select(Operator):
                 rows = self._narrowed(rows, np.flatnonzero(kept))
         if len(rows):
             self.counters.results += len(rows)
-            arrays = [evaluate(e, columns_in(rows.data), len(rows), _times(rows)) for _, e in self.columns]
+            arrays = evaluate_all((e for _, e in self.columns), columns_in(rows.data), len(rows), _times(rows))
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:

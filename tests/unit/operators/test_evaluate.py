@@ -13,7 +13,16 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.operators.evaluate import _LAZY, _LENIENT, _STRICT, evaluate, evaluate_predicate
+from watersmeet.operators.evaluate import (
+    _DEAR,
+    _LAZY,
+    _LENIENT,
+    _STRICT,
+    ENOUGH,
+    evaluate,
+    evaluate_predicate,
+)
+from watersmeet.operators.scalar.values import Function
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal
 from watersmeet.plan.functions import FUNCTIONS, result_type
 from watersmeet.reference.evaluate import Combination
@@ -433,3 +442,30 @@ def test_doubles_are_rounded_to_any_number_of_digits(digits: int) -> None:
 def test_a_width_beyond_all_memory_is_told() -> None:
     with pytest.raises(DataError, match="is wider than any text"):
         one(call("format", lit("{:9223372036854775807d}"), lit(1)))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        call("split_part", col("s"), lit("b"), lit(1)),
+        call("regexp_extract", col("s"), lit("a(.)"), lit(1)),
+        call("coalesce", call("regexp_replace", col("s"), lit("a"), lit("é")), lit("none")),
+        call("regexp_matches", col("s"), Literal(None, pa.string())),
+    ],
+    ids=str,
+)
+def test_a_text_that_many_rows_have_is_looked_at_once(expression: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counting(function: Function) -> Function:
+        return lambda args, call: sizes.append(len(args[0])) or function(args, call)
+
+    for name in _DEAR:
+        monkeypatch.setitem(_STRICT, name, counting(_STRICT[name]))
+    few = run(expression)
+    copies = -(-ENOUGH // ROWS)
+    assert run(expression, pa.concat_tables([TABLE] * copies)).to_pylist() == few.to_pylist() * copies
+    assert sizes == [ROWS, len(TABLE["s"].unique())]
+    different = pa.table({"s": [f"a{number}" for number in range(ENOUGH)]})
+    run(expression, different)
+    assert sizes[2:] == [ENOUGH]

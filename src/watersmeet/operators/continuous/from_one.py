@@ -25,7 +25,7 @@ from watersmeet.operators.continuous.node import Divides, Node, next_event_below
 from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Timely, Trigger
 from watersmeet.operators.contract import Positions
-from watersmeet.operators.evaluate import columns_in, evaluate, evaluate_predicate
+from watersmeet.operators.evaluate import columns_in, evaluate_all, evaluate_predicate
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.plan.expressions import Expression
@@ -195,8 +195,7 @@ class FromOne(Divides):
             kept = np.flatnonzero(passed)
             delta, births = delta.take(kept), births[kept]
             data = delta.data
-        column_of = columns_in(data)
-        arrays = [evaluate(e, column_of, data.num_rows, times) for _, e in self.columns]
+        arrays = evaluate_all((e for _, e in self.columns), columns_in(data), data.num_rows, times)
         return delta.with_data(pa.RecordBatch.from_arrays(arrays, schema=self.schema)), kept
 
     def _passed(self, data: pa.RecordBatch, times: Callable[[], pa.Array]) -> Bools:
