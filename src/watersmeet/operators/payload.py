@@ -6,6 +6,7 @@ chunks it came in; small chunks are merged so that a gather touches few of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ctypes import memmove
 from typing import Protocol, TypeVar
 
@@ -14,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.few_rows import Cells
+from watersmeet.operators.kernels import texts as kernel
 
 Positions = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
+INT32 = np.iinfo(np.int32)
 
 # A chunk is given up only whole, when its last row has expired, so chunks are not merged beyond this.
 MAX_CHUNK_ROWS = 1 << 16
@@ -136,20 +139,23 @@ class ChunkedColumn:
         if not len(positions):
             return pa.nulls(0, self.type)
         starts = np.array(self.starts, np.int64)
+        ends = np.array([positions.min(), positions.max()])
+        first, last = np.searchsorted(starts, ends, side="right") - 1
+        if first == last:
+            return self.chunks[first].take(pa.array(positions - starts[first]))
+        if _has_offsets(self.type):
+            return _texts(self.type, self.chunks[first : last + 1], starts[first : last + 1], positions)
+        return self._gather_from(positions, starts)
+
+    def _gather_from(self, positions: Positions, starts: Positions) -> pa.Array:
+        """Take from each chunk in turn, then put the rows back into the order asked for."""
         chunk_of = np.searchsorted(starts, positions, side="right") - 1
         touched = np.unique(chunk_of)
-        if touched.size == 1:
-            only = int(touched[0])
-            return self.chunks[only].take(pa.array(positions - starts[only]))
-        return self._gather_from(touched, chunk_of, positions - starts[chunk_of])
-
-    def _gather_from(self, touched: Positions, chunk_of: Positions, offsets: Positions) -> pa.Array:
-        """Take from each chunk in turn, then put the rows back into the order asked for."""
         # NumPy sorts numbers of 16 bits by radix, in linear time.
         order = np.argsort(chunk_of.astype(np.int16 if len(self.chunks) < 2**15 else np.int64), kind="stable")
         bounds = np.searchsorted(chunk_of[order], touched)
         pieces = [
-            self.chunks[int(chunk)].take(pa.array(offsets[part]))
+            self.chunks[int(chunk)].take(pa.array(positions[part] - starts[chunk]))
             for chunk, part in zip(touched, np.split(order, bounds[1:]), strict=True)
         ]
         back = np.empty_like(order)
@@ -165,6 +171,31 @@ class ChunkedColumn:
     def keep(self, positions: Positions, capacity: int) -> None:
         kept = self.gather(positions)
         self.chunks, self.starts = ([kept], [0]) if len(kept) else ([], [])
+
+
+def _has_offsets(kind: pa.DataType) -> bool:
+    """Whether it is of texts or bytes of any length, one after the other in one buffer."""
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    return bool(wide or pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _texts(kind: pa.DataType, chunks: Sequence[pa.Array], starts: Positions, positions: Positions) -> pa.Array:
+    """Texts, or bytes, of chunks that lie behind each other."""
+    n, wide = len(positions), pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    places = np.empty((len(chunks), kernel.CHUNK_FIELDS), np.int64)
+    for place, start, chunk in zip(places, starts, chunks, strict=True):
+        valid, offsets, data = chunk.buffers()
+        at = [0 if buffer is None else buffer.address for buffer in (offsets, data, valid)]
+        place[:] = start, *at, chunk.offset
+    where, ends, there = np.empty(n, np.int64), np.empty(n + 1, np.int64), np.empty(n, np.bool_)
+    total = int(kernel.find_texts(positions, places, wide, where, ends, there))
+    if not wide and total > INT32.max:
+        raise pa.ArrowCapacityError("texts of more than 2 GB together")
+    data = np.empty(total, np.uint8)
+    kernel.copy_texts(where, ends, data)
+    bitmap = None if bool(there.all()) else pa.py_buffer(np.packbits(there, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(ends if wide else ends.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, n, buffers)
 
 
 def moved(array: npt.NDArray[T], tail: int, count: int, capacity: int) -> npt.NDArray[T]:

@@ -19,6 +19,7 @@ from tests.runners import Source, bound_plan
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.chains import link, move
+from watersmeet.operators.kernels.changes import leaving_first, sort_into_cells, where_signs_meet
 from watersmeet.operators.kernels.hashing import combine, finish, hash_bytes
 from watersmeet.operators.kernels.rows import disorder
 from watersmeet.operators.kernels.spread import nth_later
@@ -34,6 +35,35 @@ BITS_64 = 2**64 - 1
 some = random_cases(80)
 small_ints = st.integers(-5, 5)
 any_ints = st.integers(INT64.min, INT64.max)
+
+
+# -- changes at instants ---------------------------------------------------------------------------------------------
+
+
+@some
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.one_of(small_ints, any_ints), st.sampled_from([-1, 1])), max_size=200),
+    st.integers(0, 2),
+)
+def test_changes_are_sorted_by_instant_and_what_can_cancel_is_found(made: list[tuple[int, int, int]], few: int) -> None:
+    made = sorted(
+        [(instant // (few + 1), number, diff) for instant, number, diff in made], key=lambda one: (one[0], one[2])
+    )
+    instants, ids, diffs = np.array(made, np.int64).reshape(-1, 3).T.copy()
+    n = len(made)
+    order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
+    cells = sort_into_cells(instants, ids, order, ends)
+    assert order.tolist() == sorted(range(n), key=lambda i: made[i][:2])
+    assert ends[:cells].tolist() == np.cumsum(list(Counter(sorted(one[:2] for one in made)).values())).tolist()
+    found = np.empty(n, np.int64)
+    signs = {one[:2]: {other[2] for other in made if other[:2] == one[:2]} for one in made}
+    expected = [i for i, one in enumerate(made) if len(signs[one[:2]]) == 2]
+    assert found[: where_signs_meet(instants, ids, diffs, found)].tolist() == expected
+    mixed = ids & 1
+    signed = 2 * mixed - 1
+    assert leaving_first(instants, signed, order)
+    assert order.tolist() == np.lexsort((signed, instants)).tolist()
+    assert leaving_first(instants[::-1].copy(), signed, order) == (len(set(instants.tolist())) < 2)
 
 
 # -- hashing ---------------------------------------------------------------------------------------------------------

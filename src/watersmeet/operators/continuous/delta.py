@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.few_rows import rows_taken
+from watersmeet.operators.kernels.changes import leaving_first
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -108,6 +109,9 @@ def merged(deltas: Sequence[Delta], schema: pa.Schema) -> Delta:
 
 def in_order(instants: Int64s, diffs: Int64s) -> Positions:
     """Positions by instant, rows that leave before rows that enter."""
+    order = np.empty(instants.size, np.int64)
+    if leaving_first(instants, diffs, order):
+        return order
     return np.lexsort((diffs, instants))  # lexsort's last key counts most
 
 

@@ -44,9 +44,13 @@ class Changed:
 class FirstRows:
     """Nothing of it is saved: it follows from the rows that are there, in whatever order they are entered."""
 
-    def __init__(self, keys: Sequence[SortKey], stop: int, *, start: int = 0, drops: bool = False) -> None:
-        """drops: rows never leave, so that those behind `stop` need not be kept."""
+    def __init__(
+        self, keys: Sequence[SortKey], stop: int, *, start: int = 0, drops: bool = False, by: Sequence[str] = ()
+    ) -> None:
+        """drops: rows never leave, so that those behind `stop` need not be kept. by: columns that are equal in all rows
+        of a group."""
         self.keys = list(keys)
+        self._named = {*by, *(key.expression.name for key in keys if isinstance(key.expression, Column))}
         self.start, self.stop, self.drops = start, stop, drops
         self._codes: Int64s = np.zeros((0, 0), np.int64)
         self._ties: Int64s = np.zeros(0, np.int64)
@@ -56,7 +60,8 @@ class FirstRows:
         self._heads: Int64s = np.zeros(0, np.int64)
         self._seen: Int64s = np.zeros(max(stop, 1), np.int64)
         self._used = 0
-        # Rows whose codes are all equal, in one group: a class, whose rows are told apart by their values.
+        # Rows of one hash, as have those of a group whose codes are all equal: a class, whose rows are told apart by
+        # their values.
         self._classes = RowIds()
         self._class: Int64s = np.full(0, NOWHERE, np.int64)
         self._sizes: Int64s = np.zeros(0, np.int64)
@@ -80,8 +85,9 @@ class FirstRows:
         self._ties[rows] = 0
         if told_apart:
             return
-        columns = [pa.array(groups), *(pa.array(np.ascontiguousarray(codes[:, i])) for i in range(codes.shape[1]))]
-        classes = self._classes.of(columns, rows.size)
+        hashes = np.empty(rows.size, np.int64)
+        kernel.hash_codes(groups, codes, hashes)
+        classes = self._classes.of([pa.array(hashes)], rows.size)
         self._sizes = _longer(self._sizes, self._classes.room, 0)
         self._class[rows] = classes
         np.add.at(self._sizes, classes, 1)
@@ -109,7 +115,7 @@ class FirstRows:
         self._classes.forget(empty[each_once(empty, self._classes.room)])
 
     def _columns(self, data: pa.RecordBatch) -> list[Ordered]:
-        """What the order goes by: the keys, then all columns."""
+        """What the order goes by: the keys, then all columns that may differ."""
 
         def column(one: Column) -> pa.Array:
             return data.column(one.name)
@@ -117,8 +123,8 @@ class FirstRows:
         given = [
             (evaluate(key.expression, column, data.num_rows), key.descending, key.nulls_first) for key in self.keys
         ]
-        named = {key.expression.name for key in self.keys if isinstance(key.expression, Column)}
-        others = [values for name, values in zip(data.schema.names, data.columns, strict=True) if name not in named]
+        columns = zip(data.schema.names, data.columns, strict=True)
+        others = [values for name, values in columns if name not in self._named]
         return [*given, *((values, False, False) for values in others)]
 
     def _make_room(self, rows: int, codes: int) -> None:

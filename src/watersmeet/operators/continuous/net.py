@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
+from watersmeet.operators.codes import encode
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.kernels.hashing import GOLDEN
 from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.physical.strategy import is_exact
 
 
 class Net(Divides, Unary):
@@ -31,7 +35,7 @@ class Net(Divides, Unary):
 
 
 def net(delta: Delta) -> Delta:
-    suspects = _where_both_signs_meet(delta)
+    suspects = _suspects(delta)
     if suspects.size == 0:
         return delta
     mixed = delta.take(suspects)
@@ -45,19 +49,21 @@ def net(delta: Delta) -> Delta:
     return delta.where(remains)
 
 
-def _each_once(instants: Int64s) -> Int64s:
-    """Of instants in order."""
-    return instants[np.append(True, instants[1:] != instants[:-1])] if instants.size else instants
+def _suspects(delta: Delta) -> Int64s:
+    """Positions of changes that may cancel: others at the same instant have the other sign, and the same numbers."""
+    if len(delta) == 0 or delta.diffs.min() == delta.diffs.max():
+        return np.empty(0, np.int64)
+    found = np.empty(len(delta), np.int64)
+    return found[: kernel.where_signs_meet(delta.instants, _alike(delta.data), delta.diffs, found)]
 
 
-def _where_both_signs_meet(delta: Delta) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Positions of the changes at instants at which rows both leave and enter: the only ones that can cancel."""
-    if len(delta) == 0:
-        return np.empty(0, np.int64)
-    entered = _each_once(delta.instants[delta.diffs > 0])
-    left = _each_once(delta.instants[delta.diffs < 0])
-    both = np.intersect1d(entered, left, assume_unique=True)
-    if both.size == 0:
-        return np.empty(0, np.int64)
-    found = np.minimum(np.searchsorted(both, delta.instants), both.size - 1)
-    return np.flatnonzero(both[found] == delta.instants)
+def _alike(data: pa.RecordBatch) -> Int64s:
+    """The same for equal rows, and for few others: it goes by columns that are cheaply compared."""
+    made = np.zeros(data.num_rows, np.uint64)
+    for column in data.columns:
+        if is_exact(column.type):
+            codes = encode(column).view(np.uint64)
+            if column.null_count:
+                codes = np.where(column.is_valid().to_numpy(zero_copy_only=False), codes, np.uint64(1))
+            made = (made ^ codes) * GOLDEN
+    return made.view(np.int64)

@@ -7,10 +7,35 @@ import numpy as np
 from watersmeet.compiling import kernel
 
 SMALL = 32
+COUNTED = 4  # numbers are sorted by counting them where they span no more than so many a change
 # Of a double: all but the sign, and the bits of infinity, above which are NaNs.
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 INFINITE = np.int64(0x7FF0000000000000)
 UNION_ALL, UNION, EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = range(6)
+
+
+@kernel
+def sort_many(ids, start, stop, order):
+    """Positions from start to stop by their ids, keeping their order where they are equal."""
+    low = high = ids[start]
+    for i in range(start, stop):
+        low, high = min(low, ids[i]), max(high, ids[i])
+    # The difference of any two numbers, which may be hashes.
+    span = np.uint64(high) - np.uint64(low)
+    if span < np.uint64(COUNTED * (stop - start)):
+        at = np.zeros(np.int64(span) + 2, np.int64)
+        for i in range(start, stop):
+            at[ids[i] - low + 1] += 1
+        for k in range(1, len(at)):
+            at[k] += at[k - 1]
+        for i in range(start, stop):
+            order[start + at[ids[i] - low]] = i
+            at[ids[i] - low] += 1
+        return
+    # The one stable kind that Numba has. One by one, as assigning a slice may raise what only Numba can tell.
+    sorted_ids = np.argsort(ids[start:stop], kind="mergesort")
+    for i in range(start, stop):
+        order[i] = start + sorted_ids[i - start]
 
 
 @kernel
@@ -34,10 +59,7 @@ def sort_into_cells(instants, ids, order, ends):
                     k -= 1
                 order[k] = i
         else:
-            # The one stable kind that Numba has. One by one, as assigning a slice may raise what only Numba can tell.
-            sorted_ids = np.argsort(ids[start:stop], kind="mergesort")
-            for i in range(start, stop):
-                order[i] = start + sorted_ids[i - start]
+            sort_many(ids, start, stop, order)
         for i in range(start + 1, stop):
             if ids[order[i]] != ids[order[i - 1]]:
                 ends[cells] = i
@@ -169,6 +191,51 @@ def empty_groups(groups, counts, out):
     for place in range(found):
         counts[out[place]] = 0
     return found
+
+
+@kernel
+def where_signs_meet(instants, alike, diffs, out):
+    """Positions of the changes at whose instant others of the same number in `alike` have the other sign: the only ones
+    that can cancel. Returns how many there are."""
+    n = len(instants)
+    order, ends, meets = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_)
+    cells = sort_into_cells(instants, alike, order, ends)
+    start = 0
+    for cell in range(cells):
+        end = ends[cell]
+        # What leaves comes first.
+        if diffs[order[start]] != diffs[order[end - 1]]:
+            for k in range(start, end):
+                meets[order[k]] = True
+        start = end
+    found = 0
+    for i in range(n):
+        if meets[i]:
+            out[found] = i
+            found += 1
+    return found
+
+
+@kernel
+def leaving_first(instants, diffs, order):
+    """Positions by instant, what leaves before what enters, each as they were; whether instants ascend, else they are
+    not all given."""
+    n, start = len(instants), 0
+    while start < n:
+        stop, at = start, start
+        while stop < n and instants[stop] == instants[start]:
+            if diffs[stop] < 0:
+                order[at] = stop
+                at += 1
+            stop += 1
+        for i in range(start, stop):
+            if diffs[i] >= 0:
+                order[at] = i
+                at += 1
+        if stop < n and instants[stop] < instants[start]:
+            return False
+        start = stop
+    return True
 
 
 @kernel

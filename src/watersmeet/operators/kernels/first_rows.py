@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
+from watersmeet.operators.kernels.hashing import combine, finish
 from watersmeet.operators.kernels.memory import move64
 
 # groups[g]: where its head lies, how many rows it has room for and has; the first of its tail + 1, and how many it has
@@ -32,6 +33,16 @@ DONE, NEEDS_ROOM, FULL, NOT_THERE = range(4)
 FEW = 4  # rows that a block begins with
 # A tail is looked through after so many of its rows at least have become part of the head and left it.
 SHARE = 16
+
+
+@kernel
+def hash_codes(groups, codes, out):
+    """One number for all codes of a row and its group; others may have it, too."""
+    for i in range(len(out)):
+        h = finish(np.uint64(groups[i]))
+        for k in range(codes.shape[1]):
+            h = combine(h, codes[i, k])
+        out[i] = np.int64(finish(h))
 
 
 @kernel(inline="always")

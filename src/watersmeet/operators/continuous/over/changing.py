@@ -94,7 +94,8 @@ class OverChanging(Divides, Unary):
 
     def _first_rows(self) -> FirstRows:
         assert self.top is not None
-        return FirstRows(self.order_by, self.top.limit, drops=self.grows)
+        by = [one.name for one in self.partition_by if isinstance(one, Column)]
+        return FirstRows(self.order_by, self.top.limit, drops=self.grows, by=by)
 
     def loaded(self) -> None:
         if self._first is None:
@@ -243,7 +244,8 @@ class OverChanging(Divides, Unary):
         parts = self.ids.of(keys, len(delta)) if keys else np.zeros(len(delta), np.int64)
         self._sizes = _longer(self._sizes, self.ids.room, 0)
         enters = np.flatnonzero(delta.diffs > 0)
-        self.rows.put(slots[enters], [taken(column, enters) for column in delta.data.columns])
+        entering = delta.data if enters.size == len(delta) else rows_taken(delta.data, enters)
+        self.rows.put(slots[enters], entering.columns)
         self._partition[slots[enters]] = parts[enters]
         np.add.at(self._sizes, parts, delta.diffs)
         return slots, parts
