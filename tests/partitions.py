@@ -79,10 +79,9 @@ class Partitioned:
         return self.key.positions(alias, rows.data, rows.times, parts)
 
 
-def answered_in_parts(relay: Relay, batches: Sequence[Batch], parts: Sequence[int]) -> list[Answers]:
+def answered_in_parts(partitioned: Partitioned, batches: Sequence[Batch], parts: Sequence[int]) -> list[Answers]:
     """The answers to every batch, each taken by so many parts, which hold between them what those before held."""
-    partitioned = Partitioned(relay)
-    operators = [relay.fresh()]
+    operators = [partitioned.relay.fresh()]
     found = []
     for batch, count in zip(batches, parts, strict=True):
         operators = partitioned.in_parts(operators, count)

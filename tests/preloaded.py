@@ -3,16 +3,20 @@ that."""
 
 import gc
 
+import pytest  # noqa: F401 (modules of tests, whose functions are called, need it)
 import typer._adapters
 import typer.main
 
 import tests.command_line
+import tests.databases.lives
 import tests.durable.lives
 import tests.forked
 import tests.serve.serving
 import watersmeet.cli.commands
 import watersmeet.cli.run_durable
 import watersmeet.cli.serve
+import watersmeet.io.connectors.databases.duckdb_files
+import watersmeet.io.connectors.databases.sqlite
 import watersmeet.io.connectors.numbered_sinks
 import watersmeet.io.connectors.readers
 import watersmeet.operators.continuous.alone

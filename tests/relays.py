@@ -52,10 +52,10 @@ class Relay:
         return replace(self, plan=replace(self.plan, options=self.plan.options.but(threads=count)))
 
     def built(self) -> Built:
-        return build_plan(self._physical)
+        return build_plan(self.physical)
 
     @cached_property
-    def _physical(self) -> PhysicalPlan:
+    def physical(self) -> PhysicalPlan:
         return in_threads(self.plan, plan_query(self.plan))
 
     def source(self, name: str) -> Source:

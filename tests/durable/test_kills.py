@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.durable.lives import (
@@ -50,25 +53,39 @@ def begun(case: Case) -> Case:
     return case
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pa.Table]:
+    """What a life that nothing happens to gives."""
+
+    @cache
+    def given(query: str, *, pushed: bool = False) -> pa.Table:
+        case = begun(case_of(tmp_path_factory.mktemp("whole") / "case", query, pushed=pushed))
+        assert lived(case, COUNT)
+        return answer(case)
+
+    return given
+
+
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_point_of_a_batch_changes_nothing(point: str, tmp_path: Path) -> None:
-    whole, killed = (begun(case_of(tmp_path / name, "join", pushed=False)) for name in ("whole", "killed"))
-    assert lived(whole, COUNT)
+def test_a_kill_at_any_point_of_a_batch_changes_nothing(
+    point: str, tmp_path: Path, whole: Callable[..., pa.Table]
+) -> None:
+    killed = begun(case_of(tmp_path / "killed", "join", pushed=False))
     assert not lived(killed, COUNT, point, 0)
     lived(killed, COUNT, point, 3)
     assert lived(killed, COUNT)
-    assert answer(killed).equals(answer(whole))
+    assert answer(killed).equals(whole("join"))
 
 
 @pytest.mark.parametrize("point", POINTS_OF_PARTITIONS[::2])  # make chaos goes through all
-def test_a_kill_amid_the_files_of_a_commit_changes_nothing(point: str, tmp_path: Path) -> None:
-    whole, killed = (begun(case_of(tmp_path / name, "groups", pushed=False)) for name in ("whole", "killed"))
-    killed = replace(killed, partition_by="k")
-    assert lived(whole, COUNT)
+def test_a_kill_amid_the_files_of_a_commit_changes_nothing(
+    point: str, tmp_path: Path, whole: Callable[..., pa.Table]
+) -> None:
+    killed = replace(begun(case_of(tmp_path / "killed", "groups", pushed=False)), partition_by="k")
     assert not lived(killed, COUNT, point, 4 if "Path" in point else 0)
     lived(killed, COUNT, point, 25)
     assert lived(killed, COUNT)
-    expected = answer(whole)
+    expected = whole("groups")
     run = RunNotes(Place(killed.folder / "checkpoint")).get("run")
     assert {one.name for one in (killed.folder / "out").iterdir()} == {
         f".start-{run}",  # who owns it
@@ -79,20 +96,18 @@ def test_a_kill_amid_the_files_of_a_commit_changes_nothing(point: str, tmp_path:
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("pushed", [False, True], ids=["files", "pushed"])
-def test_many_kills_change_nothing(query: str, pushed: bool, tmp_path: Path) -> None:
+def test_many_kills_change_nothing(query: str, pushed: bool, tmp_path: Path, whole: Callable[..., pa.Table]) -> None:
     # How streams are read side by side decides what is late, so rows that are pushed come in one order only.
-    whole, killed = (begun(case_of(tmp_path / name, query, pushed=pushed)) for name in ("whole", "killed"))
-    assert lived(whole, COUNT)
+    killed = begun(case_of(tmp_path / "killed", query, pushed=pushed))
     died = killed_again_and_again(killed, COUNT, seed=len(query), kills=3 * EFFORT)
     assert died
-    assert answer(killed).equals(answer(whole))
+    assert answer(killed).equals(whole(query, pushed=pushed))
     if pushed:
         assert acknowledged(killed) == dict.fromkeys(killed.pushed, COUNT)
 
 
-def test_a_run_goes_on_with_files_that_come_later(tmp_path: Path) -> None:
-    whole, later = (begun(case_of(tmp_path / name, "groups", pushed=False)) for name in ("whole", "later"))
-    assert lived(whole, COUNT)
+def test_a_run_goes_on_with_files_that_come_later(tmp_path: Path, whole: Callable[..., pa.Table]) -> None:
+    later = begun(case_of(tmp_path / "later", "groups", pushed=False))
     hidden = [(path, path.with_name(f"_{path.name}")) for path in sorted((later.folder / "a").iterdir())[2:]]
     for path, aside in hidden:
         path.rename(aside)
@@ -102,7 +117,7 @@ def test_a_run_goes_on_with_files_that_come_later(tmp_path: Path) -> None:
         aside.rename(path)
     assert lived(replace(later, batch_rows=1), COUNT)
     assert 0 < first < answer(later).num_rows
-    assert answer(later).equals(answer(whole))
+    assert answer(later).equals(whole("groups"))
 
 
 def test_batches_are_not_repeated_with_another_lateness(tmp_path: Path) -> None:

@@ -6,23 +6,32 @@ from __future__ import annotations
 import pkgutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from inspect import isabstract
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.effort import random_cases, thinned
-from tests.partitions import Partitioned, answered_at_once, answered_in_parts, answered_in_threads
+from tests.partitions import (
+    Answers,
+    Partitioned,
+    answered_at_once,
+    answered_in_parts,
+    answered_in_threads,
+    pushed_in_threads,
+)
 from tests.properties import continuous_strategies, strategies
 from tests.properties.outer_strategies import OuterCase, outer_cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.properties.test_outer_joins import planned
 from tests.properties.version_strategies import version_cases
-from tests.relays import Relay, counts, goes_on_as_if_nothing_had_happened, shown
+from tests.relays import Batch, Relay, counts, goes_on_as_if_nothing_had_happened, shown
 from tests.runners import Source, bound_plan
 from tests.states import BATCHES, KINDS, SAVED_AFTER, relay_for, relay_of, stream_of
 from watersmeet.errors import DataError, UnsupportedError
@@ -100,7 +109,7 @@ LAZY = (
 SELECTED = ("select", "chosen rows")  # in their order
 ALL = {**KINDS, **BY_KEY}
 # By how many parts each batch is taken.
-WAYS = [(1, 1, 2, 3, 7, 1), (3, 1, 1, 7, 7, 2)]
+WAYS = [(1, 1, 2, 3, 7, 1), (3, 1, 1, 7, 2, 2)]
 # The kinds whose state does not divide, and why. Any other does.
 NO_KEY = "no key keeps together what belongs together"
 DEFAULT = "the state of {} does not divide by key"
@@ -133,40 +142,73 @@ UNDIVIDED = {
     "rows against a value": NO_KEY,
     "rows not in a view": NO_KEY,
 }
+IN_THREADS = [kind for kind in ALL if kind not in (*UNDIVIDED, *SELECTED)]
+
+
+class Told(NamedTuple):
+    """What an operator gives for a batch, and what it holds and has counted then."""
+
+    answers: Answers
+    counts: dict[str, Any]
+    kept_rows: int
+    waiting_rows: Any
+    wake_us: int | None
+
+
+# Every test below asks for all kinds again: each is planned, cut into batches and answered by one operator once.
+
+
+@cache
+def kind_named(kind: str) -> Partitioned:
+    return Partitioned(relay_of(kind) if kind in KINDS else relay_for(BY_KEY[kind]))
 
 
 def relay_named(kind: str) -> Relay:
-    return relay_of(kind) if kind in KINDS else relay_for(BY_KEY[kind])
+    return kind_named(kind).relay
+
+
+@cache
+def batches_of(kind: str) -> list[Batch]:
+    return list(relay_named(kind).batches(BATCHES))
+
+
+@cache
+def told_by_one(kind: str) -> list[Told]:
+    operator = relay_named(kind).fresh()
+    return [told(operator, batch) for batch in batches_of(kind)]
+
+
+def told(operator: Operator, batch: Batch) -> Told:
+    answers = Counter(shown(operator.take(*batch)))
+    return Told(answers, counts(operator), operator.kept_rows, operator.waiting_rows(), operator.wake_us)
+
+
+def answers_of_one(kind: str) -> list[Answers]:
+    return [one.answers for one in told_by_one(kind)]
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_what_does_not_divide_says_why(kind: str) -> None:
-    assert Partitioned(relay_named(kind)).undivided == UNDIVIDED.get(kind)
+    assert kind_named(kind).undivided == UNDIVIDED.get(kind)
 
 
 @pytest.mark.parametrize(("kind", "ways"), thinned([kind for kind in ALL if kind not in UNDIVIDED], WAYS))
 def test_parts_of_a_state_answer_what_it_would(kind: str, ways: tuple[int, ...]) -> None:
     """Each batch is taken by so many parts, which between them hold what those before held: one is split, several that
     ran apart are merged, and split anew."""
-    relay = relay_named(kind)
-    batches = list(relay.batches(BATCHES))
-    expected = answered_at_once(relay, batches)
-    assert answered_in_parts(relay, batches, ways) == expected
-    assert any(expected[SAVED_AFTER:])
+    assert answered_in_parts(kind_named(kind), batches_of(kind), ways) == answers_of_one(kind)
+    assert any(answers_of_one(kind)[SAVED_AFTER:])
 
 
 @pytest.mark.parametrize("kind", UNDIVIDED)
 def test_of_what_does_not_divide_one_part_holds_all(kind: str) -> None:
-    relay = relay_named(kind)
-    batches = list(relay.batches(BATCHES))
-    assert answered_in_parts(relay, batches, WAYS[-1]) == answered_at_once(relay, batches)
+    assert answered_in_parts(kind_named(kind), batches_of(kind), WAYS[-1]) == answers_of_one(kind)
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_what_is_split_and_merged_at_once_holds_and_counts_the_same(kind: str) -> None:
-    relay = relay_named(kind)
-    partitioned, operator = Partitioned(relay), relay.fresh()
-    for rows, marks in list(relay.batches(BATCHES))[:SAVED_AFTER]:
+    partitioned, operator = kind_named(kind), relay_named(kind).fresh()
+    for rows, marks in batches_of(kind)[:SAVED_AFTER]:
         list(operator.take(rows, marks))
     (again,) = partitioned.in_parts(partitioned.in_parts([operator], 3), 1)
     assert again.kept_rows == operator.kept_rows or (kind in CLEARED and again.kept_rows < operator.kept_rows)
@@ -176,10 +218,9 @@ def test_what_is_split_and_merged_at_once_holds_and_counts_the_same(kind: str) -
 
 
 def test_two_parts_that_both_hold_what_does_not_divide_are_not_merged() -> None:
-    relay = relay_of("first rows")
-    partitioned, operators = Partitioned(relay), [relay_of("first rows").fresh() for _ in range(2)]
+    partitioned, operators = kind_named("first rows"), [relay_named("first rows").fresh() for _ in range(2)]
     for operator in operators:
-        list(operator.take(*next(relay.batches(BATCHES))))
+        list(operator.take(*batches_of("first rows")[0]))
     with pytest.raises(DataError, match="parts 0 and 1 of a state cannot be merged"):
         merge(partitioned.states(operators))
 
@@ -198,53 +239,51 @@ def test_versions_must_tell_all_columns_of_their_key() -> None:
 # ---- in threads -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "threads"), thinned(ALL, [2, 3, 7]))
-def test_threads_answer_what_one_does(kind: str, threads: int) -> None:
-    """What does not divide runs in one."""
-    relay = relay_named(kind)
-    batches = list(relay.batches(BATCHES))
-    assert answered_in_threads(relay, batches, threads) == answered_at_once(relay, batches)
-    assert relay.in_threads(threads).fresh().parts == (1 if kind in (*UNDIVIDED, *SELECTED) else threads)
+@pytest.mark.parametrize("kind", [*UNDIVIDED, *SELECTED])
+def test_what_does_not_divide_runs_in_one_thread(kind: str) -> None:
+    """By the same plan."""
+    several = relay_named(kind).in_threads(3).physical
+    assert several.one_thread is not None
+    assert replace(several, one_thread=None) == relay_named(kind).physical
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL if kind not in UNDIVIDED])
-def test_threads_hold_and_count_what_one_does(kind: str) -> None:
-    relay = relay_named(kind)
-    one, several = relay.fresh(), relay.in_threads(3).fresh()
-    for rows, watermarks in relay.batches(BATCHES):
-        for operator in (one, several):
-            list(operator.take(rows, watermarks))
-        whatever = {"expired_rows": 0} if kind in LAZY else {}
-        assert counts(several) | whatever == counts(one) | whatever
-        assert several.kept_rows == one.kept_rows or kind in LAZY
-        assert several.waiting_rows() == one.waiting_rows()
-        assert several.wake_us == one.wake_us
+@pytest.mark.parametrize(("kind", "threads"), thinned(IN_THREADS, [2, 3, 7]))
+def test_threads_answer_hold_and_count_what_one_does(kind: str, threads: int) -> None:
+    several = relay_named(kind).in_threads(threads)
+    operator = several.fresh()
+    assert operator.parts == threads
+    whatever = {"expired_rows": 0} if kind in LAZY else {}
+    for batch, one in zip(batches_of(kind), told_by_one(kind), strict=True):
+        found = told(operator, batch)
+        assert found.answers == one.answers
+        assert found.counts | whatever == one.counts | whatever
+        assert found.kept_rows == one.kept_rows or kind in LAZY
+        assert (found.waiting_rows, found.wake_us) == (one.waiting_rows, one.wake_us)
+    assert sum(pushed_in_threads(several, batches_of(kind)), Counter()) == sum(answers_of_one(kind), Counter())
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL if kind not in (*UNDIVIDED, *SELECTED)])
+@pytest.mark.parametrize("kind", IN_THREADS)
 def test_threads_are_saved_and_loaded(kind: str) -> None:
     goes_on_as_if_nothing_had_happened(relay_named(kind).in_threads(2))
 
 
 @pytest.mark.parametrize(("kind", "ways"), thinned([kind for kind in ALL if kind not in UNDIVIDED], WAYS))
 def test_as_many_threads_as_one_likes_take_over_from_others(kind: str, ways: tuple[int, ...]) -> None:
-    relay = relay_named(kind)
-    key = Partitioned(relay).key
+    relay, key = relay_named(kind), kind_named(kind).key
     assert key is not None
-    batches = list(relay.batches(BATCHES))
     operator, found = relay.fresh(), []
-    for batch, threads in zip(batches, ways, strict=True):
+    for batch, threads in zip(batches_of(kind), ways, strict=True):
         before, operator = operator, relay.in_threads(threads).fresh()
         operator.take_over(before.keyed_state(key))
         found.append(Counter(shown(operator.take(*batch))))
-    assert found == answered_at_once(relay, batches)
+    assert found == answers_of_one(kind)
 
 
 # ---- no operator is forgotten ---------------------------------------------------------------------------------------
 
 
 def test_every_operator_is_among_the_kinds() -> None:
-    relays = [*(relay_of(kind) for kind in KINDS), relay_of("join").in_threads(2)]
+    relays = [*(relay_named(kind) for kind in KINDS), relay_named("join").in_threads(2)]
     met = {type(one) for relay in relays for one in _inside(relay.fresh())}
     assert {one for one in _operators(Operator) if one not in met} == set()
 
@@ -298,7 +337,7 @@ ANY_WAY = st.lists(st.sampled_from([1, 2, 3, 7]), min_size=5, max_size=5)
 def goes_on_in_parts(relay: Relay, ways: list[int]) -> None:
     batches = list(relay.batches(len(ways)))
     expected = answered_at_once(relay, batches)
-    assert answered_in_parts(relay, batches, ways[: len(batches)]) == expected
+    assert answered_in_parts(Partitioned(relay), batches, ways[: len(batches)]) == expected
     assert answered_in_threads(relay, batches, max(ways)) == expected
 
 

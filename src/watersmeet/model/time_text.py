@@ -176,13 +176,15 @@ def formats_of(texts: pa.Array) -> Iterator[str]:
     """The formats, among those that people use, in which all of some texts may be written; for hints only. That of ISO
     8601 comes first, as it reads seconds with a fraction and without."""
     first = texts.slice(0, 1)
-    for form in (ISO, *_forms()):
+    for form in (ISO, *_forms(first[0].as_py() or "")):
         if reads(form, first) and reads(form, texts):
             yield form
 
 
-def _forms() -> Iterator[str]:
-    for date, zone, time in product(_DATES, _ZONES, _TIMES):
+def _forms(text: str) -> Iterator[str]:
+    """Those that begin with a date as a text does."""
+    dates = [date for date in _DATES if re.match(time_format(date).pattern, text)]
+    for date, zone, time in product(dates, _ZONES, _TIMES):
         for between in _BETWEEN if time else ("",):
             yield f"{date}{between}{time}{zone}"
 

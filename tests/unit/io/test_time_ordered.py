@@ -197,15 +197,18 @@ def pieces(rows: int, seed: int, rows_each: int) -> tuple[pa.Table, list[Piece]]
     return table, cut
 
 
-@pytest.mark.parametrize("fan_in", [2, 3, 32])
-def test_sorted_runs_on_disk_are_merged_whatever_their_number(monkeypatch: pytest.MonkeyPatch, fan_in: int) -> None:
+@pytest.mark.parametrize(("fan_in", "rows"), [(2, 900), (3, 1_200), (32, 3_000)])
+def test_sorted_runs_on_disk_are_merged_whatever_their_number(
+    monkeypatch: pytest.MonkeyPatch, fan_in: int, rows: int
+) -> None:
+    """The fewer are merged at once, the fewer it takes to merge what was merged."""
     monkeypatch.setattr(spill, "FAN_IN", fan_in)
-    table, cut = pieces(3_000, fan_in, 100)
+    table, cut = pieces(rows, fan_in, 100)
     rng = np.random.default_rng(fan_in)
     with TimeSorter(6_000) as sorter:
         for k in rng.permutation(len(cut)):
             sorter.add(cut[k])
-        assert sorter.spilled_rows > 1_000
+        assert sorter.spilled_rows > rows // 3
         found = pa.Table.from_batches(sorter.release(END))
     assert found == by_time(table)
 

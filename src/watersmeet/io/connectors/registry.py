@@ -60,7 +60,8 @@ def connector_named(name: str | None) -> Connector | None:
         return _registered[name]
     if name in OURS:
         return _attribute(OURS[name])  # type: ignore[no-any-return]
-    return _loaded(name) if name in _installed() else None
+    # To look for what is installed takes longer than all else that names mean; what files are written as is ours.
+    return _loaded(name) if name not in _FORMATS and name in _installed() else None
 
 
 def connector_of(word: str, options: Mapping[str, str]) -> Connector | None:
