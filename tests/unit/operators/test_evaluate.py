@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -91,11 +92,16 @@ def one(expression: Expression) -> Any:
     return run(expression, pa.table({"x": [0]}))[0].as_py()
 
 
-def duck(sql: str) -> list[Any]:
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
     connection.register("x", TABLE)
-    return connection.sql(f"SELECT {sql} AS v FROM x").to_arrow_table()["v"].to_pylist()
+    return connection
+
+
+def duck(sql: str) -> list[Any]:
+    return _connection().sql(f"SELECT {sql} AS v FROM x").to_arrow_table()["v"].to_pylist()
 
 
 def same(left: Any, right: Any) -> bool:

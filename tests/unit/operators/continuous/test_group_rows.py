@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.plain_sql import said_by_duckdb
 
 ROWS, GROUPS = 4_000, 1_500
 VALUES = {
@@ -60,9 +60,7 @@ def test_what_enters_is_what_leaves_and_all_is_right_at_an_instant(values: str, 
 
 
 def expected_at(table: pa.Table, instant: int, window_us: int, values: str) -> Counter[str]:
-    at = duckdb.connect()
-    at.register("a", table)
     inside = f"epoch_us(ts) BETWEEN {instant - window_us} AND {instant}"
     sums = VALUES[values].replace("SUM(x)", "SUM(x) + 0.0")
     sql = f"SELECT k, {sums} FROM a WHERE {inside} GROUP BY k" if sums else f"SELECT DISTINCT k FROM a WHERE {inside}"
-    return Counter(str(row) for row in at.execute(sql).to_arrow_table().to_pylist())
+    return Counter(str(row) for row in said_by_duckdb(sql, {"a": table}).to_pylist())

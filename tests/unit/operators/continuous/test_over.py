@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
+from tests.plain_sql import said_by_duckdb
 from tests.runners import Source, bag_of, bound_plan
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.runtime.build import build
@@ -59,9 +60,7 @@ def test_many_rows_give_what_duckdb_gives(names: list[str]) -> None:
     sql = f"SELECT id, {', '.join(f'{CALLS[name]} AS v{n}' for n, name in enumerate(names))} FROM a"
     session = wm.Session()
     session.stream("a", rows, time="ts")
-    with duckdb.connect() as connection:
-        connection.register("a", rows)
-        expected = connection.sql(sql).to_arrow_table()
+    expected = said_by_duckdb(sql, {"a": rows})
     found = pa.Table.from_batches(session.sql(sql).batches(batch_rows=1500))
     expected = expected.cast(found.schema)  # a sum has more digits there
     assert found.sort_by("id").equals(expected.sort_by("id"))
