@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,22 @@ _OF_FIXED_WIDTH = (
 )  # fmt: skip
 # By the number of a kind: a type takes long to hash.
 _CELLS = {kind.id: np.dtype(f"i{kind.bit_width // 8}") for kind in _OF_FIXED_WIDTH}
+
+
+def fresh(*shape: int, kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    """An array to be written. Many values lie in memory of Arrow's, which hands out again what it got back: of NumPy's
+    the system clears every page anew, and that takes longer than to write it."""
+    if prod(shape) <= FEW:
+        return np.empty(shape, kind)
+    kind = np.dtype(kind)
+    return np.frombuffer(pa.allocate_buffer(kind.itemsize * prod(shape)), kind).reshape(shape)
+
+
+def picked_from(array: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """The values at positions, which are all within."""
+    out = fresh(positions.size, kind=array.dtype)
+    # In other modes NumPy fills a copy first.
+    return array.take(positions, out=out, mode="clip")
 
 
 def words_as(words: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:

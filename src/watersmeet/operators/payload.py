@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.few_rows import Cells
+from watersmeet.operators.few_rows import Cells, picked_from
 from watersmeet.operators.kernels import texts as kernel
 
 Positions = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ class FixedColumn:
             self.valid[at:end] = True
 
     def gather(self, positions: Positions) -> pa.Array:
-        data = pa.py_buffer(self.values.take(positions))
+        data = pa.py_buffer(picked_from(self.values, positions))
         valid = None if self.valid is None else self.valid.take(positions)
         bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
         return pa.Array.from_buffers(self.type, len(positions), [bitmap, data])

@@ -123,11 +123,12 @@ def latest_noticed(delta: Delta, order: Positions, starts: Int64s) -> Int64s | N
     return noticed
 
 
-_ENTERS, _LEAVES = np.frombuffer(b"+-", np.uint8)
+# "+" stands before "," and "-" after it.
+_COMMA = np.uint8(ord(","))
 
 
 def signs(delta: Delta) -> pa.Array:
     """A text of one letter for each change."""
-    letters = np.where(delta.diffs < 0, _LEAVES, _ENTERS)
+    letters = _COMMA - delta.diffs.astype(np.uint8)  # -1 is 255 there, and what is less than 0 wraps round
     ends = np.arange(letters.size + 1, dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), letters.size, [None, pa.py_buffer(ends), pa.py_buffer(letters)])

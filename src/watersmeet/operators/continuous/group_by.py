@@ -101,13 +101,15 @@ class GroupByOperator(Divides, Unary):
         if self.begins_with:
             changed.present[:] = True
         values, shown = self._values(changed)
-        silent = np.zeros(shown.size, np.bool_)
+        silent = np.empty(0, np.bool_)
         if self.final:
             silent = ~changed.present & self._are_over(changed.groups, changed.instants)
-        answer, at = self.rows.replace(changed.groups, changed.instants, values, shown, silent, self.key_rows.get)
+        answer = self.rows.replace(
+            changed.groups, changed.instants, values, shown, silent, changed.noticed, self.key_rows.get
+        )
         # Last, as rows of groups that are gone are withdrawn above.
         self._forget(changed.groups)
-        return answer if changed.noticed is None else replace(answer, noticed=changed.noticed[at])
+        return answer
 
     def _changed(self, until: int) -> GroupChanges | None:
         child, begins = self.child, self.begins_with and self.begun_us == BEGINNING_US

@@ -14,6 +14,7 @@ from watersmeet.operators.continuous.aggregates.contract import Cells, frozen
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
 from watersmeet.operators.continuous.expiry import FIRST_ROOM, Born
 from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.few_rows import fresh, picked_from
 from watersmeet.operators.kernels.changes import cells_in_turn
 from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.partition_key import KeysOf
@@ -80,14 +81,14 @@ class GroupedRows:
         n = births.size + leaving
         if n == 0:
             return None
-        work, out, present = np.empty((5, n), np.int64), np.empty((6, n), np.int64), np.empty(n, np.bool_)
+        out, present = fresh(6, n), np.empty(n, np.bool_)
         held = (self._deaths, self._groups, self._tail, self._head)
-        cells = int(cells_in_turn(frozen(births), *held, leaving, counts, work, out, present))
+        cells = int(cells_in_turn(frozen(births), *held, leaving, counts, out, present))
         self._tail += leaving
         places, groups, diffs, ends, cell_groups, instants = out
         return GroupChanges(
             Cells(groups, diffs, ends[:cells]), cell_groups[:cells], instants[:cells], present[:cells], None,
-            self._order[places], partial(self._column, places),
+            picked_from(self._order, places), partial(self._column, places),
         )  # fmt: skip
 
     def _column(self, places: Int64s, name: str) -> pa.Array:

@@ -230,7 +230,7 @@ class Continuous(Operator):
             delta = delta.where(delta.diffs < 0)
         self.counters.results += len(delta)
         if len(delta):
-            self.answered_us = max(self.answered_us, int(delta.instants.max()))
+            self.answered_us = max(self.answered_us, int(delta.instants[-1]))
         columns = list(delta.data.columns)
         if self.kind != "rows":
             columns.insert(0, words_as(np.ascontiguousarray(delta.instants), pa.timestamp("us")))

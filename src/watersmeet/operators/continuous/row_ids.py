@@ -50,33 +50,32 @@ class RowIds:
     def with_new(self, columns: Sequence[pa.Array], length: int) -> tuple[Int64s, Int64s]:
         """The number of every row, and at which places one was given for the first time."""
         first, second = identities(columns, length)
-        self._make_room(length)
         ids, new = np.empty(length, np.int64), np.empty(length, np.int64)
-        tables = (self._heads, self._following, self._first, self._second)
-        self._free_count, found = number_rows(first, second, *tables, self._free, self._free_count, ids, new)
-        return ids, new[:found]
+        done = found = 0
+        while True:
+            tables = (self._heads, self._following, self._first, self._second, self._free)
+            done, self._free_count, found = number_rows(
+                first, second, done, *tables, self._free_count, ids, new, found
+            )  # fmt: skip
+            if done == length:
+                return ids, new[:found]
+            self._grow()
 
     def forget(self, ids: Int64s) -> None:
         """Free these numbers, each given once."""
         tables = (self._heads, self._following, self._first)
         self._free_count = int(forget_numbers(ids, *tables, self._free, self._free_count))
 
-    def _make_room(self, count: int) -> None:
-        if self._free_count >= count:
-            return
-        old = self.room
-        room = max(2 * old, self.live + count)
+    def _grow(self) -> None:
+        """No number is free: make room for three times as many."""
+        old, room = self.room, 4 * self.room
         live = np.zeros(room, np.bool_)
         live[:old] = True
-        live[self._free[: self._free_count]] = False
         self._following = _longer(self._following, room)
         self._first, self._second = _longer(self._first, room), _longer(self._second, room)
-        free = np.empty(room, np.int64)
-        fresh = room - old
-        # Numbers are given from the end of the stack: first those that were free already, so that all stay small.
-        free[:fresh] = np.arange(room - 1, old - 1, -1)
-        free[fresh : fresh + self._free_count] = self._free[: self._free_count]
-        self._free, self._free_count = free, self._free_count + fresh
+        self._free = np.empty(room, np.int64)
+        self._free[: room - old] = np.arange(room - 1, old - 1, -1)
+        self._free_count = room - old
         # At least two heads for each number, and a power of two for the mask.
         self._heads = np.empty(1 << (2 * room - 1).bit_length(), np.int64)
         rehash(self._heads, self._following, self._first, live)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.delta import Bools, Int64s
+from watersmeet.operators.few_rows import picked_from
 from watersmeet.operators.payload import payload_column
 
 FIRST_ROOM = 1024
@@ -45,7 +46,7 @@ class RowTable:
 
     def get(self, ids: Int64s, columns: Sequence[int] | None = None) -> list[pa.Array]:
         """The rows under these numbers, which must all be there; all of their columns, or some."""
-        positions = self._where[ids]
+        positions = picked_from(self._where, ids)
         wanted = self._columns if columns is None else [self._columns[place] for place in columns]
         return [column.gather(positions) for column in wanted]
 

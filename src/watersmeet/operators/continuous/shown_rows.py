@@ -11,7 +11,7 @@ from watersmeet.operators.codes import identities
 from watersmeet.operators.continuous.aggregates.columns import column
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
 from watersmeet.operators.continuous.row_table import RowTable
-from watersmeet.operators.few_rows import cell_of
+from watersmeet.operators.few_rows import cell_of, fresh
 from watersmeet.operators.kernels import changes as kernel
 
 MOST_VALUES = 63  # there is a bit for each in a word
@@ -65,32 +65,35 @@ class ShownRows:
         values: Sequence[pa.Array],
         shown: Bools,
         silent: Bools,
+        noticed: Int64s | None,
         keys_of: Callable[[Int64s], list[pa.Array]],
-    ) -> tuple[Delta, Int64s]:
-        """What changes, and at which cell. A cell is a group at an instant: the values of its row, and whether it is
-        shown; where it is `silent` the row before it is not withdrawn."""
+    ) -> Delta:
+        """What changes. A cell is a group at an instant: the values of its row, whether it is shown, which is used up,
+        and when it was noticed, if that is told; where it is `silent`, if any is, the row before it is not withdrawn."""
         count = groups.size
         words = self._words_of(values, count)
-        out, kept = np.empty((4, 2 * count), np.int64), np.empty(count, np.int64)
-        given = np.empty((self._width, 0 if self._beside else 2 * count), np.int64)
+        told = bool(self._beside) or noticed is not None
+        # The instants lie apart, as they are given to the world and the others are not.
+        at, out, kept = fresh(2 * count), fresh(5 if told else 3, 2 * count), np.empty(count if told else 0, np.int64)
+        given = fresh(self._width, 0 if self._beside else 2 * count)
         n, final, self._next = kernel.replace_rows(
             instants, groups, shown, silent, words, self._floats, self._words, self._shown, self._numbers,
-            self._scratch, self._next, out, given, kept,
+            self._scratch, self._next, at, out, given, kept,
         )  # fmt: skip
-        places, cells, diffs, numbers = out[:, :n]
+        of, diffs, numbers = out[:3, :n]
         if self._beside:
-            columns = self._taken(places, groups, values)
+            columns = self._taken(out[4, :n], groups, values)
             self._put_beside(groups, values, kept[:final])
         else:
             columns = self._made_of(given[:, :n])
-        keys = keys_of(groups[cells]) if len(values) < len(self._keys) else []
+        keys = keys_of(of) if len(values) < len(self._keys) else []
         rest = iter(columns)
         arrays = [next(rest) if key is None else keys[key] for key in self._keys]
         data = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return Delta(data, instants[cells], diffs, numbers), cells
+        return Delta(data, at[:n], diffs, numbers, None if noticed is None else noticed[out[3, :n]])
 
     def _words_of(self, values: Sequence[pa.Array], count: int) -> Int64s:
-        words = np.empty((self._width, count), np.int64)
+        words = fresh(self._width, count)
         if self._beside:
             first, second = identities(values, count)
             words[0], words[1] = first.view(np.int64), second.view(np.int64)

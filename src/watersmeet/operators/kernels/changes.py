@@ -143,7 +143,36 @@ def count_cells(order, ends, cells, ids, diffs, counts, present):
 
 
 @kernel
-def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, work, out, present):
+def sort_by_group(changes, start, stop):
+    """Bring the changes of one instant, rows of (place, group, diff), into the order of their groups, and keep theirs
+    within."""
+    if stop - start == 2:
+        # One leaves as another enters, in any order: a branch would be a guess.
+        swap = np.int64(changes[1, start] > changes[1, start + 1])
+        for field in range(3):
+            one, other = changes[field, start], changes[field, start + 1]
+            changes[field, start + swap], changes[field, start + 1 - swap] = one, other
+    elif stop - start <= SMALL:
+        for i in range(start + 1, stop):
+            place, group, diff = changes[0, i], changes[1, i], changes[2, i]
+            k = i
+            while k > start and changes[1, k - 1] > group:
+                for field in range(3):
+                    changes[field, k] = changes[field, k - 1]
+                k -= 1
+            changes[0, k], changes[1, k], changes[2, k] = place, group, diff
+    else:
+        order = np.argsort(changes[1, start:stop], kind="mergesort")
+        before = np.empty(stop - start, np.int64)
+        for field in range(3):
+            for i in range(stop - start):
+                before[i] = changes[field, start + i]
+            for i in range(stop - start):
+                changes[field, start + i] = before[order[i]]
+
+
+@kernel
+def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, out, present):
     """The changes of a window whose rows leave in the order they came, as cells of their groups.
 
     Rows lie from `tail` to `head`; the last of them enter, at their births, and the first `leaving` leave at their
@@ -151,31 +180,33 @@ def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, work, out
     order of cells; out[3..5] with the end, group and instant of every cell; and `present`, whether the group has rows
     after it. Returns the number of cells.
     """
-    n = len(births) + leaving
-    places, instants, ids, diffs, order = work
-    i, j, first = tail, 0, head - len(births)
-    for k in range(n):
+    born, first, gone = len(births), head - len(births), tail + leaving
+    i, j, n, cells = tail, 0, 0, 0
+    while i < gone or j < born:
         # What is born at the instant or later has not died before it.
-        if i < tail + leaving and (j >= len(births) or deaths[i] <= births[j]):
-            places[k], instants[k], diffs[k] = i, deaths[i], -1
+        at = deaths[i] if i < gone and (j >= born or deaths[i] <= births[j]) else births[j]
+        start = n
+        while i < gone and deaths[i] == at:
+            out[0, n], out[1, n], out[2, n] = i, groups[i], -1
             i += 1
-        else:
-            places[k], instants[k], diffs[k] = first + j, births[j], 1
+            n += 1
+        while j < born and births[j] == at:
+            out[0, n], out[1, n], out[2, n] = first + j, groups[first + j], 1
             j += 1
-        ids[k] = groups[places[k]]
-    cells = sort_into_cells(instants, ids, order, out[3])
-    start = 0
-    for cell in range(cells):
-        group = ids[order[start]]
-        count = counts[group]
-        for k in range(start, out[3, cell]):
-            change = order[k]
-            out[0, k], out[1, k], out[2, k] = places[change], group, diffs[change]
-            count += diffs[change]
-        counts[group] = count
-        present[cell] = count > 0
-        out[4, cell], out[5, cell] = group, instants[order[start]]
-        start = out[3, cell]
+            n += 1
+        if n - start > 1:
+            sort_by_group(out, start, n)
+        k = start
+        while k < n:
+            group = out[1, k]
+            count = counts[group]
+            while k < n and out[1, k] == group:
+                count += out[2, k]
+                k += 1
+            counts[group] = count
+            present[cells] = count > 0
+            out[3, cells], out[4, cells], out[5, cells] = k, group, at
+            cells += 1
     return cells
 
 
@@ -300,54 +331,59 @@ def same_words(words, cell, last, group, floats):
 
 @kernel
 def replace_rows(
-    instants, groups, shown, silent, words, floats, last, is_shown, last_number, scratch, next_number, out, given, kept
+    instants, groups, shown, silent, words, floats, last, is_shown, last_number, scratch, next_number, at, out, given, kept
 ):
     """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
 
     words[:, c] are those of cell c, last[g] those of the row that group g shows, if it `is_shown`. Rows get numbers as
-    they enter and leave with them; where a row is the same, nothing changes and the number stays. out[0] is the cell
-    that a row is from, or -1 - g for the one that group g had before; out[1..3] are cells, diffs and numbers; `given`
-    the words of the rows, if there is room for any. `scratch` is -1 for every group before and after. `kept` are the
-    cells whose rows are shown in the end and are not those from before. Returns how many changes there are, how many
-    are kept, and the next number.
+    they enter and leave with them; where a row is the same, nothing changes and the number stays: `shown` is left with
+    the cells whose rows enter. `silent` has no cells if none is. `at` are the instants of changes, out[0..2] their
+    groups, diffs and numbers; `given` are the words of their rows, if there is room for any. If `out` has more rows,
+    out[3] is the cell of a change and out[4] the cell that its row is from, or -1 - g for the one that group g had
+    before; then `scratch` is -1 for every group before and after, and `kept` are the cells whose rows are shown in the
+    end and are not those from before. Returns how many changes there are, how many are kept, and the next number.
     """
     n = 0
     start = 0
-    wanted = given.shape[1] > 0
+    wanted, told, quiet = given.shape[1] > 0, len(out) > 3, len(silent) > 0
     while start < len(instants):
-        stop = start + 1
-        while stop < len(instants) and instants[stop] == instants[start]:
-            stop += 1
-        for cell in range(start, stop):
-            group = groups[cell]
+        instant = instants[start]
+        stop = start
+        while stop < len(instants) and instants[stop] == instant:
+            group, shows = groups[stop], shown[stop]
             there = is_shown[group]
-            stays = there and (shown[cell] or silent[cell])
-            if stays and shown[cell]:
-                stays = same_words(words, cell, last, group, floats)
-            kept[cell] = stays
+            is_shown[group] = shows
+            stays = False
+            if there and shows:
+                stays = same_words(words, stop, last, group, floats)
+                shown[stop] = not stays
+            elif there:
+                stays = quiet and silent[stop]
             if there and not stays:
-                out[0, n] = scratch[group] if scratch[group] >= 0 else -1 - group
-                out[1, n], out[2, n], out[3, n] = cell, -1, last_number[group]
+                at[n], out[0, n], out[1, n], out[2, n] = instant, group, -1, last_number[group]
+                if told:
+                    out[3, n], out[4, n] = stop, scratch[group] if scratch[group] >= 0 else -1 - group
                 if wanted:
                     for place in range(len(words)):
                         given[place, n] = last[group, place]
                 n += 1
-            is_shown[group] = shown[cell]
+            stop += 1
         for cell in range(start, stop):
-            if shown[cell] and not kept[cell]:
+            if shown[cell]:
                 group = groups[cell]
-                out[0, n], out[1, n], out[2, n], out[3, n] = cell, cell, 1, next_number
+                at[n], out[0, n], out[1, n], out[2, n] = instant, group, 1, next_number
+                if told:
+                    out[3, n] = out[4, n] = scratch[group] = cell
                 for place in range(len(words)):
                     last[group, place] = words[place, cell]
                     if wanted:
                         given[place, n] = words[place, cell]
                 last_number[group] = next_number
-                scratch[group] = cell
                 next_number += 1
                 n += 1
         start = stop
     final = 0
-    for cell in range(len(groups)):
+    for cell in range(len(groups) if told else 0):
         group = groups[cell]
         if scratch[group] == cell:
             scratch[group] = -1

@@ -49,15 +49,15 @@ def fold_entries(first_codes, second_codes, ends, first, second):
 
 
 @kernel
-def number_rows(first, second, heads, following, known_first, known_second, free, free_count, ids, new):
-    """ids[i] = the number of row i; new rows take a free number. Returns how many free numbers are left, and how many
-    rows are new, which are listed in `new`.
+def number_rows(first, second, start, heads, following, known_first, known_second, free, free_count, ids, new, found):
+    """ids[i] = the number of row i, from row `start` on; new rows take a free number, and are listed in `new`, where
+    `found` are already. Stops at a new row for which none is free. Returns where it stopped, how many free numbers are
+    left, and how many rows are new.
 
-    There must be a free number for every row. A number that was just given is found again by an equal row.
+    A number that was just given is found again by an equal row.
     """
     mask = np.uint64(len(heads) - 1)
-    found = 0
-    for i in range(len(ids)):
+    for i in range(start, len(ids)):
         bucket = first[i] & mask
         at = heads[bucket]
         while at != NOWHERE:
@@ -65,6 +65,8 @@ def number_rows(first, second, heads, following, known_first, known_second, free
                 break
             at = following[at]
         if at == NOWHERE:
+            if free_count == 0:
+                return i, free_count, found
             free_count -= 1
             at = free[free_count]
             known_first[at] = first[i]
@@ -74,7 +76,7 @@ def number_rows(first, second, heads, following, known_first, known_second, free
             new[found] = i
             found += 1
         ids[i] = at
-    return free_count, found
+    return len(ids), free_count, found
 
 
 @kernel

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from watersmeet.operators.continuous.aggregates.columns import grown, live
 from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares
+from watersmeet.operators.few_rows import fresh, words_as
 from watersmeet.operators.kernels.sums import count_changes
 
 
@@ -19,9 +20,9 @@ class Count(BySlots):
         self._counts: Int64s = np.zeros(0, np.int64)
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
-        out = np.empty(len(changes), np.int64)
+        out = fresh(len(changes))
         count_changes(changes.groups, live(changes, values), changes.ends, self._counts, out)
-        return pa.array(out)
+        return words_as(out, pa.int64())
 
     def grow(self, groups: int) -> None:
         self._counts = grown(self._counts, groups)

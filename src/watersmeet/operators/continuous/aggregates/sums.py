@@ -11,6 +11,7 @@ from watersmeet.errors import DataError
 from watersmeet.operators.continuous.aggregates.columns import column, grown, live, powers_of_ten, words_of
 from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares, frozen
 from watersmeet.operators.continuous.aggregates.numbers import Numbers, Totals
+from watersmeet.operators.few_rows import fresh
 from watersmeet.operators.kernels.digits import FLOAT, UNSIGNED
 from watersmeet.operators.kernels.sums import (
     NEVER,
@@ -39,7 +40,7 @@ class IntegerSum(BySlots):
         self._sums: Int64s = np.zeros((0, 2), np.int64)
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
-        out = np.zeros(len(changes), np.int64)
+        out = fresh(len(changes))
         valid = np.empty(len(changes), np.bool_)
         overflow = sum_integers(
             changes.groups, live(changes, values), self._numbers.words(values), self._numbers.kind == UNSIGNED,
