@@ -31,6 +31,7 @@ from watersmeet.operators.kernels.digits import (
     split,
     split_float,
 )
+from watersmeet.operators.kernels.double_pairs import UNDECIDED, quotient_of, variance_of
 
 # specials[g]: values that no sum can hold, counted apart so that they can leave again
 NANS, POSITIVE, NEGATIVE = range(3)
@@ -147,12 +148,15 @@ def sum_floats(words, groups, live, ends, base, counts, sums, specials, mean, ou
         if special:
             out[c] = special
         elif n > 0:
-            top, negative = settle(sums, g, digits, low)
-            if mean:
-                divisors[0] = n
-                out[c] = nearest_quotient(digits, top, exponent, divisors, negative)
-            else:
-                out[c] = nearest_double(digits, top, exponent, False, negative)
+            bits = quotient_of(sums, g, n, exponent + 32 * low) if mean else UNDECIDED
+            if bits == UNDECIDED:
+                top, negative = settle(sums, g, digits, low)
+                if mean:
+                    divisors[0] = n
+                    bits = nearest_quotient(digits, top, exponent, divisors, negative)
+                else:
+                    bits = nearest_double(digits, top, exponent, False, negative)
+            out[c] = bits
 
 
 @kernel
@@ -191,21 +195,48 @@ def mean_exactly(kind, words, groups, live, ends, counts, sums, divisors, out, v
         n = counts[g]
         valid[c] = n > 0
         if n > 0:
-            divisors[0] = n
-            top, negative = settle(sums, g, digits, low)
-            out[c] = nearest_quotient(digits, top, -32 * low, divisors, negative)
+            bits = quotient_of(sums, g, n, 0) if len(divisors) == 1 else UNDECIDED
+            if bits == UNDECIDED:
+                divisors[0] = n
+                top, negative = settle(sums, g, digits, low)
+                bits = nearest_quotient(digits, top, -32 * low, divisors, negative)
+            out[c] = bits
+
+
+@kernel(inline="always")
+def halves(left, right):
+    """The lower and the upper 32 bits of the product of two digits; unsigned, as a signed one may not wrap around."""
+    product = np.uint64(left) * np.uint64(right)
+    return np.int64(product & np.uint64(MASK)), np.int64(product >> np.uint64(32))
 
 
 @kernel
 def add_square(rows, g, at, parts, count, d):
     """Add d times the square of a few digits to row g, from place `at` on."""
     for a in range(count):
-        for b in range(count):
-            # Up to 64 bits, so it may wrap around; the halves are right all the same. At most seven of them fall to one
-            # digit, which is why 2**28 values fit (see digits.py).
-            product = parts[a] * parts[b]
-            rows[g, at + a + b] += d * (product & MASK)
-            rows[g, at + a + b + 1] += d * ((product >> 32) & MASK)
+        for b in range(a, count):
+            # At most seven halves fall to one digit, which is why 2**28 values fit (see digits.py).
+            lower, upper = halves(parts[a], parts[b])
+            times = d if a == b else 2 * d
+            rows[g, at + a + b] += times * lower
+            rows[g, at + a + b + 1] += times * upper
+
+
+@kernel
+def add_square_of_float(rows, g, at, first, second, third, d):
+    """The same for the three digits of a double, each place of the row once."""
+    first_low, first_high = halves(first, first)
+    second_low, second_high = halves(second, second)
+    third_low, third_high = halves(third, third)
+    low_12, high_12 = halves(first, second)
+    low_13, high_13 = halves(first, third)
+    low_23, high_23 = halves(second, third)
+    rows[g, at] += d * first_low
+    rows[g, at + 1] += d * (first_high + 2 * low_12)
+    rows[g, at + 2] += d * (second_low + 2 * (high_12 + low_13))
+    rows[g, at + 3] += d * (second_high + 2 * (high_13 + low_23))
+    rows[g, at + 4] += d * (third_low + 2 * high_23)
+    rows[g, at + 5] += d * third_high
 
 
 @kernel
@@ -247,6 +278,7 @@ def vary_exactly(
     digits = np.empty(low + wide + 8, np.int64)
     scratch = np.empty((1, wide + 6), np.int64)
     parts = np.empty(4, np.int64)
+    unscaled = len(divisors) == 2
     # Squares have twice the exponent of values.
     lowest = 2 * (exponent + 32 * base) - 32 * low
     start = 0
@@ -265,6 +297,14 @@ def vary_exactly(
                     continue
                 if bits & ~SIGN == 0:
                     continue
+                at, first, second, third = split_float(bits)
+                at -= base
+                sign = -d if bits < 0 else d
+                sums[g, at] += sign * first
+                sums[g, at + 1] += sign * second
+                sums[g, at + 2] += sign * third
+                add_square_of_float(squares, g, 2 * at, first, second, third, d)
+                continue
             count, at, sign = split(kind, words, i, parts)
             at -= base
             for j in range(count):
@@ -278,9 +318,12 @@ def vary_exactly(
         if kind == FLOAT and special_total(specials, g):
             out[c] = NOT_A_NUMBER
             continue
-        divisors[0], divisors[1] = n, n - less
-        top = spread(squares, sums, g, n, digits, low, scratch)
-        out[c] = nearest_quotient(digits, top, lowest, divisors, False)
+        bits = variance_of(squares, sums, g, n, less, lowest + 32 * low) if unscaled else UNDECIDED
+        if bits == UNDECIDED:
+            divisors[0], divisors[1] = n, n - less
+            top = spread(squares, sums, g, n, digits, low, scratch)
+            bits = nearest_quotient(digits, top, lowest, divisors, False)
+        out[c] = bits
 
 
 @kernel

@@ -1,0 +1,142 @@
+"""Quotients of exact numbers by way of two doubles, hi + lo, where that tells the nearest double for certain.
+
+The first digits of a number (see digits.py) make a pair with a bound of its error, and a quotient of pairs has one too:
+where both ends of what it may be round to the same double, so does the quotient. This test of Ziv's fails for one of
+many thousands of numbers, for those halfway between two doubles, and for what cancelled out: then all digits are
+divided.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from watersmeet.compiling import intrinsic, kernel
+from watersmeet.operators.kernels.digits import MASK, SPECIAL
+
+# Of a number so many digits are looked at, from the first that is not 0 on.
+LEADING = 5
+MOST_VALUES = np.int64(1 << 26)  # the square is exact as a double
+UNDECIDED = np.int64(-1)  # the bits of a NaN that no division gives
+
+
+@intrinsic
+def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
+    """x y + z, rounded once."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        double = ir.DoubleType()
+        kind = ir.FunctionType(double, [double] * 3)
+        return builder.call(builder.module.declare_intrinsic("llvm.fma", [double], kind), args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+@intrinsic
+def bits_of(typingctx: Any, x: Any) -> Any:
+    """The bits of a double."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def double_of(typingctx: Any, bits: Any) -> Any:
+    """The double of some bits."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@kernel(inline="always")
+def lost(x, y, total):
+    """What is lost in total = x + y (Knuth)."""
+    back = total - x
+    return (x - (total - back)) + (y - back)
+
+
+@kernel
+def leading(rows, g, n):
+    """Row g, to which n values were added, as (hi + lo) 2**exponent, and the error that hi + lo may have."""
+    top = rows.shape[1] - 1
+    while top > 0 and rows[g, top] == 0:
+        top -= 1
+    bottom = max(0, top + 1 - LEADING)
+    # Of n values each adds at most seven times 2**32 to a digit, so that digits left out are less than this.
+    scale = double_of(np.int64(1023 - 32 * (top - bottom)) << 52)
+    error = 8.0 * n * scale if bottom else 0.0
+    carry = np.int64(0)
+    hi, lo = 0.0, 0.0
+    for j in range(bottom, top + 1):
+        total = rows[g, j] + carry
+        carry = total >> 32
+        part = np.float64(total & MASK) * scale
+        more = hi + part
+        lo += lost(hi, part, more)
+        hi = more
+        scale *= 2.0**32
+    part = np.float64(carry) * scale
+    more = hi + part
+    lo += lost(hi, part, more)
+    # Each of a few sums loses at most 2**-53 of what is there, and so does each of their losses.
+    return more, lo, error + 2.0**-99 * (hi + abs(part)), 32 * top
+
+
+@kernel(inline="always")
+def decided(hi, lo, error, divisor, exponent):
+    """The bits of the double nearest to (hi + lo) / divisor * 2**exponent, or UNDECIDED; error: that of hi + lo."""
+    quotient = hi / divisor
+    rest = (fma(-quotient, divisor, hi) + lo) / divisor
+    # The roundings of the rest are less than 2**-51 of it, and those of this bound too.
+    error = 1.125 * error / divisor + 2.0**-50 * abs(rest)
+    nearest = quotient + (rest - error)
+    bits = bits_of(nearest)
+    before = (bits >> 52) & SPECIAL
+    after = before + exponent
+    # Doubles below the smallest normal one, and 0, have other gaps.
+    if nearest != quotient + (rest + error) or before == 0 or after <= 0 or after >= SPECIAL:
+        return UNDECIDED
+    return bits + (np.int64(exponent) << 52)
+
+
+@kernel
+def quotient_of(sums, g, n, exponent):
+    """The bits of the double nearest to row g divided by n, or UNDECIDED; digit 0 of `sums` has the exponent."""
+    if n >= MOST_VALUES:
+        return UNDECIDED
+    hi, lo, error, more = leading(sums, g, n)
+    return decided(hi, lo, error, np.float64(n), exponent + more)
+
+
+@kernel
+def variance_of(squares, sums, g, n, less, exponent):
+    """The bits of the double nearest to (n (sum of squares) - (sum)**2) / (n (n - less)), or UNDECIDED. Digit 0 of
+    `squares` has the exponent, and digit 0 of `sums` half of it."""
+    if n >= MOST_VALUES:
+        return UNDECIDED
+    hi, lo, error, more = leading(squares, g, n)
+    sum_hi, sum_lo, sum_error, sum_more = leading(sums, g, n)
+    # The square of the sum is at most n times the sum of squares, so this is small; below that it counts for nothing.
+    scale = double_of(np.int64(min(max(2 * sum_more - more, -1000), 1000) + 1023) << 52)
+    count = np.float64(n)
+    first, first_lo = count * hi, count * lo
+    second, crossed = sum_hi * sum_hi, 2.0 * abs(sum_hi * sum_lo) + sum_lo * sum_lo
+    second_lo = scale * (fma(sum_hi, sum_hi, -second) + (2.0 * sum_hi * sum_lo + sum_lo * sum_lo))
+    second *= scale
+    difference = first - second
+    rest = lost(first, -second, difference) + ((fma(count, hi, -first) + first_lo) - second_lo)
+    # That of the two pairs; then the roundings of what is below the doubles, of which each may be the largest.
+    error = count * error + 2.5 * scale * (abs(sum_hi) + abs(sum_lo)) * sum_error
+    error += 2.0**-50 * (abs(first_lo) + scale * crossed) + 2.0**-100 * (first + second)
+    return decided(difference, rest, error, count * np.float64(n - less), exponent + more)
