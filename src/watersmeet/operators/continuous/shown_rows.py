@@ -68,8 +68,8 @@ class ShownRows:
         noticed: Int64s | None,
         keys_of: Callable[[Int64s], list[pa.Array]],
     ) -> Delta:
-        """What changes. A cell is a group at an instant: the values of its row, whether it is shown, which is used up,
-        and when it was noticed, if that is told; where it is `silent`, if any is, the row before it is not withdrawn."""
+        """What changes. A cell is a group at an instant: the values of its row, whether it is shown (used up here), and
+        when it was noticed, if that is told; where it is `silent`, if any is, the row before it is not withdrawn."""
         count = groups.size
         words = self._words_of(values, count)
         told = bool(self._beside) or noticed is not None

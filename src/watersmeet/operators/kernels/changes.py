@@ -331,7 +331,21 @@ def same_words(words, cell, last, group, floats):
 
 @kernel
 def replace_rows(
-    instants, groups, shown, silent, words, floats, last, is_shown, last_number, scratch, next_number, at, out, given, kept
+    instants,
+    groups,
+    shown,
+    silent,
+    words,
+    floats,
+    last,
+    is_shown,
+    last_number,
+    scratch,
+    next_number,
+    at,
+    out,
+    given,
+    kept,
 ):
     """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
 

@@ -53,6 +53,8 @@ MAKERS: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
     "floats": (pa.float64(), lambda rng: float(rng.normal(100, 30))),
     "extreme floats": (pa.float64(), pick(EXTREME_FLOATS)),
     "any floats": (pa.float64(), lambda rng: float(np.ldexp(rng.normal(), int(rng.integers(-1070, 1000))))),
+    "floats that nearly cancel out": (pa.float64(), lambda rng: 1e9 + 1e-3 * float(rng.normal())),
+    "floats far apart": (pa.float64(), lambda rng: float(rng.normal() * 10.0 ** rng.integers(-20, 20))),
     "special floats": (pa.float64(), pick(SPECIAL_FLOATS)),
     "small floats": (pa.float32(), lambda rng: float(np.float32(rng.normal()))),
     "decimals": (pa.decimal128(10, 2), lambda rng: Decimal(int(rng.integers(-(10**9), 10**9))).scaleb(-2)),
