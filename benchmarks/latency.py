@@ -86,18 +86,23 @@ class Load:
 
 
 class Watch:
-    """Notes for every answer how long ago its event time was."""
+    """Notes when every answer came, and tells later how long before that its event time was."""
 
     def __init__(self, column: str) -> None:
         self.column = column
         self.since_us = time.time_ns() // 1_000
-        self.waits: list[np.ndarray[Any, Any]] = []
+        self.came: list[tuple[int, Sequence[pa.RecordBatch]]] = []
 
     def __call__(self, number: int, batches: Sequence[pa.RecordBatch]) -> None:
-        now_us = time.time_ns() // 1_000
-        for batch in batches:
-            times = batch.column(self.column).view(pa.int64()).to_numpy(zero_copy_only=False)
-            self.waits.append(now_us - times[times >= self.since_us])
+        self.came.append((time.time_ns() // 1_000, batches))
+
+    def waits_us(self) -> np.ndarray[Any, Any]:
+        found = [np.zeros(0, np.int64)]
+        for now_us, batches in self.came:
+            for batch in batches:
+                times = batch.column(self.column).view(pa.int64()).to_numpy(zero_copy_only=False)
+                found.append(now_us - times[times >= self.since_us])
+        return np.concatenate(found)
 
 
 def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, Any]:
@@ -126,7 +131,7 @@ def measured(name: str, rate: int, seconds: float, folder: Path) -> dict[str, An
     load.wait()
     run.stop()
     took = time.monotonic() - began
-    waits = np.concatenate(watch.waits) / 1_000 if watch.waits else np.zeros(1)
+    waits = watch.waits_us() / 1_000
     p50, p99, p999 = (round(float(one), 2) for one in np.percentile(waits, [50, 99, 99.9]))
     return {
         "query": name,

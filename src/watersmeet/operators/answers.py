@@ -51,8 +51,12 @@ def _together(answers: Sequence[FewAnswers]) -> pa.RecordBatch:
 
 
 def _made(schema: pa.Schema, words: Words) -> pa.RecordBatch:
+    rows = words.shape[1]
+    whole = pa.py_buffer(np.ascontiguousarray(words))
     arrays = []
-    for kind, own in zip(schema.types, words, strict=True):
-        values = own.astype(cell_of(kind), copy=False)
-        arrays.append(pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)]))
+    for place, kind in enumerate(schema.types):
+        if kind.bit_width == 64:  # as most are: its words are its values
+            arrays.append(pa.Array.from_buffers(kind, rows, [None, whole.slice(8 * place * rows, 8 * rows)]))
+        else:
+            arrays.append(pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(words[place].astype(cell_of(kind)))]))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

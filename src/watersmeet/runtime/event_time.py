@@ -135,7 +135,7 @@ class StreamTime:
 
     def know_partitions(self, names: Collection[str], now_us: int) -> None:
         """The partitions that have rows which are not read yet."""
-        if not self.by_arrival and self.partitions.know(names, now_us):
+        if (names or self.partitions) and not self.by_arrival and self.partitions.know(names, now_us):
             self.idle = False
 
     def mark_active(self, now_us: int) -> None:

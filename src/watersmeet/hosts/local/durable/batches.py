@@ -20,6 +20,7 @@ from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import QueryClock
 
 _SIZE = struct.Struct("<I")
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 KeyedRows = tuple[IdempotencyKey, int]  # how many rows
 
 
@@ -191,7 +192,7 @@ class BatchRecord:
                 case "promise":
                     heads.append(["promise", step.stream, step.until_us])
         threads = [self.threads] if self.threads > 1 else []
-        head = json.dumps([self.now_s, self.today_us, self.part_rows, heads, *threads], separators=(",", ":")).encode()
+        head = _ENCODE([self.now_s, self.today_us, self.part_rows, heads, *threads]).encode()
         return [_SIZE.pack(len(head)), head, *bodies]
 
     @classmethod

@@ -12,6 +12,7 @@ from watersmeet.hosts.local.durable.batches import Arrived, LeftOut
 from watersmeet.hosts.local.pushed_execution import PUSHED, PushedExecution
 
 _Waiting = tuple[Arrived, Future[LeftOut | None]]
+NOTHING = LeftOut()
 
 
 class PushAccount:
@@ -38,14 +39,12 @@ class PushAccount:
     def tell(self) -> None:
         """The batch was answered."""
         self._execution.on_late_numbers = None
-        for stream in dict.fromkeys(one.step.stream for one, _ in self._pushes):
-            pushes = [(one, told) for one, told in self._pushes if one.step.stream == stream]
-            unread = [self._unread(one) for one, _ in pushes]
-            counts = zip(pushes, unread, strict=True)
-            let_in = [one.step.num_rows - found.skipped - found.bad for (one, _), found in counts]
-            late = self._late_of_each(stream, let_in)
-            for (_, told), found, rows in zip(pushes, unread, late, strict=True):
-                told.set_result(LeftOut(rows, found.skipped, found.bad))
+        by_stream: dict[str, list[_Waiting]] = {}
+        for push in self._pushes:
+            by_stream.setdefault(push[0].step.stream, []).append(push)
+        for stream, pushes in by_stream.items():
+            for (_, told), found in zip(pushes, self._left_out(stream, pushes), strict=True):
+                told.set_result(found)
         self._pushes = []
 
     def fail(self) -> None:
@@ -54,6 +53,16 @@ class PushAccount:
         for _, told in self._pushes:
             told.set_result(None)
         self._pushes = []
+
+    def _left_out(self, stream: str, pushes: Sequence[_Waiting]) -> list[LeftOut]:
+        """Of each push of a stream."""
+        if stream not in self._late and not self._execution.clock.clocks[stream].leaves_out:
+            return [NOTHING] * len(pushes)
+        unread = [self._unread(one) for one, _ in pushes]
+        counts = zip(pushes, unread, strict=True)
+        let_in = [one.step.num_rows - found.skipped - found.bad for (one, _), found in counts]
+        late = self._late_of_each(stream, let_in)
+        return [LeftOut(rows, found.skipped, found.bad) for found, rows in zip(unread, late, strict=True)]
 
     def _late_of_each(self, stream: str, let_in: Sequence[int]) -> list[int]:
         if stream not in self._late:
@@ -67,6 +76,6 @@ class PushAccount:
         """Rows that are told apart by what they are."""
         clock = self._execution.clock.clocks[one.step.stream]
         if not clock.leaves_out or one.step.batch is None:
-            return LeftOut()
+            return NOTHING
         timed = clock.timed_batch(one.step.batch.rows, place=PUSHED)
         return LeftOut(0, timed.skipped, 0 if timed.bad is None else timed.bad.num_rows)
