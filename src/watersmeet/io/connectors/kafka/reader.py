@@ -23,7 +23,7 @@ from watersmeet.io.connectors.kafka.records import Records
 from watersmeet.warning import ConnectorWarning
 
 _WAIT_S = 0.05  # for the first record
-_MORE_S = 0.003  # for more, as every few rows cost a batch
+_MORE_S = 0.001  # for more, as every few rows cost a batch; they wait that long, all of them
 _GATHER_S = 0.1  # for more, where many lie there already
 _GATHERED = 1 << 12  # so many lie there, and it is worth waiting for them
 DISCOVER_S = 1.0  # how often to look for new partitions, whose rows wait so long
