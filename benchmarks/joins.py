@@ -1,24 +1,33 @@
-"""The join kernels on one core: 2-way hash by window size, theta scans, and 3 to 6 streams against their binary probes.
+"""The join kernels on one core: hash joins of 2 to 6 streams by window size beside one in C++ (yardstick.cpp), theta
+scans, and 3 to 6 streams against their binary probes.
 
 Kernel time is what the operator spends in probing, inserting and indexing; "whole operator" adds computing the
-codes and gathering the result columns.
+codes and gathering the result columns. All is processor time.
 """
 
 from __future__ import annotations
 
-import time
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import thread_time
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import Figure, alternate, figure, report
+from benchmarks.harness import Figure, alternate, checksum, figure, report
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.join import window_join
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
-BATCH = 16_384
+BATCH, RUNS = 16_384, 7
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
 
 
@@ -44,24 +53,28 @@ def batches(count: int, rows: int, keys: int, seed: int, start_us: int = 0, spac
     return made
 
 
-def drive(join: WindowJoin, feeds: list[list[Rows]], full_after: int) -> tuple[int, int, float, float]:
-    """Push batches round robin; rows, results, kernel and whole seconds from the moment the windows are full."""
+def drive(
+    join: WindowJoin, feeds: list[list[Rows]], full_after: int, read: Callable[[pa.RecordBatch], None] | None = None
+) -> tuple[int, float, float]:
+    """Push batches round robin; rows, and the processor seconds of kernels and in all, from the moment the windows are
+    full. What is found then is read."""
     aliases = list(join.windows.streams)
-    rows = results = 0
+    rows = 0
     kernel = whole = 0.0
     for i in range(len(feeds[0])):
         timed = i >= full_after
         before = join.counters.kernel_seconds
-        started = time.perf_counter()
+        started = thread_time()
         for alias, feed in zip(aliases, feeds, strict=True):
-            found = sum(batch.num_rows for batch in join.push(alias, feed[i]))
-            if timed:
-                rows, results = rows + len(feed[i]), results + found
+            for batch in join.push(alias, feed[i]):
+                if timed and read is not None:
+                    read(batch)
+            rows += len(feed[i]) if timed else 0
         list(join.advance({alias: int(feed[i].times[-1]) for alias, feed in zip(aliases, feeds, strict=True)}))
         if timed:
-            whole += time.perf_counter() - started
+            whole += thread_time() - started
             kernel += join.counters.kernel_seconds - before
-    return rows, results, kernel, whole
+    return rows, kernel, whole
 
 
 def make_join(sql: str, streams: int) -> WindowJoin:
@@ -70,25 +83,112 @@ def make_join(sql: str, streams: int) -> WindowJoin:
     return operator
 
 
-def hash_by_window() -> list[Figure]:
+class Yardstick:
+    """The join of yardstick.cpp."""
+
+    def __init__(self, library: ctypes.CDLL, streams: int, window_us: int, whole: bool) -> None:
+        self._library, self.columns = library, streams + whole
+        self._join = ctypes.c_void_p(library.make_join(streams, ctypes.c_int64(window_us), whole))
+        self._found = ctypes.POINTER(ctypes.c_int64)()
+
+    def drive(
+        self, feeds: list[list[Rows]], full_after: int, read: Callable[[pa.RecordBatch], None] | None = None
+    ) -> tuple[int, float]:
+        rows, taken = 0, 0.0
+        for i in range(len(feeds[0])):
+            timed = i >= full_after
+            started = thread_time()
+            for stream, feed in enumerate(feeds):
+                count = self._push(stream, feed[i])
+                if timed and read is not None:
+                    read(self._results(count))
+                rows += len(feed[i]) if timed else 0
+            self._library.advance(self._join, ctypes.c_int64(int(feeds[0][i].times[-1])))
+            taken += thread_time() - started if timed else 0.0
+        self._library.free_join(self._join)
+        return rows, taken
+
+    def _push(self, stream: int, rows: Rows) -> int:
+        columns = (ctypes.c_void_p(rows.data.column(i).buffers()[1].address) for i in range(3))
+        count: int = self._library.push(self._join, stream, len(rows), *columns, ctypes.byref(self._found))
+        return count
+
+    def _results(self, count: int) -> pa.RecordBatch:
+        values = np.ctypeslib.as_array(self._found, (count,)).reshape(-1, self.columns).copy()
+        return pa.RecordBatch.from_arrays([pa.array(one) for one in values.T], [str(i) for i in range(self.columns)])
+
+
+def yardstick() -> ctypes.CDLL | None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        print("There is no g++ here, so the joins are not measured beside one in C++.")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "yardstick.so"
+        source = Path(__file__).with_name("yardstick.cpp")
+        options = ["-std=c++17", "-O3", "-march=native", "-shared", "-fPIC"]
+        subprocess.run([compiler, *options, str(source), "-o", str(built)], check=True)
+        library = ctypes.CDLL(str(built))
+    library.make_join.restype, library.push.restype = ctypes.c_void_p, ctypes.c_int64
+    library.push.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 4]
+    return library
+
+
+class Sum:
+    """Rows, and a sum that does not depend on their order."""
+
+    def __init__(self) -> None:
+        self.rows = self.total = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        rows, total = checksum(pa.Table.from_arrays(batch.columns, [str(i) for i in range(batch.num_columns)]))
+        self.rows, self.total = self.rows + rows, self.total + total
+
+
+def hash_by_window(cpp: ctypes.CDLL | None) -> list[Figure]:
+    """Our joins beside one in C++ that gives the numbers of rows, as kernels do, and one that gives their columns."""
     figures = []
     goals = {100_000: ">= 15 M rows/s", 1_000_000: ">= 8 M rows/s"}
-    for window in (10_000, 30_000, 100_000, 300_000, 1_000_000):
+    cases = [(2, window) for window in (10_000, 30_000, 100_000, 300_000, 1_000_000)]
+    cases += [(streams, window) for streams in (3, 4, 5, 6) for window in (10_000, 100_000, 1_000_000)]
+    for streams, window in cases:
         fill = -(-window // BATCH) + 1
-        count = fill + max(40, fill)
-        feeds = [batches(count, BATCH, window, seed) for seed in (1, 2)]
-        sql = f"SELECT s0.k, s0.x, s1.x FROM s0 [RANGE {window} US], s1 [RANGE {window} US] WHERE s0.k = s1.k"
-        kernel, whole, matches = [], [], 0.0
-        for run in range(6):
-            rows, results, kernel_s, whole_s = drive(make_join(sql, 2), feeds, fill)
-            matches = results / rows
-            if run:
-                kernel.append(rows / kernel_s / 1e6)
-                whole.append(rows / whole_s / 1e6)
-        goal = goals.get(window, "")
-        name = f"2-way hash, window {window:,} rows"
-        figures.append(figure(f"{name}, kernel", "M rows/s", kernel, goal, matches_per_row=round(matches, 2)))
-        figures.append(figure(f"{name}, whole operator", "M rows/s", whole))
+        feeds = [batches(fill + max(40, fill), BATCH, window, seed + 1) for seed in range(streams)]
+        names = [f"s{i}" for i in range(streams)]
+        sql = f"SELECT s0.k, {', '.join(f'{n}.x' for n in names)} FROM "
+        sql += f"{', '.join(f'{n} [RANGE {window} US]' for n in names)} WHERE "
+        sql += " AND ".join(f"s0.k = {n}.k" for n in names[1:])
+        ours = Sum()
+        drive(make_join(sql, streams), feeds, fill, ours.add)
+        if cpp is not None:
+            theirs = Sum()
+            Yardstick(cpp, streams, window, True).drive(feeds, fill, theirs.add)
+            assert (ours.rows, ours.total) == (theirs.rows, theirs.total)
+        rates: dict[str, list[float]] = {name: [] for name in ("kernel", "whole operator", "C++, numbers", "C++")}
+        for _ in range(RUNS):
+            rows, kernel_s, whole_s = drive(make_join(sql, streams), feeds, fill)
+            rates["kernel"].append(rows / kernel_s / 1e6)
+            rates["whole operator"].append(rows / whole_s / 1e6)
+            if cpp is not None:
+                for name, whole in (("C++, numbers", False), ("C++", True)):
+                    rates[name].append(rows / Yardstick(cpp, streams, window, whole).drive(feeds, fill)[1] / 1e6)
+        named = f"{streams}-way hash, window {window:,} rows"
+        goal = goals.get(window, "") if streams == 2 else ""
+        matches = round(ours.rows / rows, 2)
+        figures.append(figure(f"{named}, kernel", "M rows/s", rates["kernel"], goal, matches_per_row=matches))
+        figures += [figure(f"{named}, {name}", "M rows/s", r) for name, r in rates.items() if r and name != "kernel"]
+        ratios = [
+            ("kernel / C++, numbers", ">= 1.2"),
+            ("whole operator / C++", ""),
+            ("whole operator / kernel", ">= .8"),
+        ]
+        for ratio, wanted in ratios:
+            over, under = ratio.split(" / ")
+            both = [a / b for a, b in zip(rates[over], rates[under], strict=bool(rates[under]))]
+            if both:
+                figures.append(figure(f"{named}, {ratio}", "x", both, wanted))
+        for one in figures[-7:] if cpp is not None else figures[-3:]:
+            print(one.line(), flush=True)
     return figures
 
 
@@ -142,4 +242,5 @@ def n_way() -> list[Figure]:
 
 
 if __name__ == "__main__":
-    report("joins", [*hash_by_window(), *theta(), *n_way()])
+    with patch.object(window_join, "perf_counter", thread_time):  # kernels by the processor's time too
+        report("joins", [*hash_by_window(yardstick()), *theta(), *n_way()])

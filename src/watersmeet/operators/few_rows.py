@@ -62,7 +62,7 @@ def cells_of(column: pa.Array) -> Cells | None:
 
 def taken(column: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     """Some rows of a column, in the order of their positions."""
-    cells = cells_of(column) if positions.size <= FEW else None
+    cells = cells_of(column)
     if cells is None:
         return column.take(pa.array(positions))
     return pa.Array.from_buffers(column.type, positions.size, [None, pa.py_buffer(cells.take(positions))])
@@ -70,6 +70,6 @@ def taken(column: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
 
 def rows_taken(batch: pa.RecordBatch, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """Some rows of a batch, in the order of their positions."""
-    if positions.size > FEW or not batch.num_columns:
+    if not batch.num_columns:
         return batch.take(pa.array(positions))
     return pa.RecordBatch.from_arrays([taken(column, positions) for column in batch.columns], schema=batch.schema)

@@ -287,3 +287,46 @@ def test_a_kernel_finds_each_combination_once_however_small_its_output(
         )
         assert found == expected
         assert expected
+
+
+@pytest.mark.parametrize("hot", [0.0, 0.03, 1.0], ids=["few each", "very many of some", "very many each"])
+@pytest.mark.parametrize("name", ["pair", "star"])
+def test_combinations_come_by_new_row_then_from_new_to_old_however_many_a_row_has(name: str, hot: float) -> None:
+    """Rows are met a block at a time, fewer at a time where they find more than there is room for, and one by one."""
+    aliases = {"pair": ["a", "b"], "star": ["a", "b", "c"]}[name]
+    rng, sizes = np.random.default_rng(5), {"a": 150, "b": 6000, "c": 2000}
+    rows: dict[str, Rows] = {}
+    for alias in aliases:
+        keys = np.where(rng.random(sizes[alias]) < hot, 0, rng.integers(1, 1000, sizes[alias]))
+        if alias == "c":
+            keys[keys == 0], keys[:2] = 1, 0
+        times = np.sort(rng.integers(0, 60, sizes[alias]))
+        columns = {"ts": pa.array(times, pa.timestamp("us")), "k": pa.array(keys), "v": pa.array(keys)}
+        rows[alias] = Rows(pa.record_batch(columns), times)
+    sources = [Source(alias, pa.Table.from_batches([one.data])) for alias, one in rows.items()]
+    plan = bound_plan(f"{WALKS[name][0].replace(ALL, '')} WINDOW = 50 MICROSECONDS", sources)
+    assert isinstance(plan.root, Project)
+    assert isinstance(plan.root.child, Join)
+    join = WindowJoin(optimize(plan.root.child), plan.root.columns)
+    for alias in aliases[1:]:
+        join.store(alias, rows[alias])
+    program = join.programs["a"]
+    pieces = program.run(rows["a"].times, None, join.door.admit("a", rows["a"]).codes, join.stores, 40_000)
+    found = [tuple(one) for piece in pieces for one in piece.T.tolist()]
+    key = {alias: one.data.column("k").to_numpy() for alias, one in rows.items()}
+
+    def partners(row: int, alias: str) -> list[int]:
+        near = np.abs(rows[alias].times - rows["a"].times[row]) <= 50
+        return np.flatnonzero((key[alias] == key["a"][row]) & near)[::-1].tolist()
+
+    def together(visits: tuple[int, ...]) -> bool:
+        times = [rows[alias].times[row] for alias, row in zip(program.visits, visits, strict=True)]
+        return max(times) - min(times) <= 50
+
+    expected = [
+        one
+        for row in range(sizes["a"])
+        for one in product([row], *(partners(row, alias) for alias in program.visits[1:]))
+        if together(one)
+    ]
+    assert found == expected

@@ -10,7 +10,6 @@ import pyarrow as pa
 from watersmeet.operators.codes import Codes, Mask, codes_of, encode
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.evaluate import evaluate_predicate
-from watersmeet.operators.few_rows import FEW
 from watersmeet.operators.join.combinations import own_code
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
@@ -63,9 +62,7 @@ class Admission:
         return {code: encode(rows.data.column(coded[code.word])) for code in self.codes}
 
     def _as_they_are(self, rows: Rows) -> dict[Code, Codes] | None:
-        """The codes of a few rows, if all are columns that are their own codes and no value is NULL."""
-        if len(rows) > FEW:
-            return None
+        """The codes of rows, if all are columns that are their own codes and no value is NULL."""
         codes: dict[Code, Codes] = {}
         for code, column in self._columns:
             cells = None if column is None else rows.cells(column)

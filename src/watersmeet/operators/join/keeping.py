@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Counters, Rows
-from watersmeet.operators.few_rows import FEW, Cells
+from watersmeet.operators.few_rows import Cells
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_store import WindowStore
@@ -149,5 +149,5 @@ def put(store: WindowStore, admitted: Admitted, codes: Iterable[Code]) -> None:
 
 def _payload(rows: Rows, name: str, column: PayloadColumn) -> pa.Array | Cells:
     """The values of a column as whoever stores them takes them soonest."""
-    cells = rows.cells(name) if len(rows) <= FEW and isinstance(column, FixedColumn) else None
+    cells = rows.cells(name) if isinstance(column, FixedColumn) else None
     return rows.data.column(name) if cells is None else cells

@@ -29,7 +29,7 @@ CodePositions = Mapping[str, Mapping[Code, int]]
 NO_LIMIT = 2 * FOREVER_US
 ORDERS = {"lt": kernel.LESS, "le": kernel.AT_MOST, "gt": kernel.MORE, "ge": kernel.AT_LEAST}
 ACCESSES = {"hash": kernel.HASH, "sorted": kernel.SORTED, "scan": kernel.SCAN}
-FIRST_LIST_ROOM = 256
+FIRST_LIST_ROOM = 1024
 
 
 class _Addresses(NamedTuple):

@@ -227,9 +227,7 @@ class WindowStore:
         wanted = _capacity_for(live + count)
         # The same arrays are used again only if they have room for more than these rows: else all would move again
         # soon.
-        fits = live + count <= self.capacity / GROWTH
-        wasteful = wanted < self.capacity * SHRINK_BELOW
-        capacity = self.capacity if fits and not wasteful else wanted
+        capacity = self.capacity if self.capacity * SHRINK_BELOW <= wanted <= self.capacity else wanted
         by = self.tail
         self.times = moved(self.times, by, live, capacity)
         self.codes = moved(self.codes, by, live, capacity)

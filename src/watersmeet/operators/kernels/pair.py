@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
+from watersmeet.operators.kernels.hashing import combine
 from watersmeet.operators.kernels.memory import load32, load64
-from watersmeet.operators.kernels.star import fetch_block
+from watersmeet.operators.kernels.star import MOST_HITS, SCRATCH, all_of, meet
 from watersmeet.operators.kernels.walk import (
     AT_DEPTH,
     AT_ROW,
@@ -14,9 +15,11 @@ from watersmeet.operators.kernels.walk import (
     BOUND_CODES,
     EARLIER,
     FOLLOWING,
+    HEADS,
     LATER,
     OWN_CODES,
     SCALARS,
+    SHIFT,
     SLACK,
     TAIL,
     TIME,
@@ -34,21 +37,39 @@ def pair(origin_time, rows, steps, equals, limits, state, out):
     keys, codes = of_three(equals, 0, BOUND_CODES), of_three(equals, 0, OWN_CODES)
     tail, times, following = of_step(steps, 0, TAIL), of_step(steps, 0, TIME), of_step(steps, 0, FOLLOWING)
     earlier, later, slack = limit(limits, 0, 0, 0, EARLIER), limit(limits, 0, 0, 0, LATER), of_step(steps, 0, SLACK)
-    heads_of = np.empty(BLOCK, np.int64)
-    capacity = out.shape[1]
-    count = 0
+    heads, shift = of_step(steps, 0, HEADS), np.uint64(of_step(steps, 0, SHIFT))
+    scratch_of, ends_of = np.empty(SCRATCH, np.int64), np.empty(BLOCK, np.int64)
+    scratch, ends = np.int64(scratch_of.ctypes.data), np.int64(ends_of.ctypes.data)
+    capacity = np.int64(out.shape[1])
+    first = np.int64(out.ctypes.data)
+    second = first + 8 * capacity
+    count = np.int64(0)
     row, p = get(state, SCALARS, AT_ROW), get(state, SCALARS, AT_DEPTH)
     resumed = p >= 0
-    block_start = block_end = row
+    block = np.int64(1) if resumed else np.int64(BLOCK)
     while row < rows:
-        if row >= block_end:
-            block_start, block_end = row, min(rows, row + BLOCK)
-            fetch_block(steps, 1, equals, block_start, block_end, np.int64(heads_of.ctypes.data))
-        if not resumed:
-            p = heads_of[row - block_start]
-        resumed = False
+        block = min(block, rows - row)
+        if block > 1:
+            all_of(block, scratch)
+            met = meet(
+                origin_time, steps, equals, limits, np.int64(0), row, block, scratch, ends,
+                first + 8 * count, second + 8 * count, capacity - count,
+            )  # fmt: skip
+            if met < 0:
+                block >>= 1
+                continue
+            count += met
+            row += block
+            # Fewer rows at a time where they find very many, and more again where they do not.
+            if 4 * met < MOST_HITS:
+                block = min(2 * block, np.int64(BLOCK))
+            continue
         t, key = load64(origin_time, row), load64(keys, row)
         lo, hi = t - earlier, t + later
+        if not resumed:
+            p = np.int64(load32(heads, np.int64(combine(np.uint64(0), key) >> shift)))
+        resumed = False
+        before = count
         while p >= tail:
             then = load64(times, p)
             if then < lo - slack:
@@ -64,6 +85,8 @@ def pair(origin_time, rows, steps, equals, limits, state, out):
                 count += 1
             p = np.int64(load32(following, p))
         row += 1
+        if 4 * (count - before) < MOST_HITS:
+            block = np.int64(2)
     put(state, SCALARS, AT_ROW, row)
     put(state, SCALARS, AT_DEPTH, np.int64(-1))
     return count
