@@ -16,7 +16,7 @@ from watersmeet.physical.strategy import Code, InputStatistics, JoinStatistics
 USUAL_HORIZON_US = 60_000_000
 SAMPLE_ROWS = 2048
 SAMPLED_AT_ONCE = 512
-LOOKED_AT_TOGETHER = 64
+LOOKED_AT_TOGETHER = 256
 Encode = Callable[[Rows], Mapping[Code, Codes]]
 NOTED_AT_ONCE = 4096  # rows of a batch, at equal distances, are enough to tell how many values there are
 
@@ -89,10 +89,11 @@ class InputMeasures:
 
     def saw_few(self, rows: Rows, encode: Encode) -> None:
         """The same for a handful of rows whose codes nobody has made yet."""
-        self.rows_seen += len(rows)
+        count = rows.times.size
+        self.rows_seen += count
         self._encode = encode
         self._not_encoded.append(rows)
-        self._waiting_rows += len(rows)
+        self._waiting_rows += count
         if self._waiting_rows >= LOOKED_AT_TOGETHER:
             self._look_at_waiting()
 

@@ -77,6 +77,7 @@ class Program:
         self._out = np.empty((len(self.visits), 0), np.int64)
         self._keep_alive: list[Table] = []
         self._state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
+        self._rows_of_steps = list(self.steps)
         # The stores in the order of visits, each with the key of the hash index that is used, if one is.
         self._looks_at = [(step.stream, self._hash_key(step)) for step in route.steps]
         self._aimed_at: list[Callable[[], Any]] | None = None  # the arrays whose addresses are written down
@@ -146,8 +147,8 @@ class Program:
 
     def aim_at_ends(self, stores: Stores) -> None:
         """Where rows begin and end in the stores, which changes with every append and expiry."""
-        for d, (stream, _) in enumerate(self._looks_at):
-            self._aim_at_ends(self.steps[d], stores[stream])
+        for row, (stream, _) in zip(self._rows_of_steps, self._looks_at, strict=True):
+            self._aim_at_ends(row, stores[stream])
 
     def find_few(self, times_at: int, rows: int, out: Table) -> int:
         """How many combinations a few new rows make, whose numbers are in `out` then; negative if it is too small, or
