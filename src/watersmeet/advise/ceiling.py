@@ -12,7 +12,6 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.door import Door
 from watersmeet.operators.join.layout import Layout
-from watersmeet.operators.keeping.allocation import SLACK
 from watersmeet.papers.shedding.arrivals import Arrivals
 from watersmeet.papers.shedding.optimum import optimum_curve
 from watersmeet.physical.strategy import JoinStrategy
@@ -66,11 +65,9 @@ def arrivals_of(strategy: JoinStrategy, rows: Sequence[Rows]) -> Arrivals:
 def ceilings(
     arrivals: Arrivals, allocation: Literal["fixed", "variable"], sizes: Sequence[int], exact: int
 ) -> dict[int, float]:
-    """The optimum for each memory in rows, and beside it the rows that may be fresh. Sizes that would take too long
-    are left out."""
-    memory = {size: size + int(size * SLACK) for size in sizes}
-    known = [size for size in sizes if memory[size] * len(arrivals) <= MOST_WORK]
+    """The optimum for each memory in rows. Sizes that would take too long are left out."""
+    known = [size for size in sizes if size * len(arrivals) <= MOST_WORK]
     if not known:
         return {}
-    curve = optimum_curve(arrivals, max(memory[size] for size in known), allocation)
-    return {size: min(1.0, float(curve[memory[size]]) / exact) if exact else 1.0 for size in known}
+    curve = optimum_curve(arrivals, max(known), allocation)
+    return {size: min(1.0, float(curve[size]) / exact) if exact else 1.0 for size in known}

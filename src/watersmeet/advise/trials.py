@@ -23,6 +23,7 @@ from watersmeet.model.time import FOREVER_US, UNITS_US, format_interval
 from watersmeet.operators.join.door import Door
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.keeping.allocation import enough_for
 from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.operators.keeping.store import expected_row_bytes
@@ -160,14 +161,15 @@ class _Trials:
         return sorted(shares | asked)
 
     def _exactly(self) -> tuple[int, int, bool]:
-        """The most rows that the windows held, the number of results, and whether rows came out of order."""
+        """The memory that all rows of the windows take, the number of results, and whether rows came out of order."""
         joining = WindowJoin(self.strategy, ())
         held, started = [len(self.join.streams)], working_seconds()
         # Small pieces: how full the windows were is seen between two of them only.
         piece = max(1, self.replay.rows // 1000)
         self.replay.run(joining, lambda: piece, lambda: held.append(joining.kept_rows))
         self.exact_s = working_seconds() - started
-        return max(held), joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
+        needed = enough_for(max(held), len(self.join.streams))
+        return needed, joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
 
     def shorten(self, seconds: float) -> None:
         """Leave out the end of the sample if all runs would take too long; but fill the windows several times."""

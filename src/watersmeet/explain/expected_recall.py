@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.operators.join.layout import Layout
-from watersmeet.operators.keeping.allocation import SLACK
 from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.keeping.policies import POLICIES, AgeCurve
 from watersmeet.operators.keeping.store import expected_row_bytes
@@ -161,8 +160,7 @@ def expect_recall(strategy: JoinStrategy, columns: Columns, shedding: Shedding) 
     streams, one_key = _streams(description, aliases)
     memory = float(shedding.memory.rows or 0)
     if shedding.memory.size is not None:
-        # the bytes of fresh rows are within the bound
-        memory = shedding.memory.size / (1 + SLACK)
+        memory = float(shedding.memory.size)
         streams = [_with_room(stream, row_bytes[alias]) for alias, stream in zip(aliases, streams, strict=True)]
     kept = kept_shares(streams, memory, shedding.policy, shedding.allocation)
     rows_kept = {

@@ -91,7 +91,3 @@ class MemoryBound(Protocol):
     def take_needs(self, came: Sequence[Came], place: int) -> None:
         """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
         ...
-
-    def shed_to_bound(self) -> None:
-        """Keep no more than the bound says, although there may be more while rows come."""
-        ...

@@ -83,8 +83,6 @@ class InTimeOrder(Wrapper):
         for until_us in self.inner.moments(batch):
             yield from self.advance({alias: min(until_us, mark) for alias, mark in watermarks.items()})
         yield from self.advance(watermarks)
-        if self.bounded is not None:
-            self.bounded.shed_to_bound()
 
     def finish(self, newest_us: int) -> Generator[pa.RecordBatch, None, End]:
         yield from self.take({}, dict.fromkeys(self.waiting, newest_us + 1))

@@ -66,7 +66,8 @@ def test_static_tables_are_completed_with_as_the_run_saw_them(tmp_path):
     sql = "SELECT a.id, b.id, n.name FROM a [RANGE 30 SECONDS], b [RANGE 50 SECONDS], names n "
     sql += "WHERE a.k = b.k AND a.k = n.k AND n.name <> 'one'"
     exact = bag_of(session_of(names=names).sql(sql).to_arrow())
-    given = bag_of(session_of(names=names).sql(archiving(tmp_path / "archive", sql)).to_arrow())
+    little = archiving(tmp_path / "archive", sql).replace("24 rows", "12 rows")
+    given = bag_of(session_of(names=names).sql(little).to_arrow())
     completed = bag_of(wm.complete(tmp_path / "archive"))
     assert completed
     assert given + completed == exact

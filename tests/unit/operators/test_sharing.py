@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effort import random_cases
+from tests.unit.operators.keeping.test_shedding_join import operator_of, steps, table, two_way
 from watersmeet.operators.keeping.sharing import Needs
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.plan.memory import Memory
@@ -117,6 +118,33 @@ def test_a_row_from_the_far_future_does_no_harm():
     needs.add([came(0, [10, 90], (20, 30))])
     assert sum(rows_of(needs)) == 100
     assert rows_of(needs)[1] > 80
+
+
+@pytest.mark.parametrize("allocation", ["fixed", "variable"])
+def test_buckets_together_never_keep_more_than_the_memory(allocation):
+    """Whichever of them is told first that keys have moved to the other: none is above its share, all the time."""
+    options = f"memory = '40 rows', allocation = '{allocation}'"
+    rng, buckets = np.random.default_rng(2), []
+    for _ in range(2):
+        operator = operator_of(two_way(100, options), 2)
+        operator.bounded.share_by(Sharing(Memory(rows=40), allocation == "fixed", ("a", "b"), 2))
+        buckets.append(operator)
+    most = 0
+    for number in range(40):
+        counts = rng.multinomial(30, rng.dirichlet([0.4, 0.4]))
+        seconds = 30 * number, 30 * number + 29
+        told = [came(stream, counts.tolist(), seconds) for stream in range(2)]
+        for place in rng.permutation(2):
+            operator, rows = buckets[place], int(counts[place])
+            operator.bounded.take_needs(told, int(place))
+            assert operator.kept_rows <= operator.bounded.memory.rows
+            times = np.sort(rng.integers(30 * number, 30 * number + 30, rows)) * SECOND
+            batch = dict(steps([table(rng.integers(0, 5, rows), times)] * 2, 100)) if rows else {}
+            for _ in operator.take(batch, dict.fromkeys("ab", seconds[1] * SECOND)):
+                pass
+            assert operator.kept_rows <= operator.bounded.memory.rows
+        most = max(most, sum(one.kept_rows for one in buckets))
+    assert 36 <= most <= 40
 
 
 batches = st.lists(

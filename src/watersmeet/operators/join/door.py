@@ -40,12 +40,14 @@ class Admitted:
         return Admitted(self.rows.take(positions), {c: v[positions] for c, v in self.codes.items()}, deaths)
 
     def between(self, first: int, last: int) -> Admitted:
-        """Those from one place to another, without deaths."""
-        assert self.deaths is None
+        """Those from one place to another."""
         if first == 0 and last >= len(self):
             return self
-        rows = Rows(self.rows.data.slice(first, last - first), self.rows.times[first:last])
-        return Admitted(rows, {code: values[first:last] for code, values in self.codes.items()})
+        rows, deaths = Rows(self.rows.data.slice(first, last - first), self.rows.times[first:last]), self.deaths
+        if deaths is not None:
+            deaths = replace(deaths, serials=deaths.serials[first:last], times=deaths.times[first:last])
+        entering = None if self.entering is None else self.entering[first:last]
+        return Admitted(rows, {code: values[first:last] for code, values in self.codes.items()}, deaths, entering)
 
 
 class Door:

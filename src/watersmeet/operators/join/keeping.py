@@ -101,9 +101,6 @@ class Keeping:
         """Instants up to which the rows of a batch should be given one after the other, before the rest."""
         return ()
 
-    def batch_over(self) -> None:
-        """All of a batch that came in steps has been taken."""
-
     def died(self, deaths: Mapping[str, Deaths]) -> None:
         """ROWS windows have taken in new rows, which push others out."""
 
@@ -111,8 +108,8 @@ class Keeping:
         """Combinations of new rows were found (see Program.run): those to answer with, in any number of pieces."""
         return (numbers,)
 
-    def joined(self, alias: str, admitted: Admitted, *, alone: bool) -> None:
-        """Rows have met all that is stored. `alone`: they came by themselves, not in a round with others."""
+    def joined(self, alias: str, admitted: Admitted) -> None:
+        """Rows have met all that is stored."""
         self.store(alias, admitted)
 
     def store(self, alias: str, admitted: Admitted) -> None:

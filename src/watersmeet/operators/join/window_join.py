@@ -170,7 +170,7 @@ class WindowJoin(Counting):
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         for piece in self.keeping.pieces(alias, rows):
-            yield from self.join_and_keep(alias, piece, alone=True)
+            yield from self.join_and_keep(alias, piece)
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
         step = self._few.get(alias) if rows.times.size <= FEW else None
@@ -182,7 +182,7 @@ class WindowJoin(Counting):
 
     def _push_usual(self, alias: str, rows: Rows) -> Iterator[Answer]:
         for piece in self.keeping.pieces(alias, rows):
-            yield from self._answers(alias, piece, None, alone=True)
+            yield from self._answers(alias, piece, None)
 
     def _take_few(self, step: FewStep, alias: str, rows: Rows) -> Answer | Way | None:
         admission, counters = self.door.admissions[alias], self.counters
@@ -214,7 +214,6 @@ class WindowJoin(Counting):
             if until_us is not None:
                 yield from self.advance({alias: min(until_us, mark) for alias, mark in watermarks.items()})
         yield from self.advance(watermarks)
-        self.keeping.batch_over()
 
     def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
         return self.keeping.moments(batch)
@@ -253,19 +252,17 @@ class WindowJoin(Counting):
             if alias in self.stores:
                 self.counters.expired_rows += self.stores[alias].expire_dead()
 
-    def join_and_keep(
-        self, alias: str, rows: Rows, deaths: Deaths | None = None, *, alone: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        """Join rows with what is stored, then keep them. `alone`: they came by themselves, not in a round."""
-        return map(as_batch, self._answers(alias, rows, deaths, alone=alone))
+    def join_and_keep(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Iterator[pa.RecordBatch]:
+        """Join rows with what is stored, then keep them."""
+        return map(as_batch, self._answers(alias, rows, deaths))
 
-    def _answers(self, alias: str, rows: Rows, deaths: Deaths | None, *, alone: bool) -> Iterator[Answer]:
+    def _answers(self, alias: str, rows: Rows, deaths: Deaths | None) -> Iterator[Answer]:
         admitted = self.door.let_in(alias, rows, deaths)
         if self.measures is not None:
             self.measures.saw(alias, admitted.rows.times, admitted.codes)
         yield from self._found(alias, admitted if admitted.entering is None else admitted.joined)
         started = perf_counter()
-        self.keeping.joined(alias, admitted, alone=alone)
+        self.keeping.joined(alias, admitted)
         self.counters.kernel_seconds += perf_counter() - started
 
     def store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> None:

@@ -114,8 +114,7 @@ class WindowStore:
             assert serials is not None
             self.deaths[first:last] = deaths
             self.serials[first:last] = serials
-        for name, stored in self.payload.items():
-            stored.append(payload[name], first)
+        self._append_payload(payload, first)
         furthest, newest = disorder(times, self.newest_us)
         self.disorder_us, self.newest_us = max(self.disorder_us, int(furthest)), int(newest)
         self.head = last
@@ -123,6 +122,10 @@ class WindowStore:
             self.moves += hashed.add(self.codes, first, last, self.tail)
         for ordered in self.sorted_indexes.values():
             ordered.add(self.codes, first, last, self.tail)
+
+    def _append_payload(self, payload: Mapping[str, pa.Array | Cells], first: int) -> None:
+        for name, stored in self.payload.items():
+            stored.append(payload[name], first)
 
     def took(self, count: int, furthest_us: int, newest_us: int) -> None:
         """A kernel has put so many rows at the head, and into the hash indexes (see kernels/few)."""

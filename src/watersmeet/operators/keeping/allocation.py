@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 import numpy as np
 
 from watersmeet.errors import OptionError
-from watersmeet.operators.keeping.store import SheddingStore
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.keeping.store import SheddingStore, row_bytes_of
 from watersmeet.plan.memory import Memory
 
 Stores = Mapping[str, SheddingStore]
+# Rows by stream, each counted as many times as it is larger than those that are there.
+Rooms = Mapping[str, float]
 
-# Rows go in numbers, when there is no more room for the next to come: so many that this share of the bound can come
-# again. Half of those are above the bound and half below, so that there are as many as it says on average.
+# There are never more rows than the bound says. Where there is no room for the next to come, others go in numbers: so
+# many that this share of the bound is free, and the cost of finding them is spread over as many that come.
 AT_ONCE = 1 / 16
-# From so many rows of a stream on, twice as many may come at once, as a push has its price.
-MANY = 8192
-# By how much the bound may be exceeded, at most.
-SLACK = AT_ONCE
 ROUNDING = 1e-9  # what parts of a pool may be off by
 
 
@@ -55,64 +55,53 @@ class Allocation:
             return self._rows[stream]
         share = 1 / len(self.streams) if self.fixed and stream not in self.own else 1.0
         each = stores[stream].bytes_per_row + self.beside
-        # A bound in bytes holds at every moment, also when rows are above their number; one in rows holds on average.
-        return max(1, int(own.size * share / (1 + SLACK) / each))
+        return max(1, int(own.size * share / each))
+
+    def room_for(self, stores: Stores, stream: str, rows: Rows) -> float:
+        """As how many rows of the size of those that are there new ones count, which may be larger."""
+        if self.own.get(stream, self.memory).size is None:
+            return len(rows)
+        store = stores[stream]
+        larger = (row_bytes_of(store, rows.data) + self.beside) / (store.bytes_per_row + self.beside)
+        return len(rows) * max(larger, 1.0)
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream may be fresh at a time, and how many may come at once."""
-        rows = self.rows_of(stores, stream)
+        spared = self.rows_of(stores, stream) - self._low(stores, stream)
         # One pool must have room for what is fresh of all streams.
-        share = 1 if self.fixed else len(self.streams)
-        return max(1, int(rows * AT_ONCE * (2 if rows >= MANY else 1)) // share)
+        return max(1, spared // (1 if self.fixed else len(self.streams)))
 
-    def at_first(self, stores: Stores, stream: str) -> int:
-        """How many rows of a stream should come at once as long as none had to go: no more than there is room for above
-        the bound, so that windows which are just as large as the memory lose nothing."""
-        return max(1, self.fresh_rows(stores, stream) - self._spared(stores, stream))
-
-    def fits(self, stores: Stores, coming: Mapping[str, int]) -> bool:
+    def fits(self, stores: Stores, coming: Rooms) -> bool:
         """Whether there is room for so many more rows of each stream."""
-        kept = {stream: stores[stream].kept + coming.get(stream, 0) for stream in self.streams}
+        claimed = {stream: stores[stream].claimed + coming.get(stream, 0) for stream in self.streams}
         if self.fixed:
-            return all(kept[stream] <= self._low(stores, stream) + self.fresh_rows(stores, stream) for stream in kept)
-        return self._part(stores, kept) <= self._low_part(stores) + self._part(
-            stores, {stream: self.fresh_rows(stores, stream) for stream in kept}
-        )
+            return all(claimed[stream] <= self.rows_of(stores, stream) for stream in claimed)
+        return self._part(stores, claimed) <= 1.0 + ROUNDING
 
-    def is_exceeded(self, stores: Stores) -> bool:
-        """Whether there are more rows than the bound says, fresh ones included."""
-        kept = {stream: stores[stream].kept for stream in self.streams}
-        if self.fixed:
-            return any(kept[stream] > self.rows_of(stores, stream) for stream in kept)
-        return self._part(stores, kept) > 1.0 + ROUNDING
-
-    def victims(self, stores: Stores, *, make_room: bool = True) -> dict[str, int]:
-        """How many rows of each stream must go to make room for others, or else to be no more than the bound says."""
+    def victims(self, stores: Stores, coming: Rooms) -> dict[str, int]:
+        """How many rows of each stream go, where there is no room for so many more."""
         if not self.fixed:
-            return self._from_one_pool(stores, self._low_part(stores) if make_room else 1.0)
-        allowed = {stream: (self._low if make_room else self.rows_of)(stores, stream) for stream in self.streams}
-        over = {stream: stores[stream].kept - allowed[stream] for stream in self.streams}
-        return {stream: count for stream, count in over.items() if count > 0}
+            return self._from_one_pool(stores, min(1.0 - AT_ONCE, 1.0 - self._part(stores, coming)))
+        found = {}
+        for stream in self.streams:
+            rest = self.rows_of(stores, stream) - coming.get(stream, 0)
+            if stores[stream].claimed > rest:
+                found[stream] = stores[stream].claimed - max(0, int(min(self._low(stores, stream), rest)))
+        return found
 
     def _low(self, stores: Stores, stream: str) -> int:
-        """How many rows of a stream are left when some had to go."""
-        return self.rows_of(stores, stream) - self._spared(stores, stream)
+        """How many rows of a stream are left when some had to go, if it were alone in its share or in the pool."""
+        rows = self.rows_of(stores, stream)
+        return max(1, int(rows - rows * AT_ONCE))
 
-    def _spared(self, stores: Stores, stream: str) -> int:
-        """How many rows fewer than the bound says that is."""
-        return self.fresh_rows(stores, stream) // 2
-
-    def _part(self, stores: Stores, rows: Mapping[str, int]) -> float:
+    def _part(self, stores: Stores, rows: Rooms) -> float:
         """How much of the pool so many rows of each stream take."""
         return sum(count / self.rows_of(stores, stream) for stream, count in rows.items())
-
-    def _low_part(self, stores: Stores) -> float:
-        return 1.0 - self._part(stores, {stream: self._spared(stores, stream) for stream in self.streams})
 
     def _from_one_pool(self, stores: Stores, allowed: float) -> dict[str, int]:
         """The lowest of all streams. Where streams tie, each gives in proportion to what it has there."""
         each = np.array([1.0 / self.rows_of(stores, stream) for stream in self.streams])
-        over = self._part(stores, {stream: stores[stream].kept for stream in self.streams}) - allowed
+        over = self._part(stores, {stream: stores[stream].claimed for stream in self.streams}) - allowed
         if over <= ROUNDING:
             return {}
         sizes = np.stack([stores[stream].sizes for stream in self.streams]).astype(np.float64)
@@ -129,6 +118,12 @@ class Allocation:
             counts[i] = min(counts[i] + 1, sizes[i, level])
         counts += below
         return {stream: int(count) for stream, count in zip(self.streams, counts, strict=True) if count > 0}
+
+
+def enough_for(rows: int, streams: int) -> int:
+    """The rows of a bound by which windows that hold so many lose none: beside them there is room for those that come
+    before others have left."""
+    return max(rows + streams, ceil(rows / (1 - AT_ONCE)))
 
 
 def least_size(stores: Stores) -> int:

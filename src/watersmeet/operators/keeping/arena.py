@@ -60,17 +60,19 @@ class SlottedBytes:
         return GROWTH * 12 + ROOM * width
 
     def append(self, values: pa.Array, at: int) -> None:
-        count = len(values)
+        self.put(values, self.slot_of()[at : at + len(values)], at)
+
+    def put(self, values: pa.Array, slots: Slots, at: int) -> None:
+        """Values of rows from a position on, for their slots."""
         offsets, data = self._parts(values)
         first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
         if self.end + size > self.data.size:
             self._make_room(at, size)
         self.data[self.end : self.end + size] = data[first : first + size]
         valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.empty(0, np.bool_)
-        slots = self.slot_of()[at : at + count]
         kernel.place(slots, offsets, valid, self.end, self.starts, self.lengths)
         self.end += size
-        self._changed(count, int(np.maximum(self.lengths[slots], 0).sum()))
+        self._changed(slots.size, int(np.maximum(self.lengths[slots], 0).sum()))
 
     def leave(self, slots: Slots) -> None:
         """The values of these slots belong to no row any more."""

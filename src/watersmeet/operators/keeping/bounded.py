@@ -36,7 +36,7 @@ from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
 from watersmeet.operators.keeping.portions import Portions
 from watersmeet.operators.keeping.recall import PaneCounts
 from watersmeet.operators.keeping.recording import Recorder, columns_to_record
-from watersmeet.operators.keeping.sharing import Needs, Share
+from watersmeet.operators.keeping.sharing import Needs
 from watersmeet.operators.keeping.shelves import Shelves
 from watersmeet.operators.keeping.store import SheddingStore
 from watersmeet.operators.keeping.valuation import Valuation
@@ -115,11 +115,9 @@ class BoundedMemory(Keeping):
         """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
         if self.needs is not None:
             self.needs.add(came)
-            self.bound_by(self.needs.share_of(place))
-
-    def bound_by(self, share: Share) -> None:
-        """Keep no more than this from now on; rows that are too many go when rows compete next."""
-        self.allocation.bound_by(share.memory, share.streams)
+            share = self.needs.share_of(place)
+            self.allocation.bound_by(share.memory, share.streams)
+            self.contest.make_room({})
 
     @property
     def least_size(self) -> int:
@@ -161,29 +159,26 @@ class BoundedMemory(Keeping):
 
     def pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
         """Rows of one stream do not meet each other, so they are joined at once and only stored in portions; but the
-        time they take is measured, and turns are recorded, piece by piece."""
+        time they take is measured piece by piece."""
         self.losses.take_flaws()  # of a push whose results nobody read to the end
-        if alias not in self.shed or (self.paced is None and self.recorder is None):
+        if alias not in self.shed or self.paced is None:
             yield rows
             return
-        if self.paced is not None:
-            self.paced.expect([rows])
-        for piece in self.portions.pieces(alias, rows):
-            self.contest.make_room({alias: len(piece)})
-            yield piece
+        self.paced.expect([rows])
+        yield from self.portions.pieces(alias, rows)
 
     def rounds(self, batch: Mapping[str, Rows], *, quietly: bool) -> Iterator[Mapping[str, Rows]]:
         """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
         self.losses.take_flaws()
         if self.paced is not None and not quietly:
             self.paced.expect(batch.values())
-        size = min(self.piece_rows, min(map(self.portions.fitting, batch.values()), default=1))
-        for part, until_us in rounds(batch, size * max(len(self.shed), 1)):
-            self.contest.make_room({alias: len(rows) for alias, rows in part.items()})
+        sizes = [self.portions.fitting(alias, rows) for alias, rows in batch.items() if alias in self.shed]
+        for part, until_us in rounds(batch, min([self.piece_rows, *sizes]) * max(len(self.shed), 1)):
+            # Of more, all of one stream or of one time, some go before others have come.
+            coming = {alias: min(len(rows), self.portions.fresh(alias)) for alias, rows in part.items()}
+            self.contest.make_room({alias: rows for alias, rows in coming.items() if alias in self.shed})
             yield part
             self.contest.settle(until_us)
-            if max(len(rows) for rows in part.values()) > self.piece_rows:  # all of one stream, or of one time
-                self.contest.make_room({})
 
     def steps(self, batch: Mapping[str, Rows]) -> Iterator[tuple[Mapping[str, Rows], int | None]]:
         """Rows meet before they compete for memory, and leave their windows inside a batch too."""
@@ -196,9 +191,6 @@ class BoundedMemory(Keeping):
         if self.paced is not None:
             return ()
         return moments_of(batch, (life for life, in_rows in self.lives.values() if not in_rows))
-
-    def batch_over(self) -> None:
-        self.shed_to_bound()
 
     def died(self, deaths: Mapping[str, Deaths]) -> None:
         self.losses.died(deaths)
@@ -214,7 +206,7 @@ class BoundedMemory(Keeping):
 
     # ---- are kept ---------------------------------------------------------------------------------------------------
 
-    def joined(self, alias: str, admitted: Admitted, *, alone: bool) -> None:
+    def joined(self, alias: str, admitted: Admitted) -> None:
         if alias not in self.shed:
             self.store(alias, admitted)
             return
@@ -222,24 +214,18 @@ class BoundedMemory(Keeping):
         self.losses.met(alias, admitted.joined)
         if self.paced is not None:
             self.paced.joined(alias, admitted)
-            self.shelves.keep_entered(alias, admitted, flawed)
+        self.shelves.keep(alias, admitted, flawed)
+        if self.paced is not None:
             self.paced.done(admitted)
-        elif alone and self.recorder is None:
-            self.shelves.keep_in_portions(alias, admitted, flawed)
-        else:
-            self.shelves.keep(alias, admitted, flawed)
 
     def store(self, alias: str, admitted: Admitted) -> None:
         if alias in self.shed:
+            self.losses.met(alias, None)
             self.shelves.keep(alias, admitted)
         else:
             super().store(alias, admitted)
 
     # ---- and go -----------------------------------------------------------------------------------------------------
-
-    def shed_to_bound(self) -> None:
-        """Keep no more rows than the bound says, although there may be more while rows come."""
-        self.contest.shed_to_bound()
 
     def advanced(self, complete_until: int) -> None:
         self.contest.settle(complete_until)

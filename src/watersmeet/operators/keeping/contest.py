@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.keeping.allocation import Allocation
+from watersmeet.operators.keeping.allocation import Allocation, Rooms
 from watersmeet.operators.keeping.losses import LossAccount
 from watersmeet.operators.keeping.store import SheddingStore
 from watersmeet.operators.keeping.valuation import Valuation
@@ -33,38 +33,34 @@ class Contest:
     def settle(self, until_us: int) -> None:
         self.settled_us = max(self.settled_us, until_us)
 
-    def make_room(self, coming: Mapping[str, int]) -> None:
+    def make_room(self, coming: Rooms) -> None:
         """If there is no room for so many more rows, let those that all streams have come up to compete for memory, and
-        take it from those with the lowest priority."""
-        if not self.allocation.fits(self.stores, coming):
-            self.compete()
-            self._shed_lowest(make_room=True)
+        take it from those with the lowest priority. Those that others may still have to meet come last."""
+        for patient in (True, False):
+            if self.allocation.fits(self.stores, coming):
+                return
+            self.compete(patient=patient)
+            self._shed_lowest(coming)
 
-    def shed_to_bound(self) -> None:
-        """Keep no more rows than the bound says, although there may be more while rows come."""
-        if self.allocation.is_exceeded(self.stores):
-            self.compete()
-            self._shed_lowest(make_room=False)
-
-    def compete(self) -> None:
+    def compete(self, *, patient: bool) -> None:
+        """patient: some rows that not all streams have come up to wait."""
         valuation = self.valuation
         for alias, store in self.stores.items():
-            room = self.allocation.fresh_rows(self.stores, alias)
+            room = self.allocation.fresh_rows(self.stores, alias) if patient else 0
             seed = None if valuation.policy.keys else self._seed(alias)
             partners = valuation.keys.of_partners[alias]
             matured = store.mature(self.settled_us, room, valuation.worth(alias), partners, seed)
             valuation.matured(alias, matured)
 
-    def _shed_lowest(self, *, make_room: bool) -> None:
+    def _shed_lowest(self, coming: Rooms) -> None:
         """Those that go may be smaller than the others, which then are larger on average: so it is looked at again."""
         for _ in range(1 if self.allocation.memory.size is None else PASSES):
-            victims = self.allocation.victims(self.stores, make_room=make_room)
-            for alias, count in victims.items():
+            for alias, count in self.allocation.victims(self.stores, coming).items():
                 store = self.stores[alias]
                 self.losses.went(alias, store, *store.evict(count))
                 if store.forgetful:
                     store.squeeze_records()
-            if not victims:
+            if self.allocation.fits(self.stores, coming):
                 break
 
     def _seed(self, alias: str) -> int:

@@ -92,10 +92,13 @@ class LossAccount:
         flawed, self.newly_flawed = self.newly_flawed, None
         return flawed
 
-    def met(self, alias: str, joined: Admitted) -> None:
-        """All that is stored was met by new rows of a stream, but for what went before they came."""
+    def met(self, alias: str, joined: Admitted | None) -> None:
+        """All that is stored was met by new rows of a stream, but for what went before they came; None: in another
+        life."""
+        if self.recorder is not None:
+            self.recorder.met()
         for other, counts in self.panes.items():
-            if other != alias and len(joined):
+            if other != alias and joined is not None and len(joined):
                 counts.meet(stacked(joined.codes, self.layout.code_positions[alias], len(joined)), joined.rows.times)
                 self._tell_bounds()
 

@@ -34,11 +34,14 @@ class SlottedFixed:
 
     @property
     def bytes_per_row(self) -> float:
-        return GROWTH * (self.inner.width + (self.inner.valid is not None))
+        """With the byte that tells NULLs, which may come at any time."""
+        return GROWTH * (self.inner.width + 1)
 
     def append(self, values: pa.Array, at: int) -> None:
+        self.put(values, self.slot_of()[at : at + len(values)], at)
+
+    def put(self, values: pa.Array, slots: Slots, at: int) -> None:
         inner, count = self.inner, len(values)
-        slots = self.slot_of()[at : at + count]
         data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
         # Numba does not know values of 16 bytes, which are bare bytes to NumPy.
         if inner.values.dtype.kind == "u":
@@ -96,8 +99,11 @@ class SlottedChunks:
         return GROWTH * 8 + (2 + MAX_WASTE) * width
 
     def append(self, values: pa.Array, at: int) -> None:
+        self.put(values, self.slot_of()[at : at + len(values)], at)
+
+    def put(self, values: pa.Array, slots: Slots, at: int) -> None:
         count = len(values)
-        self.places[self.slot_of()[at : at + count]] = np.arange(self.end, self.end + count)
+        self.places[slots] = np.arange(self.end, self.end + count)
         self.inner.append(values, self.end)
         self.end += count
         self.appended_rows += count

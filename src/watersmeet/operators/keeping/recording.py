@@ -96,7 +96,9 @@ class Recorder:
             alias: {c.name: code_positions[alias].get(Code(alias, c)) for c in own if held_as_code(c)}
             for alias, own in columns.items()
         }
-        self._in_losses: npt.NDArray[np.bool_] | None = None
+        self._in_losses: npt.NDArray[np.bool_] | None = None  # of the rows that are being joined
+        self._joined: npt.NDArray[np.bool_] | None = None  # the same of those that were, and are being stored
+        self._stored_rows = 0  # how many of these are
         self._told = (0, 0)
 
     # ---- what the join tells ----------------------------------------------------------------------------------------
@@ -120,9 +122,13 @@ class Recorder:
             positions = np.unique(members[wanted])
             self._record_stored(alias, store, positions, store.slot_of[positions], None)
 
-    def stored(self, alias: str, store: SheddingStore, rows: Rows, first: int) -> None:
-        """New rows were joined and lie in their store from a position on."""
+    def met(self) -> None:
+        """New rows have met all that is stored: whatever goes from now on, they have met it."""
         self.turn += 1
+        self._joined, self._in_losses, self._stored_rows = self._in_losses, None, 0
+
+    def stored(self, alias: str, store: SheddingStore, rows: Rows, first: int) -> None:
+        """The next of the rows that were joined lie in their store from a position on."""
         ledger, count = self.ledgers[alias], len(rows)
         ledger.make_room(store.free.size)
         slots = store.slot_of[first : first + count]
@@ -132,9 +138,13 @@ class Recorder:
             numbers = np.arange(ledger.next_number, ledger.next_number + count)
             ledger.next_number += count
         ledger.numbers[slots], ledger.turns[slots] = numbers, self.turn
-        recorded = np.ones(count, np.bool_) if self.everything else self._in_losses
+        recorded, before = self._joined, self._stored_rows
+        self._stored_rows += count
+        if self.everything:
+            recorded = np.ones(count, np.bool_)
+        elif recorded is not None:
+            recorded = recorded[before : before + count]
         ledger.recorded[slots] = False if recorded is None else recorded
-        self._in_losses = None
         if recorded is not None:
             where = np.flatnonzero(recorded)
             values = {c.name: rows.data.column(c.name).take(pa.array(where)) for c in self.columns[alias]}

@@ -24,55 +24,52 @@ class Shelves:
         self.portions, self.contest, self.valuation, self.losses = portions, contest, valuation, losses
 
     def keep(self, alias: str, admitted: Admitted, flawed: Marks | None = None) -> None:
+        """As many at once as there is room for, so that memory holds however many come. Of rows that were not let in
+        only a record is left, if losses are to be known."""
+        entering = admitted.entering
+        if entering is not None:
+            self.losses.turned_away(alias, int(np.count_nonzero(~entering)))
+            if not self.losses.exact:
+                admitted = admitted.joined
+            elif flawed is not None:
+                of_all = np.zeros(len(admitted), np.uint8)
+                of_all[entering] = flawed
+                flawed = of_all
         if len(admitted) == 0:
             return
-        store, times = self.stores[alias], admitted.rows.times
-        # First, as all that follows reads the rows in their store.
-        self._put(alias, admitted)
-        self.losses.stored(alias, admitted.rows, flawed)
-        self.valuation.oldest_us = min(self.valuation.oldest_us, int(times.min()))
-        self.valuation.came(alias, store.codes, store.head - len(admitted), store.head, times)
-
-    def keep_in_portions(self, alias: str, admitted: Admitted, flawed: Marks | None) -> None:
-        """As many at once as there is room for, so that memory holds however many come."""
-        if len(admitted) == 0:
-            return
-        room, size = self.portions.fresh(alias), self.portions.stored_at_once(alias, admitted.rows)
+        size = self.portions.fitting(alias, admitted.rows)
+        if self.losses.recorder is None:  # which asks for the values of those that go
+            size = max(size, self.portions.ranked_at_once(alias))
         for first in range(0, len(admitted), size):
             last = min(first + size, len(admitted))
-            # More than there is room for (see stored_at_once) come in first, and the bound is kept afterwards.
-            if last - first <= room:
-                self.contest.make_room({alias: last - first})
-            self.keep(alias, admitted.between(first, last), None if flawed is None else flawed[first:last])
-            if last - first > room:
-                self.contest.shed_to_bound()
+            self._keep_some(alias, admitted.between(first, last), None if flawed is None else flawed[first:last])
 
-    def keep_entered(self, alias: str, admitted: Admitted, flawed: Marks | None) -> None:
-        """Keep the rows that were let in; of the others leave a record, if losses are to be known."""
-        if admitted.entering is None:
-            self.keep(alias, admitted, flawed)
-            return
-        self.losses.turned_away(alias, int(np.count_nonzero(~admitted.entering)))
-        if self.losses.exact:
-            self._record(alias, admitted, flawed)
-        else:
-            self.keep(alias, admitted.joined, flawed)
-
-    def _record(self, alias: str, admitted: Admitted, flawed: Marks | None) -> None:
-        """Store rows in the order they came, and take the memory of those that are turned away."""
-        self._put(alias, admitted)
+    def _keep_some(self, alias: str, admitted: Admitted, flawed: Marks | None) -> None:
         store, entering = self.stores[alias], admitted.entering
-        assert entering is not None
-        if flawed is not None:
-            of_all = np.zeros(len(admitted), np.uint8)
-            of_all[entering] = flawed
-            store.store_flaws(of_all)
-        first = store.head - len(admitted)
-        store.turn_away(first + np.flatnonzero(~entering))
-        if entering.any():
-            inside = store.codes[:, first : store.head][:, entering]
-            self.valuation.came(alias, inside, 0, inside.shape[1], admitted.rows.times[entering])
-
-    def _put(self, alias: str, admitted: Admitted) -> None:
-        put(self.stores[alias], admitted, self.positions[alias])
+        room = self.contest.allocation.room_for(self.stores, alias, admitted.rows)
+        is_too_many = room > self.portions.fresh(alias)
+        if is_too_many or entering is not None:
+            store.promise(len(admitted))
+        else:
+            self.contest.make_room({alias: room})
+        put(store, admitted, self.positions[alias])
         self.losses.counters.stored_rows += len(admitted)
+        # All that follows reads the rows in their store.
+        self.losses.stored(alias, admitted.rows, flawed)
+        self._count(alias, admitted)
+        if store.promised:
+            if entering is not None:
+                store.break_promises(~entering)
+            self.contest.make_room({})
+            store.keep_promises(admitted.rows.data)
+
+    def _count(self, alias: str, admitted: Admitted) -> None:
+        """What rows that entered tell of those to come."""
+        store, times, entering = self.stores[alias], admitted.rows.times, admitted.entering
+        first = store.head - len(admitted)
+        if entering is None:
+            self.valuation.oldest_us = min(self.valuation.oldest_us, int(times.min()))
+            self.valuation.came(alias, store.codes, first, store.head, times)
+        elif entering.any():
+            inside = store.codes[:, first : store.head][:, entering]
+            self.valuation.came(alias, inside, 0, inside.shape[1], times[entering])

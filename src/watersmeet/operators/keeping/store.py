@@ -18,11 +18,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
+from watersmeet.operators.codes import Mask
+from watersmeet.operators.few_rows import Cells
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.keeping.arena import SlottedBytes
 from watersmeet.operators.keeping.kernels import contest
 from watersmeet.operators.keeping.kernels.priorities import LEVELS
-from watersmeet.operators.keeping.kernels.slots import GONE, GROWTH, Slots, give_back, give_back_between, take_slots
+from watersmeet.operators.keeping.kernels.slots import (
+    GONE,
+    GROWTH,
+    PROMISED,
+    Slots,
+    give_back,
+    give_back_between,
+    take_slots,
+)
 from watersmeet.operators.keeping.online_statistics import Factors
 from watersmeet.operators.keeping.payload import SlottedChunks, SlottedFixed, slotted
 from watersmeet.operators.payload import Positions, moved, picked
@@ -71,6 +81,7 @@ class SheddingStore(WindowStore):
         self.flawed = np.zeros(self.capacity, np.uint8)  # rows of which a combination was lost
         self.mature_until = 0  # rows at this position and after are fresh
         self.matured = 0  # how many rows ever were fresh and are no more
+        self.promised = 0  # how many of the last rows have no memory yet, but may get it
         self.slot_count = self.free_count = MIN_SLOTS
         # One place more than there are slots (see kernels/slots.py).
         self.free: Slots = np.append(np.arange(MIN_SLOTS - 1, -1, -1, dtype=np.int32), GONE)
@@ -95,6 +106,11 @@ class SheddingStore(WindowStore):
     def kept(self) -> int:
         """How many rows have memory."""
         return self.slot_count - self.free_count
+
+    @property
+    def claimed(self) -> int:
+        """How many rows have memory, or are promised it."""
+        return self.kept + self.promised
 
     @property
     def competing(self) -> int:
@@ -141,9 +157,42 @@ class SheddingStore(WindowStore):
             self._competitors()[:] -= by
             self.mature_until -= by
         self.flawed[self.head : self.head + count] = 0
+        if self.promised:
+            self.slot_of[self.head : self.head + count] = PROMISED
+            return
         if self.free_count < count:
             self._grow(self.kept + count)
         self.free_count = take_slots(self.slot_of, self.head, self.head + count, self.free, self.free_count)
+
+    def _append_payload(self, payload: Mapping[str, pa.Array | Cells], first: int) -> None:
+        if not self.promised:
+            super()._append_payload(payload, first)
+
+    # ---- rows that come without memory ------------------------------------------------------------------------------
+
+    def promise(self, count: int) -> None:
+        """So many rows come next, more than there is memory for: they have none until those that are worth most are
+        known among them and the others."""
+        self.promised = count
+
+    def break_promises(self, lost: Mask) -> None:
+        """Some of the rows that came are to have no memory."""
+        self.slot_of[self.head - lost.size : self.head][lost] = GONE
+        self.promised -= int(np.count_nonzero(lost))
+
+    def keep_promises(self, rows: pa.RecordBatch) -> None:
+        """Give memory to the rows that still are promised it, of those that came last."""
+        first = self.head - rows.num_rows
+        winners = np.flatnonzero(self.slot_of[first : self.head] == PROMISED)
+        self.promised = 0
+        if self.free_count < winners.size:
+            self._grow(self.kept + winners.size)
+        left = self.free_count - winners.size
+        slots = self.free[left : self.free_count].copy()
+        self.slot_of[first + winners] = slots
+        self.free_count = left
+        for name, column in self.columns.items():
+            column.put(rows.column(name).take(pa.array(winners)), slots, first)
 
     def _competitors(self) -> npt.NDArray[np.int32]:
         """The positions of the rows that compete, in place."""
@@ -182,6 +231,8 @@ class SheddingStore(WindowStore):
         """Take the memory of rows that do not compete; the slots they had."""
         slots = self.slot_of[positions].copy()
         self._release(positions)
+        if self.promised:
+            self.promised -= int(np.count_nonzero(slots == PROMISED))
         return slots
 
     def _keep_only(self, positions: Positions) -> None:
@@ -209,7 +260,8 @@ class SheddingStore(WindowStore):
     def squeeze_records(self) -> int:
         """Leave no trace of rows that lost their memory, once they outnumber the others; returns how many went."""
         total, kept = len(self), self.kept
-        if total - kept <= max(kept, MIN_SQUEEZED):
+        # Those that are promised memory are told by where they lie.
+        if self.promised or total - kept <= max(kept, MIN_SQUEEZED):
             return 0
         self._keep_only(self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0))
         return total - kept
@@ -282,6 +334,13 @@ class SheddingStore(WindowStore):
 
     def _contest(self) -> tuple[Any, ...]:
         return self.held, self.levels, self.sizes, self.contest
+
+
+def row_bytes_of(store: SheddingStore, rows: pa.RecordBatch) -> float:
+    """What each of these rows will cost on average."""
+    count = max(rows.num_rows, 1)
+    texts = [name for name, column in store.columns.items() if not isinstance(column, SlottedFixed)]
+    return expected_row_bytes(store, {name: rows.column(name).nbytes / count for name in texts})
 
 
 def expected_row_bytes(store: SheddingStore, widths: Mapping[str, float]) -> float:

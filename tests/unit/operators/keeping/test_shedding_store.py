@@ -86,6 +86,24 @@ def test_whatever_happens_slots_levels_and_values_stay_right(seed, at_random, fo
         store.append(times, [rng.integers(0, 9, count), ids], payload_of(ids))
         serial, now = serial + count, int(times[-1])
 
+    def append_ranked() -> None:
+        """More than there is memory for: who gets some is told when all are there."""
+        nonlocal now, serial
+        count = int(rng.choice([1, 7, 64]))
+        ids, times = np.arange(serial, serial + count), np.sort(rng.integers(now, now + count + 1, count))
+        serial, now, before = serial + count, int(times[-1]), store.kept
+        store.promise(count)
+        store.append(times, [rng.integers(0, 9, count), ids], payload_of(ids))
+        store.break_promises(rng.random(count) < 0.2)
+        assert store.kept == before
+        mature()
+        claimed, victims = store.claimed, int(rng.integers(0, store.competing + 1))
+        store.evict(victims)
+        assert store.claimed == claimed - victims
+        assert store.squeeze_records() == 0
+        store.keep_promises(pa.record_batch(payload_of(ids)))
+        assert store.kept == store.claimed == claimed - victims
+
     def mature() -> None:
         store.mature(now - int(rng.integers(0, 30)), int(rng.choice([0, 5, 10_000])), worth(), factors,
                      seed if at_random else None)  # fmt: skip
@@ -111,6 +129,7 @@ def test_whatever_happens_slots_levels_and_values_stay_right(seed, at_random, fo
     actions = [
         append,
         append,
+        append_ranked,
         mature,
         mature,
         evict,

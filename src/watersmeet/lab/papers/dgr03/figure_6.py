@@ -50,6 +50,8 @@ def apart_from_model(result: Result) -> Floats:
 
 
 SKEW_CHECKS = (
+    Check("no policy beats OPT", everywhere(
+        lambda r: np.array([numbers(r, name, panel) for name in SHOWN for panel in (0, 1)]) <= 1)),
     Check("the engine's own join finds as much as the paper's model by PROB: within 8 % of OPT", everywhere(
         lambda r: apart_from_model(r) <= 0.08),
         note="the model is told how often each key comes in the very rows that come, as in the paper; with uniform "

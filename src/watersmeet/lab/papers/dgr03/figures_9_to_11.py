@@ -52,6 +52,7 @@ def by_domain(result: Result, name: str) -> Floats:
 
 
 DOMAIN_CHECKS = (
+    Check("no policy beats OPT", everywhere(lambda r: np.array([numbers(r, name) for name in SHOWN]) <= 1)),
     Check("the engine's own join finds as much as the paper's model: within 4 % of EXACT", everywhere(
         lambda r: np.abs([numbers(r, name) - numbers(r, MODEL[name]) for name in SHOWN])
         <= 0.04 * numbers(r, "EXACT"))),

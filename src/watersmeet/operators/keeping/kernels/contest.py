@@ -13,6 +13,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.keeping.kernels.priorities import chance, level_of, rank
+from watersmeet.operators.keeping.kernels.slots import GONE
 
 GAP = np.uint16(0xFFFF)
 # state: where the rows in use begin and end, and how many of them compete. The last pass went up to a level: rows
@@ -47,11 +48,11 @@ def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, sta
 
 @kernel
 def line_up(slot_of, first, last, held, state):
-    """Put the rows that have memory at the end; returns where that is then."""
+    """Put the rows that have memory, or are promised it, at the end; returns where that is then."""
     end = state[END]
     for p in range(first, last):
         held[end] = p
-        end += slot_of[p] >= 0
+        end += slot_of[p] != GONE
     state[COMPETING] += end - state[END]
     state[END] = end
     return end

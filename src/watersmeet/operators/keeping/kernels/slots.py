@@ -12,6 +12,7 @@ from watersmeet.compiling import kernel
 
 Slots = npt.NDArray[np.int32]
 GONE = np.int32(-1)
+PROMISED = np.int32(-2)  # a row that is to have a slot, if none that is worth more takes it
 GROWTH = 1.25  # by how much arrays grow of which each slot has a part
 
 
