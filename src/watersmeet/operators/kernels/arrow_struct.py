@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.compiling import intrinsic, kernel
-from watersmeet.operators.kernels.memory import load64
+from watersmeet.operators.kernels.memory import load8, load64
 
 # The fields of ArrowArray; those of buffers are the validity and the values.
-NULLS, OFFSET, BUFFERS, CHILDREN, RELEASE = 1, 2, 5, 6, 8
+LENGTH, NULLS, OFFSET, BUFFERS, CHILDREN, RELEASE = 0, 1, 2, 5, 6, 8
 FIELDS = 10
 
 # What is known of event times that were read.
@@ -31,6 +31,18 @@ def call_with_address(typingctx: Any, function: Any, argument: Any) -> Any:
     return types.void(types.int64, types.int64), codegen
 
 
+@kernel
+def has_nulls(column, validity):
+    """Of a slice nobody may have counted them yet."""
+    if validity == 0 or load64(column, NULLS) >= 0:
+        return validity != 0 and load64(column, NULLS) > 0
+    first = load64(column, OFFSET)
+    for place in range(first, first + load64(column, LENGTH)):
+        if not load8(validity, place >> 3) >> (place & 7) & 1:
+            return True
+    return False
+
+
 @kernel(brief=True)
 def lay_out(struct, widths, time, most, addresses, times):
     """Write down where the columns of a batch begin, from 1 on: 0 of one that has NULLs, or no width. The struct is
@@ -44,7 +56,7 @@ def lay_out(struct, widths, time, most, addresses, times):
         if widths[c] > 0:  # others may have no buffers at all
             column = load64(children, c)
             buffers = load64(column, BUFFERS)
-            if load64(column, NULLS) == 0 or load64(buffers, 0) == 0:
+            if not has_nulls(column, load64(buffers, 0)):
                 addresses[1 + c] = load64(buffers, 1) + load64(column, OFFSET) * widths[c]
     call_with_address(load64(struct, RELEASE), struct)
     addresses[0] = addresses[1 + time] if times.size else 0
