@@ -66,6 +66,23 @@ class RowIds:
         tables = (self._heads, self._following, self._first)
         self._free_count = int(forget_numbers(ids, *tables, self._free, self._free_count))
 
+    def fresh(self, count: int) -> Int64s:
+        """Numbers for rows that nobody will ask for again by their columns; they are given back, not forgotten."""
+        given = []
+        while True:
+            before = self._free_count
+            self._free_count -= min(count, before)
+            given.append(self._free[self._free_count : before])
+            count -= before - self._free_count
+            if not count:
+                return np.concatenate(given)
+            self._grow()
+
+    def give_back(self, ids: Int64s) -> None:
+        """Free numbers that were `fresh`, each given once."""
+        self._free[self._free_count : self._free_count + ids.size] = ids
+        self._free_count += ids.size
+
     def _grow(self) -> None:
         """No number is free: make room for three times as many."""
         old, room = self.room, 4 * self.room

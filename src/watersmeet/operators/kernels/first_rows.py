@@ -12,7 +12,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine, finish
-from watersmeet.operators.kernels.memory import move64
+from watersmeet.operators.kernels.memory import move64, prefetch
 
 # groups[g]: where its head lies, how many rows it has room for and has; the first of its tail + 1, and how many it has
 START, ROOM, SIZE, TAIL, REST = range(5)
@@ -31,6 +31,7 @@ AT_FIELDS = 6
 DONE, NEEDS_ROOM, FULL, NOT_THERE = range(4)
 
 FEW = 4  # rows that a block begins with
+AHEAD = 8  # changes
 # A tail is looked through after so many of its rows at least have become part of the head and left it.
 SHARE = 16
 
@@ -231,6 +232,19 @@ def note(group, heads, notes, marks, at, place, first, stop, row, diff):
     at[NOTED] = count
 
 
+@kernel(inline="always")
+def look_ahead(numbers, i, codes, groups, heads):
+    """Fetch the groups of changes to come, and of those that come sooner the codes of their last row."""
+    n = len(numbers)
+    if i + 2 * AHEAD < n:
+        prefetch(np.int64(groups.ctypes.data) + 8 * GROUP_FIELDS * numbers[i + 2 * AHEAD])
+    if i + AHEAD < n:
+        g = numbers[i + AHEAD]
+        if groups[g, SIZE]:
+            last = heads[groups[g, START] + groups[g, SIZE] - 1]
+            prefetch(np.int64(codes.ctypes.data) + 8 * codes.shape[1] * last)
+
+
 @kernel
 def first_rows(
     rows, numbers, diffs, ends, codes, ties, first, stop, drops, by_place, groups, heads, links, seen, notes, marks, at,
@@ -252,6 +266,7 @@ def first_rows(
         g = numbers[ends[c] - 1]
         for i in range(at[AT_CHANGE], ends[c]):
             at[AT_CHANGE] = i
+            look_ahead(numbers, i, codes, groups, heads)
             if diffs[i] == 0:
                 continue
             if diffs[i] > 0 and not has_room(groups, heads, at, g, 1):

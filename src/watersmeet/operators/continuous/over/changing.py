@@ -233,7 +233,7 @@ class OverChanging(Divides, Unary):
         )
 
     def _enter(self, delta: Delta) -> tuple[Int64s, Int64s]:
-        slots = self.numbers.of([pa.array(delta.order)], len(delta))
+        slots = self.numbers.fresh(len(delta)) if self.grows else self.numbers.of([pa.array(delta.order)], len(delta))
         room = self.numbers.room
         if room > self._partition.size:
             self._partition, self._shown = (_longer(a, room, NOWHERE) for a in (self._partition, self._shown))
@@ -369,7 +369,7 @@ class OverChanging(Divides, Unary):
         self._shown[gone] = NOWHERE
         self._alive[gone] = False
         self.rows.drop(gone)
-        self.numbers.forget(gone)
+        (self.numbers.give_back if self.grows else self.numbers.forget)(gone)
         self.ids.forget(parts[self._sizes[parts] == 0])
 
     def _behind(self, members: Members) -> Int64s:
