@@ -51,9 +51,8 @@ class Drafts:
         if not self._columns:
             self._open[""].write(batch)
             return
-        rows = batch.select(self._schema.names)
-        for folder, numbers in parted(batch, self._columns):
-            self._writer(folder).write(rows.take(numbers))
+        for folder, rows in parted(batch, self._columns, self._schema.names):
+            self._writer(folder).write(rows)
 
     def finish(self) -> dict[str, str]:
         """Where each file belongs, by its name."""

@@ -13,6 +13,7 @@ from watersmeet.errors import SinkError
 from watersmeet.model.names import column_named, columns_hint
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
+MOST_GROUPS = 2**62  # numbers of groups are no larger
 # What Spark and Hive write as %3A and the like in names of folders.
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
@@ -56,19 +57,29 @@ def folder_name(column: str, value: str | None) -> str:
     return f"{column}={text}"
 
 
-def parted(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
-    """The folder of every value of some columns, and the numbers of its rows, in their order."""
+def parted(batch: pa.RecordBatch, columns: Sequence[str], kept: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The folder of every value of some columns, and its rows, in their order, with the columns that are kept."""
+    if not batch.num_rows:
+        return
+    rows = batch.select(kept)
     coded = [_text(batch.column(name)).dictionary_encode(null_encoding="encode") for name in columns]
-    codes = np.stack([one.indices.to_numpy(zero_copy_only=False) for one in coded])
-    _, first, group = np.unique(codes, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    ends = np.cumsum(np.bincount(group.ravel(), minlength=len(first)))
-    for row, rows in zip(first.tolist(), np.split(order, ends[:-1]), strict=True):
+    group, groups = np.zeros(batch.num_rows, np.int64), 1
+    for one in coded:
+        groups *= len(one.dictionary)
+        if groups > MOST_GROUPS:
+            found, group = np.unique(group, return_inverse=True)
+            groups = len(found) * len(one.dictionary)
+        group = group * len(one.dictionary) + one.indices.to_numpy(zero_copy_only=False)
+    # Rows of one folder mostly come one after the other: these are no copy.
+    in_turn = bool((group[1:] >= group[:-1]).all())
+    order = np.arange(group.size) if in_turn else np.argsort(group, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(group[order])) + 1, group.size)
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
         names = [
-            folder_name(name, one.dictionary[one.indices[row].as_py()].as_py())
+            folder_name(name, one.dictionary[one.indices[order[start]].as_py()].as_py())
             for name, one in zip(columns, coded, strict=True)
         ]
-        yield "/".join(names), pa.array(rows)
+        yield "/".join(names), rows.slice(start, end - start) if in_turn else rows.take(pa.array(order[start:end]))
 
 
 def _text(column: pa.Array) -> pa.Array:

@@ -20,6 +20,7 @@ from watersmeet.model.types import is_bytes, is_text
 
 PIECE_ROWS = 1 << 14  # that are text at a time
 _TEXT = pa.string()
+_QUOTE = ord('"')
 _IN_VALUES = frozenset("0123456789+-.: aefilnrstuHMPST")  # of which values without quotes are made
 
 
@@ -31,9 +32,11 @@ def json_objects(rows: pa.RecordBatch) -> pa.Array:
     return json_object(rows.schema.names, [json_or_null(column, IN_SINKS) for column in rows.columns], IN_SINKS)
 
 
-def csv_lines(rows: pa.RecordBatch, delimiter: str) -> pa.Array:
-    """Every row as a line without its end. Text and bytes are in quotes, also if they are empty; NULL is nothing."""
-    return pc.binary_join_element_wise(*(_field(column, delimiter) for column in rows.columns), delimiter)
+def csv_lines(rows: pa.RecordBatch, delimiter: str, end: str = "") -> pa.Array:
+    """Every row as a line. Text and bytes are in quotes, also if they are empty; NULL is nothing."""
+    *columns, last = rows.columns
+    fields = [*(_field(column, delimiter) for column in columns), _field(last, delimiter, end)]
+    return pc.binary_join_element_wise(*fields, delimiter)
 
 
 def csv_header(schema: pa.Schema, delimiter: str) -> str:
@@ -52,9 +55,13 @@ def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, PIECE_ROWS) for start in range(0, batch.num_rows, PIECE_ROWS))
 
 
-def with_ends(lines: pa.Array) -> memoryview:
-    """The bytes of lines, each with its end."""
-    whole = pc.binary_join_element_wise(lines, "", "\n").cast(pa.large_binary())
+def with_ends(lines: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(lines, "", "\n")
+
+
+def bytes_of(texts: pa.Array) -> memoryview:
+    """Of all texts together, which are no part of a longer array."""
+    whole = texts.cast(pa.large_binary())
     size = np.frombuffer(whole.buffers()[1], np.int64)[: len(whole) + 1][-1]
     return memoryview(whole.buffers()[2] or b"")[:size]
 
@@ -62,14 +69,27 @@ def with_ends(lines: pa.Array) -> memoryview:
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 
-def _field(column: pa.Array, delimiter: str) -> pa.Array:
+def _field(column: pa.Array, delimiter: str, end: str = "") -> pa.Array:
+    """Its values, with what stands behind each."""
     column = plain_column(column)
     if is_text(column.type) or is_bytes(column.type):
         text = _shown_bytes(column) if is_bytes(column.type) else column.cast(_TEXT)
-        made = quoted(pc.replace_substring(text, '"', '""'))
+        made = quoted(pc.replace_substring(text, '"', '""') if _has_quotes(text) else text, end)
+    elif delimiter in _IN_VALUES:
+        made = quoted(plain_text(column), end)
     else:
-        made = quoted(plain_text(column)) if delimiter in _IN_VALUES else plain_text(column)
-    return pc.fill_null(made, "")
+        made = pc.binary_join_element_wise(plain_text(column), "", end) if end else plain_text(column)
+    return pc.fill_null(made, end)
+
+
+def _has_quotes(texts: pa.Array) -> bool:
+    """Whether the mark that is doubled in quotes is in any of them."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return False
+    ends = np.frombuffer(offsets, np.int32)
+    first, last = ends[texts.offset], ends[texts.offset + len(texts)]
+    return bool((np.frombuffer(data, np.uint8)[first:last] == _QUOTE).any())
 
 
 def _shown_bytes(column: pa.Array) -> pa.Array:

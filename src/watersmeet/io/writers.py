@@ -14,7 +14,7 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError
 from watersmeet.io.formats import delimiter_of
-from watersmeet.io.row_texts import check_flat, csv_header, csv_lines, json_objects, pieces_of, with_ends
+from watersmeet.io.row_texts import bytes_of, check_flat, csv_header, csv_lines, json_objects, pieces_of, with_ends
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
@@ -98,7 +98,7 @@ class TextWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         for piece in pieces_of(batch):
-            self._file.write(with_ends(self._lines(piece)))
+            self._file.write(bytes_of(self._lines(piece)))
 
     def close(self) -> None:
         self._file.close()
@@ -116,7 +116,7 @@ class CsvWriter(TextWriter):
         has_header = options.get("header", "true").lower() == "true"
         if start is not None and has_header:
             _check_header(start, schema, delimiter)
-        super().__init__(path, start, lambda rows: csv_lines(rows, delimiter))
+        super().__init__(path, start, lambda rows: csv_lines(rows, delimiter, "\n"))
         # A file that is appended to has its header already, unless nothing was written to it yet.
         if has_header and (start is None or start.stat().st_size == 0):
             self._file.write(f"{csv_header(schema, delimiter)}\n".encode())
@@ -128,7 +128,7 @@ class TsvWriter(CsvWriter):
 
 class JsonWriter(TextWriter):
     def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
-        super().__init__(path, start, json_objects)
+        super().__init__(path, start, lambda rows: with_ends(json_objects(rows)))
 
 
 def _check_header(path: Path, schema: pa.Schema, delimiter: str) -> None:

@@ -10,11 +10,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
 
 from watersmeet.errors import SinkError
+from watersmeet.io import partitioned as partitions
 from watersmeet.io.console import ConsoleSink
 from watersmeet.io.sinks import Sink, sink_from_options
 from watersmeet.io.sources import source_of
@@ -285,3 +287,22 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path, columns: str, messag
     with pytest.raises(SinkError) as caught:
         sink(tmp_path / "log", sink="csv", partition_by=columns)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("most", [partitions.MOST_GROUPS, 2])
+@pytest.mark.parametrize("sort", [True, False], ids=["in turn", "mixed"])
+def test_rows_are_parted_by_all_values_together_and_stay_in_order(
+    sort: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "MOST_GROUPS", most)
+    rng = np.random.default_rng(5)
+    drawn = [tuple(row) for row in rng.integers(0, 3, (40, 3)).tolist()]
+    keys = sorted(drawn) if sort else drawn
+    columns = {name: [row[place] for row in keys] for place, name in enumerate("abc")}
+    batch = pa.RecordBatch.from_pydict({**columns, "n": list(range(40))})
+    expected: dict[str, list[int]] = {}
+    for number, (a, b, c) in enumerate(keys):
+        expected.setdefault(f"a={a}/b={b}/c={c}", []).append(number)
+    found = {folder: rows["n"].to_pylist() for folder, rows in partitions.parted(batch, "abc", ["n"])}
+    assert found == expected
+    assert not list(partitions.parted(batch.slice(0, 0), "abc", ["n"]))

@@ -74,8 +74,8 @@ def plain_text(column: pa.Array) -> pa.Array:
     return iso_intervals(column) if pa.types.is_duration(column.type) else written(column).values
 
 
-def quoted(texts: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise('"', texts, '"', "")
+def quoted(texts: pa.Array, behind: str = "") -> pa.Array:
+    return pc.binary_join_element_wise('"', texts, f'"{behind}', "")
 
 
 def _escaped(texts: pa.Array) -> pa.Array:

@@ -233,16 +233,24 @@ def note(group, heads, notes, marks, at, place, first, stop, row, diff):
 
 
 @kernel(inline="always")
-def look_ahead(numbers, i, codes, groups, heads):
-    """Fetch the groups of changes to come, and of those that come sooner the codes of their last row."""
+def look_ahead(rows, numbers, i, codes, groups, heads, links, drops):
+    """Fetch rows and groups of changes to come, and of those that come sooner the codes of the last row of a head and
+    the neighbours in a tail, which is empty where rows are dropped."""
     n = len(numbers)
+    code, link = np.int64(codes.ctypes.data), np.int64(links.ctypes.data)
+    code_bytes, link_bytes = 8 * codes.shape[1], 8 * LINK_FIELDS
     if i + 2 * AHEAD < n:
         prefetch(np.int64(groups.ctypes.data) + 8 * GROUP_FIELDS * numbers[i + 2 * AHEAD])
+        if not drops:
+            prefetch(code + code_bytes * rows[i + 2 * AHEAD])
+            prefetch(link + link_bytes * rows[i + 2 * AHEAD])
     if i + AHEAD < n:
-        g = numbers[i + AHEAD]
+        g, row = numbers[i + AHEAD], rows[i + AHEAD]
         if groups[g, SIZE]:
-            last = heads[groups[g, START] + groups[g, SIZE] - 1]
-            prefetch(np.int64(codes.ctypes.data) + 8 * codes.shape[1] * last)
+            prefetch(code + code_bytes * heads[groups[g, START] + groups[g, SIZE] - 1])
+        if not drops:
+            prefetch(link + link_bytes * links[row, BEFORE])
+            prefetch(link + link_bytes * links[row, AFTER])
 
 
 @kernel
@@ -266,7 +274,7 @@ def first_rows(
         g = numbers[ends[c] - 1]
         for i in range(at[AT_CHANGE], ends[c]):
             at[AT_CHANGE] = i
-            look_ahead(numbers, i, codes, groups, heads)
+            look_ahead(rows, numbers, i, codes, groups, heads, links, drops)
             if diffs[i] == 0:
                 continue
             if diffs[i] > 0 and not has_room(groups, heads, at, g, 1):

@@ -44,6 +44,8 @@ def _formatted(value: Value, written: str) -> Value:
         parts += [_by_arrow(seconds, pending), _part(seconds, shown, word[2], bare=bool(word[1]), written=written)]
         pending = ""
     parts.append(_by_arrow(seconds, pending + spelled[position:].replace("%", "%%")))
+    if len(parts) == 1 and isinstance(parts[0], pa.Array):
+        return parts[0]  # NULL where the value is
     # A constant format has no NULL of its own to hand on.
     made = pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
     return pc.if_else(pc.is_null(value), pa.scalar(None, pa.string()), made)
