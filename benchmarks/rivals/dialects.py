@@ -42,4 +42,47 @@ def flink(query: Query) -> str:
 
 
 def _ids(query: Query) -> str:
-    return ", ".join(f"{name}.id AS {column}" for name, column in zip(query.streams, "xyz", strict=False))
+    return ", ".join(f"{name}.id AS {column}" for name, column in zip(query.streams, "xyzw", strict=False))
+
+
+def _hopping(window_ms: int, slide_ms: int) -> str:
+    """In the words that Flink and we share."""
+    slide, size = (f"INTERVAL '{ms // 1_000}' SECOND" for ms in (slide_ms, window_ms))
+    return f"TABLE(HOP(TABLE a, DESCRIPTOR(ts), {slide}, {size}))"
+
+
+def windows_of_ours(query: str, streams: str, window_ms: int, slide_ms: int) -> str:
+    """The queries of `benchmarks.peers`. The first ten are told by their changes."""
+    if query == "top 10":
+        return f"SELECT id, v FROM a [RANGE {window_ms} MILLISECONDS SLIDE {slide_ms} MILLISECONDS] ORDER BY v DESC LIMIT 10"
+    if query in ("GROUP BY", "DISTINCT"):
+        values = "COUNT(*) AS n, SUM(v) AS total, " if query == "GROUP BY" else ""
+        hopping = _hopping(window_ms, slide_ms)
+        return f"SELECT k, {values}window_end FROM {hopping} GROUP BY k, window_start, window_end"
+    return ours(Query(query, streams, window_ms * 1_000))
+
+
+def windows_of_flink(query: str, streams: str, window_ms: int, slide_ms: int) -> str:
+    hopping = _hopping(window_ms, slide_ms)
+    if query == "GROUP BY":
+        return (
+            f"SELECT window_end, k, COUNT(*) AS n, SUM(v) AS total FROM {hopping} GROUP BY k, window_start, window_end"
+        )
+    if query == "DISTINCT":
+        return f"SELECT window_end, k FROM {hopping} GROUP BY k, window_start, window_end"
+    if query == "top 10":
+        ranked = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY v DESC) AS r"
+        return f"SELECT window_end, id, v FROM (SELECT *, {ranked} FROM {hopping}) WHERE r <= 10"
+    return flink(Query(query, streams, window_ms))
+
+
+def windows_of_esper(query: str, streams: str, window_ms: int, slide_ms: int) -> str:
+    """What is in a window is told whenever its clock has gone one slide further."""
+    window, every = f"#time({window_ms + 1} milliseconds)", f"output snapshot every {slide_ms} milliseconds"
+    if query == "GROUP BY":
+        return f"select k, count(*) as n, sum(v) as total from a{window} group by k {every}"
+    if query == "DISTINCT":
+        return f"select k from a{window} group by k having count(*) > 0 {every}"
+    if query == "top 10":
+        return f"select id, v from a{window} {every} order by v desc limit 10"
+    return esper(Query(query, streams, window_ms)).replace("microseconds", "milliseconds")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +52,23 @@ def own(spark: SparkSession, query: Query) -> tuple[DataFrame, str]:
         groups = rows.groupBy(F.window("ts", f"{query.window_us} microseconds"), "k")
         counted = groups.agg(F.count(F.lit(1)).alias("n"), F.sum("id").alias("total"), F.max("id").alias("newest"))
         return counted.select("k", "n", "total", "newest"), "latest"
-    return own_join(spark, query), "ids"
+    streams = [due_rows(spark, number).withWatermark("ts", DELAY) for number in range(len(query.streams))]
+    return chained(streams, query.window_us), "ids"
 
 
-def own_join(spark: SparkSession, query: Query) -> DataFrame:
-    """A chain of joins. Only one event time may go from one into the next, so others go on as numbers."""
-    size = f"INTERVAL {query.window_us} MICROSECONDS"
-    joined = due_rows(spark, 0).withWatermark("ts", DELAY).withColumnRenamed("id", "x")
+def chained(streams: Sequence[DataFrame], window_us: int) -> DataFrame:
+    """A chain of joins of streams with watermarks. Only one event time may go from one into the next, so others go on
+    as numbers."""
+    size = f"INTERVAL {window_us} MICROSECONDS"
+    joined = streams[0].select(F.col("id").alias("x"), "k", "ts")
     times: list[str] = []
-    for number, column in list(enumerate("xyz"[: len(query.streams)]))[1:]:
-        named = [F.col("id").alias(column), F.col("k").alias("rk"), F.col("ts").alias("rts")]
-        right = due_rows(spark, number).withWatermark("ts", DELAY).select(*named)
-        near = [f"abs(unix_micros(rts) - {one}) <= {query.window_us}" for one in times]
+    for column, stream in zip("yzw", streams[1:], strict=False):
+        right = stream.select(F.col("id").alias(column), F.col("k").alias("rk"), F.col("ts").alias("rts"))
+        near = [f"abs(unix_micros(rts) - {one}) <= {window_us}" for one in times]
         close = " AND ".join(["k = rk", f"rts BETWEEN ts - {size} AND ts + {size}", *near])
         times.append(f"{column}_us")
         joined = joined.join(right, F.expr(close)).withColumn(times[-1], F.unix_micros("rts")).drop("rk", "rts")
-    return joined.select(*"xyz"[: len(query.streams)])
+    return joined.select(*"xyzw"[: len(streams)])
 
 
 def measured(spark: SparkSession, whose: str, asked: dict[str, Any]) -> str:

@@ -1,0 +1,305 @@
+"""One input, one query, one table: ours beside what one would use instead.
+
+    python -m benchmarks.peers [--rows 400000] [--runs 3] [--only 'in-process;DuckDB'] [--queries 'join 2;GROUP BY']
+    python -m benchmarks.peers --quick
+
+Streams have a row every two milliseconds and each row about one partner in every other stream. Joins are of rows with
+equal keys that are all within ten seconds; `GROUP BY`, `DISTINCT` and the ten greatest are those of windows of ten
+seconds that hop by one.
+
+Every engine is a process of its own. "Cold" is from its start to the last row of its first answer, "warm" the median of
+the runs that follow, from the text of the query to the last row. Rows and checksum of every answer must be DuckDB's over
+all rows at once, or no time is told. Engines from PyPI get environments of their own, those in Java are downloaded by
+Maven; what cannot be had is left out in a sentence. What was measured is kept at once, for each engine and query: with
+`--resume` only what is missing is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import platformdirs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.harness import RESULTS, cpu_name
+from benchmarks.rivals import dialects, jvm
+from benchmarks.rivals.jvm import FailedError, MissingError
+from benchmarks.rivals.peers.protocol import PRIME, WEIGHTS, Asked
+
+HERE = Path(__file__).parent
+RUNNERS = HERE / "rivals" / "peers"
+QUERIES = {"join 2": "ab", "join 3": "abc", "join 4": "abcd", "GROUP BY": "a", "DISTINCT": "a", "top 10": "a"}
+WINDOW_MS, SLIDE_MS, STEP_MS = 10_000, 1_000, 2
+PIECES = 4  # files of a stream, where they come in batches
+MOST_S = 240.0  # that one engine may take for one query, all runs
+GROUP_KEYS = 200
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How one is started, what it cannot be asked, and how it was used."""
+
+    name: str
+    command: Callable[[Asked], list[str]]  # raises MissingError
+    how: str
+    cannot: dict[str, str]
+    changes: bool = False  # it tells how the first ten change, instead of all ten again
+
+
+# ---- the input, and the right answers --------------------------------------------------------------------------------
+
+
+def write_streams(folder: Path, query: str, rows: int) -> None:
+    """Whole and in pieces as Parquet, and all in one as numbers, in the order of time."""
+    streams = QUERIES[query]
+    each = rows // len(streams)
+    keys = 2 * WINDOW_MS // STEP_MS if query.startswith("join") else GROUP_KEYS
+    tables = {}
+    for seed, name in enumerate(streams):
+        rng = np.random.default_rng(seed)
+        times = np.arange(each) * STEP_MS + 1  # never at a whole second, where engines differ
+        columns = {"id": np.arange(each), "k": rng.integers(0, keys, each), "v": rng.permutation(each)}
+        tables[name] = pa.table({**columns, "ts": pa.array(times * 1_000, pa.timestamp("us"))})
+        pq.write_table(tables[name], folder / f"{name}.parquet", row_group_size=1 << 17)
+        (folder / "pieces" / name).mkdir(parents=True)
+        size = -(-each // PIECES)
+        for number in range(PIECES):
+            path = folder / "pieces" / name / f"{number}.parquet"
+            pq.write_table(tables[name].slice(number * size, size), path)
+            os.utime(path, (1e9 + number, 1e9 + number))
+    numbered = [
+        np.column_stack([np.full(each, number), *(table[one].to_numpy() for one in ("id", "k", "v")), times])
+        for number, table in enumerate(tables.values())
+    ]
+    merged = np.concatenate(numbered).astype("<i8")
+    merged[np.argsort(merged[:, 4], kind="stable")].tofile(folder / "rows")
+
+
+def expected(asked: Asked, changes: bool) -> tuple[int, int]:
+    """Rows and checksum by DuckDB, over all rows at once."""
+    with duckdb.connect() as db:
+        for name in asked.streams:
+            db.execute(f"CREATE TABLE {name} AS SELECT id, k, v, epoch_us(ts) AS t FROM '{asked.file(name)}'")
+        answer = right_answer(asked, changes)
+        width = len(db.execute(f"DESCRIBE {answer}").fetchall())
+        names = [f"c{number}" for number in range(width)]
+        mixed = " + ".join(f"{name}::HUGEINT * {weight}" for name, weight in zip(names, WEIGHTS, strict=False))
+        found = db.execute(f"SELECT count(*), sum(({mixed}) % {PRIME}) FROM ({answer}) r({', '.join(names)})").fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1] or 0)
+
+
+def right_answer(asked: Asked, changes: bool) -> str:
+    if asked.joins:
+        streams, width = asked.streams, asked.window_ms * 1_000
+        same = [f"a.k = {name}.k" for name in streams[1:]]
+        near = [f"abs({x}.t - {y}.t) <= {width}" for i, x in enumerate(streams) for y in streams[i + 1 :]]
+        ids = ", ".join(f"{name}.id" for name in streams)
+        return f"SELECT {ids} FROM {', '.join(streams)} WHERE {' AND '.join(same + near)}"
+    first = f"t // {asked.slide_ms * 1_000} + 1"
+    ends = f"unnest(range({first}, {first} + {asked.window_ms // asked.slide_ms}))"
+    rows = f"(SELECT id, k, v, {ends} AS e FROM a)"
+    if asked.query == "GROUP BY":
+        return f"SELECT e, k, count(*), sum(v) FROM {rows} WHERE e <= {asked.last_s} GROUP BY e, k"
+    if asked.query == "DISTINCT":
+        return f"SELECT DISTINCT e, k FROM {rows} WHERE e <= {asked.last_s}"
+    ten = f"""SELECT e, id, v FROM {rows} WHERE e <= {asked.last_s}
+              QUALIFY row_number() OVER (PARTITION BY e ORDER BY v DESC) <= 10"""
+    if not changes:
+        return ten
+    come = "SELECT e, id, v, 1 FROM ten a ANTI JOIN ten b ON a.id = b.id AND a.e = b.e + 1"
+    leave = f"SELECT e + 1, id, v, 2 FROM ten a ANTI JOIN ten b ON a.id = b.id AND b.e = a.e + 1 WHERE e < {asked.last_s}"
+    return f"WITH ten AS ({ten}) {come} UNION ALL {leave}"
+
+
+# ---- the engines -----------------------------------------------------------------------------------------------------
+
+
+def here(script: str, asked: Asked) -> list[str]:
+    return [sys.executable, str(RUNNERS / script), json.dumps(asdict(asked))]
+
+
+@cache
+def environment(*wanted: str) -> str:
+    """The Python of an environment that has what is wanted and is made once, in the user's cache."""
+    folder = platformdirs.user_cache_path("watersmeet") / "peers" / "-".join(wanted).replace("==", "-")
+    python, ready = folder / "bin" / "python", folder / "ready"
+    if not ready.exists():
+        print(f"an environment with {', '.join(wanted)} is made in {folder}", flush=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, "pyarrow", "numpy"]
+        for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], install):
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise MissingError(f"pip could not install it: {done.stderr.strip().splitlines()[-1]}")
+        ready.touch()
+    return str(python)
+
+
+def elsewhere(script: str, wanted: str, asked: Asked) -> list[str]:
+    return [environment(wanted), str(RUNNERS / script), json.dumps(asdict(asked))]
+
+
+def in_spark(whose: str, asked: Asked) -> list[str]:
+    return here("in_spark.py", replace(asked, more={"whose": whose}))
+
+
+def in_esper(asked: Asked) -> list[str]:
+    jars = jvm.fetched("esper")
+    classes = jvm.compiled("esper-whole", ["EsperWhole.java"], jars)
+    sql = dialects.windows_of_esper(asked.query, asked.streams, asked.window_ms, asked.slide_ms)
+    numbers = [str(one) for one in (asked.runs, asked.last_s, asked.slide_ms)]
+    path = f"{classes}{os.pathsep}{jars}"
+    return [*jvm.JAVA_COMMAND, "-cp", path, "EsperWhole", sql, f"{asked.folder}/rows", asked.query, *numbers]
+
+
+def in_flink(asked: Asked) -> list[str]:
+    folder = Path(asked.folder) / "flink"
+    folder.mkdir(exist_ok=True)
+    columns = "id BIGINT, k BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
+    files = "'connector' = 'filesystem', 'format' = 'parquet', 'path' = "
+    tables = [f"CREATE TABLE {name} ({columns}) WITH ({files}'{asked.file(name).as_uri()}');" for name in asked.streams]
+    (folder / "setup.sql").write_text("\n".join(tables))
+    (folder / "q.sql").write_text(
+        dialects.windows_of_flink(asked.query, asked.streams, asked.window_ms, asked.slide_ms)
+    )
+    jars = os.pathsep.join([jvm.fetched("flink"), *jvm.hadoop()])
+    classes = jvm.compiled("nexmark", [HERE / "flink" / "Nexmark.java"], jars)
+    settings = ["pipeline.object-reuse=true", "table.local-time-zone=UTC"]
+    command = [*jvm.JAVA_COMMAND, f"-Dlast={asked.last_s}", "-cp", f"{classes}{os.pathsep}{jars}", "Nexmark"]
+    return [*command, str(folder), str(os.cpu_count()), str(asked.runs - 1), *settings]
+
+
+def of_topics(asked: Asked) -> list[str]:
+    raise MissingError("it reads and writes topics of Kafka alone, so that a broker would be measured with it")
+
+
+NO_INTERVAL = "its joins are of rows in the same tumbling or sliding window; there is none of rows within a distance"
+ENGINES = (
+    Engine("in-process", partial(here, "in_process.py"), "from Parquet files", {}, changes=True),
+    Engine("DuckDB", partial(here, "in_duckdb.py"), "asked again at every slide, over a table in memory", {}),
+    Engine("Polars", partial(here, "in_polars.py"), "asked again at every slide, over a frame in memory", {}),
+    Engine("Esper", in_esper, "9.0, one row after the other, in the thread that sends them", {}),
+    Engine("Flink SQL", in_flink, "2.3, in one process, a task for each core, no checkpoints", {}),
+    Engine("Pathway", partial(elsewhere, "in_pathway.py", "pathway==0.33.0"), "tables that are there from the start", {}),
+    Engine("LaminarDB", partial(elsewhere, "in_laminar.py", "laminardb==0.17.0"), "a thousand rows an insert", {}),
+    Engine("Bytewax", partial(elsewhere, "in_bytewax.py", "bytewax==0.21.1"), "its windows, folded by functions of Python",
+           dict.fromkeys(("join 2", "join 3", "join 4"), NO_INTERVAL)),
+    Engine("Quix Streams", of_topics, "", {}),
+    Engine("on Spark", partial(in_spark, "ours"), "four batches, packed files", {}, changes=True),
+    Engine("Spark's own", partial(in_spark, "memory"), "four batches, its store in memory", {}),
+    Engine("Spark's own, RocksDB", partial(in_spark, "RocksDB"), "four batches, its store in RocksDB", {}),
+)  # fmt: skip
+
+
+# ---- measuring -------------------------------------------------------------------------------------------------------
+
+
+def lines_of(command: list[str], cwd: str) -> Iterator[tuple[float, dict[str, Any]]]:
+    """What a process tells, and when, since its start."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent / "src"), str(HERE.parent)])}
+    started = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=cwd, env=env)
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.startswith("{"):
+                    yield time.perf_counter() - started, json.loads(line)
+                if time.perf_counter() - started > MOST_S:
+                    raise FailedError(f"it was not done after {MOST_S:.0f} s")
+            if process.wait():
+                errors.seek(0)
+                raise FailedError(jvm.first_error(errors.read()))
+        finally:
+            process.kill()
+            process.wait()
+
+
+def measured(engine: Engine, asked: Asked) -> dict[str, Any]:
+    about: dict[str, Any] = {"engine": engine.name, "query": asked.query}
+    if asked.query in engine.cannot:
+        return about | {"cannot": engine.cannot[asked.query]}
+    right, cold, warm = expected(asked, engine.changes and asked.query == "top 10"), 0.0, []
+    try:
+        for at, told in lines_of(engine.command(asked), asked.folder):
+            if "cannot" in told:
+                return about | {"cannot": told["cannot"]}
+            if "error" in told:
+                raise FailedError(told["error"])
+            if "rows" in told and (told["rows"], told["checksum"]) != right:
+                got = f"{told['rows']:,} rows with checksum {told['checksum']}"
+                raise FailedError(f"{got} are not the {right[0]:,} with checksum {right[1]} that are right")
+            if cold:
+                warm.append(told)
+            cold = cold or at - told.get("waited", 0.0)
+    except MissingError as missing:
+        return about | {"left_out": str(missing)}
+    except FailedError as failed:
+        return about | {"failed": str(failed)}
+    seconds = [one["seconds"] for one in warm]
+    processor = statistics.median(one["processor"] for one in warm)
+    spread = {"warm_s": statistics.median(seconds), "low_s": min(seconds), "high_s": max(seconds)}
+    return about | {"cold_s": cold, **spread, "processor_s": processor, "answers": right[0]}
+
+
+def line(one: dict[str, Any]) -> str:
+    told = f"{one['query']:9} {one['engine']:22} "
+    if "cold_s" not in one:
+        return told + next(f"{key.replace('_', ' ')}: {one[key]}" for key in ("cannot", "left_out", "failed") if key in one)
+    return told + f"{one['answers']:9,} answers   cold {one['cold_s']:7.2f} s   warm {one['warm_s']:7.2f} s"
+
+
+def keep(path: Path, about: dict[str, Any], figures: list[dict[str, Any]]) -> None:
+    path.write_text(json.dumps({**about, "figures": figures}, indent=2) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=400_000, help="of all streams of a query together")
+    parser.add_argument("--runs", type=int, default=3, help="that are warm")
+    parser.add_argument("--only", default=";".join(one.name for one in ENGINES), help="engines, parted by semicolons")
+    parser.add_argument("--queries", default=";".join(QUERIES), help="parted by semicolons")
+    parser.add_argument("--quick", action="store_true", help="40,000 rows, one warm run")
+    parser.add_argument("--resume", action="store_true", help="leave out what the JSON has already")
+    parser.add_argument("--json", type=Path, default=RESULTS / "peers.json")
+    given = parser.parse_args()
+    rows, runs = (40_000, 1) if given.quick else (given.rows, given.runs)
+    about = {
+        "benchmark": "peers", "cpu": cpu_name(), "cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows,
+        "runs": runs, "how": {engine.name: engine.how for engine in ENGINES},
+    }  # fmt: skip
+    found = json.loads(given.json.read_text())["figures"] if given.json.exists() else []
+    engines = [one for one in ENGINES if one.name in given.only.split(";")]
+    for query in given.queries.split(";"):
+        with tempfile.TemporaryDirectory(prefix="peers-") as folder:
+            write_streams(Path(folder), query, rows)
+            streams = QUERIES[query]
+            last_s = (rows // len(streams) * STEP_MS) // 1_000 - 2
+            asked = Asked(query, folder, streams, WINDOW_MS, SLIDE_MS, last_s, runs + 1, {})
+            for engine in engines:
+                same = [one for one in found if (one["engine"], one["query"]) == (engine.name, query)]
+                if given.resume and same:
+                    continue
+                one = measured(engine, asked)
+                print(line(one), flush=True)
+                found = [other for other in found if other not in same] + [one]
+                keep(given.json, about, found)
+
+
+if __name__ == "__main__":
+    main()
