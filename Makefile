@@ -14,9 +14,9 @@ FAST := not spark and not soak and not lab and not browser and not flood and not
 AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
+BASE ?= main~1
 SEEDS ?= 1
 KILLS ?= 100
-BENCHMARKS ?= start joins algorithms adaptive aggregates continuous pipelines small_batches pushes memory shedding spark_joins spark_batches spark_shedding
 
 # Several processes read the same tests, which pytest rewrites: what one has rewritten is kept for all.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,7 +27,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m 
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench bench-check lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -112,8 +112,15 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# All figures of docs/performance.md, in about forty minutes; what was interrupted goes on where it was. FLINK is a folder of
+# Flink's jars, for Nexmark. Then the page.
 bench: $(READY)
-	for each in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$each || exit 1; done
+	$(BIN)/python -m benchmarks.all $(if $(FLINK),--flink $(FLINK))
+	$(BIN)/python -m benchmarks.page
+
+# Ten minutes: what is checked out here and another commit in turns; it fails where a tenth is lost beyond noise.
+bench-check: $(READY)
+	$(BIN)/python -m benchmarks.side_by_side $(BASE)
 
 # All experiments of the papers at small scale, then the report. What this code has measured before is not run again.
 lab: $(READY)

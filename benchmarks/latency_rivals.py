@@ -6,7 +6,6 @@ answers must be those of DuckDB, or, where there are too many for that, those of
 not answered all rows some seconds after the last was due has fallen behind; it is not asked at higher rates.
 
     python -m benchmarks.latency_rivals [--seconds 5] [--rates 1000,10000,100000] [--engines 'in-process;Esper']
-    python -m benchmarks.latency_rivals --docs
 
 Engines in Java are downloaded by Maven at the first run. What each figure includes is told in docs/performance.md.
 """
@@ -50,8 +49,6 @@ def in_java(name: str, main: str, text: Callable[[Query], str], closing: ExitSta
     return lambda sending, folder: jvm.run(main, text(sending.query), f"{classes}{os.pathsep}{jars}", sending, folder)
 
 
-DOCS = Path(__file__).parents[1] / "docs"
-BEGIN, END = "<!-- latency beside others -->", "<!-- end of it -->"
 GRACE_S = 5.0  # after the last row was due
 ENGINES = (
     Engine("in-process", our_process, "all"),
@@ -166,15 +163,6 @@ def told(found: dict[str, Any], rates: list[int] | None = None) -> str:
     )
 
 
-def write_docs(found: dict[str, Any]) -> None:
-    """Put the table where the docs have one: all of it, and what is at 10,000 rows/s."""
-    for page, rates in (("performance.md", None), ("coming_from.md", [10_000])):
-        path = DOCS / page
-        before, begin, rest = path.read_text().partition(BEGIN)
-        _, end, after = rest.partition(END)
-        path.write_text(f"{before}{begin}\n{told(found, rates)}\n{end}{after}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0, help="of rows that are timed")
@@ -183,13 +171,9 @@ def main() -> None:
     parser.add_argument("--queries", default=";".join(one.name for one in QUERIES), help="parted by semicolons")
     parser.add_argument("--json", type=Path, default=RESULTS / "latency_rivals.json")
     parser.add_argument("--table", action="store_true", help="print what was measured before, and measure nothing")
-    parser.add_argument("--docs", action="store_true", help="put what was measured before into the docs")
     asked = parser.parse_args()
-    if asked.table or asked.docs:
-        before = json.loads(asked.json.read_text())
-        print(told(before))
-        if asked.docs:
-            write_docs(before)
+    if asked.table:
+        print(told(json.loads(asked.json.read_text())))
         return
     engines = chosen(asked.engines, {one.name: one for one in ENGINES}, "engine")
     queries = chosen(asked.queries, {one.name: one for one in QUERIES}, "query")

@@ -8,10 +8,10 @@ equal keys that are all within ten seconds; `GROUP BY`, `DISTINCT` and the ten g
 seconds that hop by one.
 
 Every engine is a process of its own. "Cold" is from its start to the last row of its first answer, "warm" the median of
-the runs that follow, from the text of the query to the last row. Rows and checksum of every answer must be DuckDB's over
-all rows at once, or no time is told. Engines from PyPI get environments of their own, those in Java are downloaded by
-Maven; what cannot be had is left out in a sentence. What was measured is kept at once, for each engine and query: with
-`--resume` only what is missing is run.
+the runs that follow, from the text of the query to the last row. Rows and checksum of every answer must be DuckDB's
+over all rows at once, or no time is told. Engines from PyPI get environments of their own, those in Java are downloaded
+by Maven; what cannot be had is left out in a sentence. What was measured is kept at once, for each engine and query:
+with `--resume` only what is missing is run.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def expected(asked: Asked, changes: bool) -> tuple[int, int]:
         width = len(db.execute(f"DESCRIBE {answer}").fetchall())
         names = [f"c{number}" for number in range(width)]
         mixed = " + ".join(f"{name}::HUGEINT * {weight}" for name, weight in zip(names, WEIGHTS, strict=False))
-        found = db.execute(f"SELECT count(*), sum(({mixed}) % {PRIME}) FROM ({answer}) r({', '.join(names)})").fetchone()
+        found = db.execute(
+            f"SELECT count(*), sum(({mixed}) % {PRIME}) FROM ({answer}) r({', '.join(names)})"
+        ).fetchone()
     assert found is not None
     return int(found[0]), int(found[1] or 0)
 
@@ -123,7 +125,9 @@ def right_answer(asked: Asked, changes: bool) -> str:
     if not changes:
         return ten
     come = "SELECT e, id, v, 1 FROM ten a ANTI JOIN ten b ON a.id = b.id AND a.e = b.e + 1"
-    leave = f"SELECT e + 1, id, v, 2 FROM ten a ANTI JOIN ten b ON a.id = b.id AND b.e = a.e + 1 WHERE e < {asked.last_s}"
+    leave = (
+        f"SELECT e + 1, id, v, 2 FROM ten a ANTI JOIN ten b ON a.id = b.id AND b.e = a.e + 1 WHERE e < {asked.last_s}"
+    )
     return f"WITH ten AS ({ten}) {come} UNION ALL {leave}"
 
 
@@ -141,7 +145,17 @@ def environment(*wanted: str) -> str:
     python, ready = folder / "bin" / "python", folder / "ready"
     if not ready.exists():
         print(f"an environment with {', '.join(wanted)} is made in {folder}", flush=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, "pyarrow", "numpy"]
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *wanted,
+            "pyarrow",
+            "numpy",
+        ]
         for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], install):
             done = subprocess.run(command, check=False, capture_output=True, text=True)
             if done.returncode:
@@ -154,8 +168,13 @@ def elsewhere(script: str, wanted: str, asked: Asked) -> list[str]:
     return [environment(wanted), str(RUNNERS / script), json.dumps(asdict(asked))]
 
 
+def ours(script: str, asked: Asked, **more: str) -> list[str]:
+    sql = dialects.windows_of_ours(asked.query, asked.streams, asked.window_ms, asked.slide_ms)
+    return here(script, replace(asked, more={"sql": sql, **more}))
+
+
 def in_spark(whose: str, asked: Asked) -> list[str]:
-    return here("in_spark.py", replace(asked, more={"whose": whose}))
+    return ours("in_spark.py", asked, whose=whose)
 
 
 def in_esper(asked: Asked) -> list[str]:
@@ -190,20 +209,24 @@ def of_topics(asked: Asked) -> list[str]:
 
 NO_INTERVAL = "its joins are of rows in the same tumbling or sliding window; there is none of rows within a distance"
 ENGINES = (
-    Engine("in-process", partial(here, "in_process.py"), "from Parquet files", {}, changes=True),
+    Engine("in-process", partial(ours, "in_process.py"), "from Parquet files", {}, changes=True),
     Engine("DuckDB", partial(here, "in_duckdb.py"), "asked again at every slide, over a table in memory", {}),
     Engine("Polars", partial(here, "in_polars.py"), "asked again at every slide, over a frame in memory", {}),
     Engine("Esper", in_esper, "9.0, one row after the other, in the thread that sends them", {}),
     Engine("Flink SQL", in_flink, "2.3, in one process, a task for each core, no checkpoints", {}),
-    Engine("Pathway", partial(elsewhere, "in_pathway.py", "pathway==0.33.0"), "tables that are there from the start", {}),
+    Engine("Pathway", partial(elsewhere, "in_pathway.py", "pathway==0.33.0"), "tables that are there already", {}),
     Engine("LaminarDB", partial(elsewhere, "in_laminar.py", "laminardb==0.17.0"), "a thousand rows an insert", {}),
-    Engine("Bytewax", partial(elsewhere, "in_bytewax.py", "bytewax==0.21.1"), "its windows, folded by functions of Python",
-           dict.fromkeys(("join 2", "join 3", "join 4"), NO_INTERVAL)),
+    Engine(
+        "Bytewax",
+        partial(elsewhere, "in_bytewax.py", "bytewax==0.21.1"),
+        "its windows, folded by functions of Python",
+        dict.fromkeys(("join 2", "join 3", "join 4"), NO_INTERVAL),
+    ),
     Engine("Quix Streams", of_topics, "", {}),
     Engine("on Spark", partial(in_spark, "ours"), "four batches, packed files", {}, changes=True),
     Engine("Spark's own", partial(in_spark, "memory"), "four batches, its store in memory", {}),
     Engine("Spark's own, RocksDB", partial(in_spark, "RocksDB"), "four batches, its store in RocksDB", {}),
-)  # fmt: skip
+)
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
@@ -260,7 +283,9 @@ def measured(engine: Engine, asked: Asked) -> dict[str, Any]:
 def line(one: dict[str, Any]) -> str:
     told = f"{one['query']:9} {one['engine']:22} "
     if "cold_s" not in one:
-        return told + next(f"{key.replace('_', ' ')}: {one[key]}" for key in ("cannot", "left_out", "failed") if key in one)
+        return told + next(
+            f"{key.replace('_', ' ')}: {one[key]}" for key in ("cannot", "left_out", "failed") if key in one
+        )
     return told + f"{one['answers']:9,} answers   cold {one['cold_s']:7.2f} s   warm {one['warm_s']:7.2f} s"
 
 

@@ -54,7 +54,8 @@ def _hopping(window_ms: int, slide_ms: int) -> str:
 def windows_of_ours(query: str, streams: str, window_ms: int, slide_ms: int) -> str:
     """The queries of `benchmarks.peers`. The first ten are told by their changes."""
     if query == "top 10":
-        return f"SELECT id, v FROM a [RANGE {window_ms} MILLISECONDS SLIDE {slide_ms} MILLISECONDS] ORDER BY v DESC LIMIT 10"
+        window = f"[RANGE {window_ms} MILLISECONDS SLIDE {slide_ms} MILLISECONDS]"
+        return f"SELECT id, v FROM a {window} ORDER BY v DESC LIMIT 10"
     if query in ("GROUP BY", "DISTINCT"):
         values = "COUNT(*) AS n, SUM(v) AS total, " if query == "GROUP BY" else ""
         hopping = _hopping(window_ms, slide_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import duckdb
-from protocol import Asked, Tally, answer
+from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 
 def joined(streams: str, window_ms: int) -> str:

@@ -1,8 +1,8 @@
 """LaminarDB: sources that are inserted into a thousand rows at a time, in turn, and a stream that is subscribed to.
 
 Rows older than the watermark are dropped even if they came in the same insert, so the watermark stays behind by longer
-than an insert reaches. There is no end of a source: a last row, much later and without partners, says that all has come,
-and a run is over when nothing more follows; it is timed up to the last answer.
+than an insert reaches. There is no end of a source: a last row, much later and without partners, says that all has
+come, and a run is over when nothing more follows; it is timed up to the last answer.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 import laminardb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from protocol import Asked, Tally, tell
+from benchmarks.rivals.peers.protocol import Asked, Tally, tell
 
-BATCH, DELAY_S, QUIET_MS = 1_000, 5, 3_000
+BATCH, DELAY_S, QUIET_MS = 1_000, 25, 3_000
 NO_RANKS = "its streams rank no rows within windows: ROW_NUMBER over HOP gives no answers"
 
 
@@ -32,7 +32,8 @@ def streams_of(asked: Asked) -> list[str]:
             times = ["l.ts", *(f"l.t{i}" for i in range(1, number))]
             close = " AND ".join(["l.k = r.k", *(f"r.ts BETWEEN {t} - {near} AND {t} + {near}" for t in times)])
             have = f"joined{number}"
-            made.append(f"CREATE STREAM {have} AS SELECT {kept}, r.id AS i{number}, r.ts AS t{number} FROM {left} l JOIN {name} r ON {close}")
+            columns = f"{kept}, r.id AS i{number}, r.ts AS t{number}"
+            made.append(f"CREATE STREAM {have} AS SELECT {columns} FROM {left} l JOIN {name} r ON {close}")
         return made
     hop = f"HOP(ts, INTERVAL '{asked.slide_ms // 1_000}' SECOND, {near})"
     values = ", COUNT(*) AS n, SUM(v) AS total" if asked.query == "GROUP BY" else ", COUNT(*) AS n"

@@ -1,4 +1,4 @@
-"""Pathway over a table that is there from the start, which is the quickest way it has; answers are told by `subscribe`."""
+"""Pathway over tables that are there from the start, its quickest way; answers are told by `subscribe`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ os.environ.setdefault("PATHWAY_DISABLE_PROGRESS", "1")
 
 import pathway as pw
 import pyarrow.parquet as pq
-from protocol import Asked, Tally, answer
+from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 
 def table(asked: Asked, stream: str) -> pw.Table:
@@ -45,7 +45,9 @@ def windowed(asked: Asked) -> pw.Table:
     if asked.query == "top 10":
         items = rows.select(rows.t, item=pw.make_tuple(-rows.v, rows.number))
         ten = items.windowby(items.t, window=hops).reduce(c0=end, items=pw.reducers.sorted_tuple(pw.this.item))
-        ten = ten.select(ten.c0, items=pw.apply_with_type(lambda found: found[:10], list[tuple[int, int]], ten.items)).flatten(pw.this.items)
+        ten = ten.select(
+            ten.c0, items=pw.apply_with_type(lambda found: found[:10], list[tuple[int, int]], ten.items)
+        ).flatten(pw.this.items)
         return ten.select(ten.c0, c1=pw.this.items[1], c2=-pw.this.items[0])
     windows = rows.windowby(rows.t, window=hops, instance=rows.k)
     if asked.query == "DISTINCT":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 import polars as pl
-from protocol import Asked, Tally, answer
+from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 
 class Rows:

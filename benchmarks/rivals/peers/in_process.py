@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from protocol import Asked, Tally, answer
+from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 import watersmeet as wm
-from benchmarks.rivals.dialects import windows_of_ours
 
 
 def run(asked: Asked, tally: Tally) -> None:
     session = wm.Session()
     for name in asked.streams:
         session.stream(name, str(asked.file(name)), time="ts")
-    for batch in session.sql(windows_of_ours(asked.query, asked.streams, asked.window_ms, asked.slide_ms)).batches():
+    for batch in session.sql(asked.more["sql"]).batches():
         tally.columns(*columns(asked.query, batch))
 
 

@@ -1,4 +1,4 @@
-"""Ours on Spark, and Spark's own operators with its store in memory or RocksDB: four files a stream, so four batches."""
+"""Ours on Spark, and Spark's own operators with its store in memory or RocksDB: four files a stream, four batches."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import sys
 import tempfile
 import time
 
-from protocol import PRIME, WEIGHTS, Asked, tell
+from benchmarks.rivals.peers.protocol import PRIME, WEIGHTS, Asked, tell
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import watersmeet as wm
-from benchmarks.rivals.dialects import windows_of_ours
 from benchmarks.rivals.on_spark import chained
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK
 from watersmeet.hosts.spark.launching.launch import start_spark
@@ -26,7 +25,7 @@ def ours(spark: SparkSession, asked: Asked) -> DataFrame:
     session = wm.Session(spark)
     for name in asked.streams:
         session.stream(name, ParquetStream(str(asked.pieces(name)), max_files_per_trigger=1), time="ts")
-    found = session.sql(windows_of_ours(asked.query, asked.streams, asked.window_ms, asked.slide_ms)).dataframe()
+    found = session.sql(asked.more["sql"]).dataframe()
     if asked.joins:
         return found.select(*"xyzw"[: len(asked.streams)])
     end = F.unix_seconds(F.col("_ts" if asked.query == "top 10" else "window_end").cast("timestamp"))
@@ -51,8 +50,12 @@ def own(spark: SparkSession, asked: Asked) -> DataFrame:
         return read("a").groupBy(window, "k").agg(F.lit(1)).select(end, "k")
     # It ranks no rows of streams: all of a window are collected, sorted and cut.
     ten = F.expr("slice(sort_array(collect_list(struct(v, id)), false), 1, 10)").alias("ten")
-    return read("a").groupBy(window).agg(ten).select(end.alias("e"), F.explode("ten").alias("one")).select(
-        "e", "one.id", "one.v"
+    return (
+        read("a")
+        .groupBy(window)
+        .agg(ten)
+        .select(end.alias("e"), F.explode("ten").alias("one"))
+        .select("e", "one.id", "one.v")
     )
 
 

@@ -94,18 +94,6 @@ def test_without_maven_an_engine_is_left_out_in_one_sentence(tmp_path, monkeypat
     )
 
 
-def test_pages_have_a_place_for_the_table(tmp_path, monkeypatch):
-    docs = latency_rivals.DOCS
-    for page in ("performance.md", "coming_from.md"):
-        (tmp_path / page).write_text((docs / page).read_text())
-    monkeypatch.setattr(latency_rivals, "DOCS", tmp_path)
-    figure = {"engine": "x", "query": "q", "rate": 10_000, "p50_ms": 1.0, "p99_ms": 2.0, "p99_9_ms": 3.0}
-    latency_rivals.write_docs({"seconds": 5, "load": 0.5, "cores": 2, "figures": [figure | {"behind": False}]})
-    for page in ("performance.md", "coming_from.md"):
-        assert "| q | x | 1.0 / 2.0 / 3.0 |" in (tmp_path / page).read_text()
-        assert (tmp_path / page).read_text().count("##") == (docs / page).read_text().count("##")
-
-
 def test_every_engine_is_asked_the_same_window():
     assert "WINDOW = 200 MILLISECONDS" in dialects.ours(THREE)
     assert dialects.esper(THREE).count("#time(200001 microseconds)") == 3

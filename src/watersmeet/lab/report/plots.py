@@ -59,6 +59,11 @@ def draw_plots(entries: Sequence[Entry]) -> dict[str, str]:
     return plots
 
 
+def draw_panel(panel: Panel) -> str:
+    """One plot that stands alone, as SVG."""
+    return _draw(panel, _looks([panel]))
+
+
 def plot_name(experiment: str, panel: int) -> str:
     return f"{experiment}-{panel + 1}"
 

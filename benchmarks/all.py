@@ -1,0 +1,90 @@
+"""All figures of docs/performance.md, one benchmark after the other: `make bench`.
+
+    python -m benchmarks.all [--only 'joins;peers'] [--again] [--quick] [--flink DIR]
+
+Each is a process of its own and writes its JSON. One that is done is not run again until the commit has changed or
+`--again` is said, so Ctrl-C loses one part at most. What fails is told at the end; the others run nevertheless.
+`--quick` leaves out what takes minutes and is for trying this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TOP = Path(__file__).parents[1]
+DONE = TOP / "build" / "bench.json"
+# Command and minutes on two quiet cores.
+PARTS: dict[str, tuple[str, float]] = {
+    "warm-up": ("watersmeet.warm_up", 1),
+    "joins": ("benchmarks.joins", 1),
+    "continuous": ("benchmarks.continuous", 1),
+    "aggregates": ("benchmarks.aggregates", 1),
+    "pushes": ("benchmarks.pushes", 0.5),
+    "threads": ("benchmarks.threads", 3),
+    "memory": ("benchmarks.memory", 0.5),
+    "shedding": ("benchmarks.shedding", 2),
+    "durable_throughput": ("benchmarks.durable_throughput", 1),
+    "start": ("benchmarks.start {wheel}", 1),
+    "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000", 6),
+    "peers": ("benchmarks.peers", 8),
+    "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2 {flink}", 5),
+    "kafka": ("benchmarks.kafka", 4),
+    "kafka_latency": ("benchmarks.kafka --latency", 1),
+    "spark_joins": ("benchmarks.spark_joins --rows 2000000 --batches 5 --runs 1", 7),
+    "spark_start": ("benchmarks.spark_start --runs 1", 3),
+    "spark_batches": ("benchmarks.spark_batches", 2),
+}
+
+
+def commit() -> str:
+    return subprocess.run(
+        ["git", "-C", str(TOP), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def done(now: str) -> list[str]:
+    found = json.loads(DONE.read_text()) if DONE.exists() else {}
+    return list(found["parts"]) if found.get("commit") == now else []
+
+
+def command(part: str, flink: str | None) -> list[str]:
+    """A wheel that was built is measured at its start; else the source tree is."""
+    wheels = sorted((TOP / "dist").glob("*-cp*.whl")) or sorted((TOP / "dist").glob("*.whl"))
+    filled = PARTS[part][0].format(wheel=wheels[0] if wheels else "", flink=f"--flink {flink}" if flink else "")
+    return [sys.executable, "-m", *filled.split()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=";".join(PARTS), help="parted by semicolons")
+    parser.add_argument("--again", action="store_true", help="also what is done")
+    parser.add_argument("--quick", action="store_true", help="only what takes a minute or less")
+    parser.add_argument("--flink", help="a folder of Flink's jars, for Nexmark")
+    asked = parser.parse_args()
+    now, failed = commit(), []
+    ready = [] if asked.again else done(now)
+    wanted = [one for one in asked.only.split(";") if one not in ready]
+    if asked.quick:
+        wanted = [one for one in wanted if PARTS[one][1] <= 1]
+    DONE.parent.mkdir(exist_ok=True)
+    for place, part in enumerate(wanted, 1):
+        left = sum(PARTS[one][1] for one in wanted[place - 1 :])
+        print(f"[{place}/{len(wanted)}] {part}, about {left:.0f} minutes to go", flush=True)
+        started = time.monotonic()
+        if subprocess.run(command(part, asked.flink), cwd=TOP, check=False).returncode:
+            failed.append(part)
+            continue
+        print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)
+        ready.append(part)
+        DONE.write_text(json.dumps({"commit": now, "parts": ready}) + "\n")
+    if failed:
+        raise SystemExit(f"these failed, and keep their figures of before: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

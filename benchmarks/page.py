@@ -1,0 +1,184 @@
+"""docs/performance.md, and its plots, from what was measured: nothing there is written by hand but words.
+
+    python -m benchmarks.page
+
+`benchmarks/performance.md` is the page without numbers. In it `{{joins: 2-way hash, window 10,000 rows, kernel}}` is
+the figure of that name in results/joins.json, its median and from the lowest to the highest; `{{figures joins}}` a
+table of all of that file, `{{figures joins: kernel}}` of those whose names have the word; `{{plot peers}}` a picture; and
+`{{peers}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results that is not there yet reads "not
+measured", and so does a figure that a file does not have, of which `python -m benchmarks.page` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks import latency_rivals, nexmark
+from benchmarks.harness import RESULTS
+from watersmeet.lab.experiment import Panel
+from watersmeet.lab.report.plots import draw_panel
+
+TEMPLATE = Path(__file__).with_name("performance.md")
+DOCS = Path(__file__).parents[1] / "docs"
+PLACE = re.compile(r"\{\{(\w+)(?: (\w+))?(?:: ([^}]*))?\}\}")
+LATENCY = re.compile(r"(?<=<!-- latency beside others -->\n).*?(?=\n<!-- end of it -->)", re.DOTALL)
+MISSING = "not measured"
+
+
+@cache
+def results(benchmark: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{benchmark}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def number(value: float) -> str:
+    """Three digits, or all before the point.
+
+    >>> number(0.03125), number(2.5), number(123456.7)
+    ('0.0312', '2.5', '123,457')
+    """
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def spread(one: dict[str, Any]) -> str:
+    low, median, high = (number(one[which]) for which in ("low", "median", "high"))
+    return median if low == high else f"{median} ({low}–{high})"
+
+
+def one_figure(benchmark: str, name: str) -> str:
+    found = results(benchmark)
+    if found is None:
+        return MISSING
+    for one in found["figures"]:
+        if one["name"] == name:
+            return spread(one)
+    print(f"results/{benchmark}.json has no figure {name!r}, which the page asks for", file=sys.stderr)
+    return MISSING
+
+
+def figures(benchmark: str, word: str | None) -> str:
+    found = results(benchmark)
+    if found is None:
+        return f"*{MISSING}: `python -m benchmarks.{benchmark}`*"
+    lines = ["| | | goal |", "|---|---|---|"]
+    for one in found["figures"]:
+        if word is None or word in one["name"]:
+            lines.append(f"| {one['name']} | {spread(one)} {one['unit']} | {one['goal']} |")
+    return "\n".join(lines)
+
+
+# ---- beside others ---------------------------------------------------------------------------------------------------
+
+
+def peers(_: str | None) -> str:
+    """Engines by queries: cold and warm; and why some have no number."""
+    found = results("peers")
+    if found is None:
+        return f"*{MISSING}: `python -m benchmarks.peers`*"
+    queries = list(dict.fromkeys(one["query"] for one in found["figures"]))
+    engines = [one for one in found["how"] if any(other["engine"] == one for other in found["figures"])]
+    of = {(one["engine"], one["query"]): one for one in found["figures"]}
+    lines = [f"| | {' | '.join(queries)} |", f"|{'---|' * (len(queries) + 1)}"]
+    for engine in engines:
+        lines.append(f"| {engine} | {' | '.join(_peer(of.get((engine, query))) for query in queries)} |")
+    why = dict.fromkeys(
+        f"- {one['engine']}{'' if kind == 'left_out' else ', ' + one['query']}: {words}{one[kind]}"
+        for one in found["figures"]
+        for kind, words in (("cannot", ""), ("left_out", "left out, as "), ("failed", "no time is told, as "))
+        if kind in one
+    )
+    circumstances = (
+        f"Seconds from the start of a process to the last row / of a warm run, median of {found['runs']}; "
+        f"{found['rows']:,} rows a query; {found['cores']} cores, with a load of {found['load']:.1f} before. {found.get('note', '')}".rstrip()
+    )
+    return "\n".join([*lines, "", circumstances, "", *why])
+
+
+def _peer(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return MISSING
+    if "cold_s" in one:
+        return f"{number(one['cold_s'])} / {number(one['warm_s'])}"
+    return {"cannot": "cannot", "left_out": "left out"}.get(next(key for key in one if key in _WHY), "wrong")
+
+
+_WHY = ("cannot", "left_out", "failed")
+
+
+def latency(_: str | None) -> str:
+    found = results("latency_rivals")
+    return MISSING if found is None else latency_rivals.told(found)
+
+
+# ---- plots -----------------------------------------------------------------------------------------------------------
+
+
+def peers_panel() -> Panel | None:
+    """Warm seconds, a line of points for each engine."""
+    found = results("peers")
+    if found is None:
+        return None
+    queries = list(dict.fromkeys(one["query"] for one in found["figures"]))
+    of = {(one["engine"], one["query"]): one.get("warm_s") for one in found["figures"]}
+    engines = [one for one in found["how"] if any(of.get((one, query)) for query in queries)]
+    lines = {engine: [of.get((engine, query)) for query in queries] for engine in engines}
+    title = f"Seconds of a warm run over {found['rows']:,} rows, beside others"
+    return Panel(title, "query", "seconds", queries, lines, y_log=True)
+
+
+PANELS: dict[str, Callable[[], Panel | None]] = {"peers": peers_panel}
+
+
+def plot(name: str) -> str:
+    panel = PANELS[name]()
+    return f"*{MISSING}*" if panel is None else f"![{panel.title}](pictures/performance-{name}.svg)"
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+TABLES: dict[str, Callable[[str | None], str]] = {
+    "peers": peers,
+    "latency": latency,
+    "nexmark": lambda name: nexmark.table(name or "nexmark"),
+}
+
+
+def filled(place: re.Match[str]) -> str:
+    first, second, name = place.groups()
+    if first == "figures":
+        return figures(second, name)
+    if first == "plot":
+        return plot(second)
+    return one_figure(first, name) if name is not None else TABLES[first](second)
+
+
+def rendered() -> str:
+    return PLACE.sub(filled, TEMPLATE.read_text())
+
+
+def beside(page: str) -> str:
+    """Another page with the part of the table that is at 10,000 rows/s."""
+    found = results("latency_rivals")
+    return page if found is None else LATENCY.sub(lambda _: latency_rivals.told(found, [10_000]), page)
+
+
+def main() -> None:
+    (DOCS / "performance.md").write_text(rendered())
+    other = DOCS / "coming_from.md"
+    other.write_text(beside(other.read_text()))
+    for name, panel in PANELS.items():
+        drawn = panel()
+        if drawn is not None:
+            (DOCS / "pictures" / f"performance-{name}.svg").write_text(draw_panel(drawn))
+
+
+if __name__ == "__main__":
+    main()

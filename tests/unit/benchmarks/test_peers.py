@@ -1,0 +1,98 @@
+"""What the table beside other engines takes for right."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import page, peers
+from benchmarks.rivals.jvm import first_error
+from benchmarks.rivals.peers.protocol import Asked, Tally
+
+
+def small(query, folder, rows=1_200):
+    """A window of a hundred milliseconds, so that some rows meet and others do not."""
+    peers.write_streams(folder, query, rows)
+    return Asked(query, str(folder), peers.QUERIES[query], 400, 100, 10**9, 1, {})
+
+
+def rows_of(asked, stream):
+    return asked.rows(stream)
+
+
+@pytest.mark.parametrize("query", ["join 2", "join 3"])
+def test_joins_are_those_of_all_rows_that_are_near(tmp_path, query, monkeypatch):
+    monkeypatch.setattr(peers, "WINDOW_MS", 20)  # few keys
+    asked = small(query, tmp_path, 300)
+    tally = Tally(asked)
+    for met in itertools.product(*(rows_of(asked, stream) for stream in asked.streams)):
+        times = [row[3] for row in met]
+        if len({row[1] for row in met}) == 1 and max(times) - min(times) <= asked.window_ms:
+            tally.row(*(row[0] for row in met))
+    assert tally.rows > 50
+    assert peers.expected(asked, changes=False) == (tally.rows, tally.checksum)
+
+
+def windows(asked):
+    """The rows of every window, by its end in slides."""
+    rows = rows_of(asked, "a")
+    last = rows[-1][3] // asked.slide_ms + asked.window_ms // asked.slide_ms
+    for end in range(1, last + 1):
+        until = end * asked.slide_ms
+        yield end, [row for row in rows if until - asked.window_ms <= row[3] < until]
+
+
+@pytest.mark.parametrize("query", ["GROUP BY", "DISTINCT", "top 10"])
+def test_windows_have_their_rows(tmp_path, query):
+    asked = small(query, tmp_path)
+    tally = Tally(asked)
+    for end, rows in windows(asked):
+        if query == "top 10":
+            for row in sorted(rows, key=lambda row: -row[2])[:10]:
+                tally.row(end, row[0], row[2])
+            continue
+        for key, count in Counter(row[1] for row in rows).items():
+            total = sum(row[2] for row in rows if row[1] == key)
+            tally.row(end, key, *((count, total) if query == "GROUP BY" else ()))
+    assert peers.expected(asked, changes=False) == (tally.rows, tally.checksum)
+
+
+def test_changes_of_the_first_ten_lead_from_one_window_to_the_next(tmp_path):
+    asked = small("top 10", tmp_path)
+    tally, before, last = Tally(asked), set(), 8
+    for end, rows in windows(asked):
+        if end > last:
+            break
+        now = {(row[0], row[2]) for row in sorted(rows, key=lambda row: -row[2])[:10]}
+        for sign, changed in ((1, now - before), (2, before - now)):
+            for number, value in changed:
+                tally.row(end, number, value, sign)
+        before = now
+    assert peers.expected(replace(asked, last_s=last), changes=True) == (tally.rows, tally.checksum)
+
+
+def test_rows_come_in_the_order_of_time_and_in_pieces(tmp_path):
+    asked = small("join 2", tmp_path)
+    pieces = sorted(asked.pieces("a").iterdir())
+    assert len(pieces) == peers.PIECES
+    assert sum(pq.read_metadata(one).num_rows for one in pieces) == len(rows_of(asked, "a"))
+
+
+def test_every_engine_that_can_do_nothing_says_why():
+    for engine in peers.ENGINES:
+        assert all(reason and not reason.endswith(".") for reason in engine.cannot.values())
+    found = page.peers(None)
+    assert all(f"| {one['engine']} |" in found for one in (page.results("peers") or {"figures": []})["figures"])
+
+
+def test_what_went_wrong_is_one_line():
+    assert (
+        first_error("Traceback (most recent call last):\n  File x\nValueError: no\n  warnings.warn(")
+        == "ValueError: no"
+    )
+    assert first_error("INFO\nException in thread main: no\n at x") == "Exception in thread main: no"
+    assert first_error("") == "it said nothing"
