@@ -3,10 +3,10 @@
     python -m benchmarks.page
 
 `benchmarks/performance.md` is the page without numbers. In it `{{joins: 2-way hash, window 10,000 rows, kernel}}` is
-the figure of that name in results/joins.json, its median and from the lowest to the highest; `{{figures joins}}` a
-table of all of that file, `{{figures joins: kernel}}` of those whose names have the word; `{{plot peers}}` a picture; and
-`{{peers}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results that is not there yet reads "not
-measured", and so does a figure that a file does not have, of which `python -m benchmarks.page` tells.
+the figure of that name in results/joins.json, its median and from the lowest to the highest; `{{figures joins}}` is a
+table of all of that file, `{{figures joins: kernel}}` of those whose names have the word; `{{plot peers}}` a picture;
+and `{{peers}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results that is not there yet reads
+"not measured", and so does a figure that a file does not have, of which `python -m benchmarks.page` tells.
 """
 
 from __future__ import annotations
@@ -96,9 +96,12 @@ def peers(_: str | None) -> str:
         if kind in one
     )
     circumstances = (
-        f"Seconds from the start of a process to the last row / of a warm run, median of {found['runs']}; "
-        f"{found['rows']:,} rows a query; {found['cores']} cores, with a load of {found['load']:.1f} before. {found.get('note', '')}".rstrip()
+        f"Seconds from the start of a process to the last row / of a warm run (and of processors), median of "
+        f"{found['runs']}; "
+        f"{found['rows']:,} rows a query; {found['cores']} cores, with a load of {found['load']:.1f} before."
     )
+    if "note" in found:
+        circumstances += f" {found['note']}"
     return "\n".join([*lines, "", circumstances, "", *why])
 
 
@@ -106,7 +109,8 @@ def _peer(one: dict[str, Any] | None) -> str:
     if one is None:
         return MISSING
     if "cold_s" in one:
-        return f"{number(one['cold_s'])} / {number(one['warm_s'])}"
+        processor = f" ({number(one['processor_s'])})" if one["processor_s"] else ""
+        return f"{number(one['cold_s'])} / {number(one['warm_s'])}{processor}"
     return {"cannot": "cannot", "left_out": "left out"}.get(next(key for key in one if key in _WHY), "wrong")
 
 

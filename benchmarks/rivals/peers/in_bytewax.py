@@ -15,6 +15,7 @@ from bytewax.connectors.stdio import StdOutSink  # noqa: F401  (its package must
 from bytewax.dataflow import Dataflow
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import TestingSource, run_main
+
 from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import duckdb
+
 from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 

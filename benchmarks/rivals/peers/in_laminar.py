@@ -14,6 +14,7 @@ import time
 import laminardb
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from benchmarks.rivals.peers.protocol import Asked, Tally, tell
 
 BATCH, DELAY_S, QUIET_MS = 1_000, 25, 3_000

@@ -8,6 +8,7 @@ os.environ.setdefault("PATHWAY_DISABLE_PROGRESS", "1")
 
 import pathway as pw
 import pyarrow.parquet as pq
+
 from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 

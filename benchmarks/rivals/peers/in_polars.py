@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 import polars as pl
+
 from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 

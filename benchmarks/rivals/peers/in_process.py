@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 import watersmeet as wm
+from benchmarks.rivals.peers.protocol import Asked, Tally, answer
 
 
 def run(asked: Asked, tally: Tally) -> None:

@@ -7,12 +7,12 @@ import sys
 import tempfile
 import time
 
-from benchmarks.rivals.peers.protocol import PRIME, WEIGHTS, Asked, tell
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import watersmeet as wm
 from benchmarks.rivals.on_spark import chained
+from benchmarks.rivals.peers.protocol import PRIME, WEIGHTS, Asked, tell
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK
 from watersmeet.hosts.spark.launching.launch import start_spark
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
