@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One more than the two cores it is meant for, as tests also wait.
-WORKERS ?= 3
+# With the process of Spark's tests one more than the two cores it is meant for, as tests also wait.
+WORKERS ?= 2
 EFFORT ?= 20
 LOWEST := .venv-lowest
 HIGHEST := .venv-highest
@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 define few_tests
 $(1)/bin/python -m pip list --disable-pip-version-check
-NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) -m '$(FAST)'
+NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m '$(FAST)'
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
@@ -38,10 +38,11 @@ demo: $(READY)
 test: $(READY)
 	$(MAKE) -j2 test-fast test-spark
 
-# Kernels are compiled first, by one process, as each worker would compile most of them too.
+# Kernels are compiled first, by one process, as each worker would compile most of them too. What the tests of a file
+# share is made once, as one worker runs them.
 test-fast: $(READY)
 	$(BIN)/python -m watersmeet.warm_up
-	nice -n 5 $(BIN)/python -m pytest -n $(WORKERS) -m '$(FAST)'
+	nice -n 5 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m '$(FAST)'
 
 # The papers' algorithms under every window, and their experiments in miniature: what they count, and that wrong numbers
 # would fail them.
@@ -89,7 +90,7 @@ test-tpch: $(READY)
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.
 coverage: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not spark and not soak and not browser and not flood and not postgres and not kafka' --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not spark and not soak and not browser and not flood and not postgres and not kafka' --cov --cov-report=term-missing:skip-covered
 
 # The fast tests and a little of Spark, with the lowest versions that pyproject.toml allows and with the newest. Kernels
 # are compiled for a version of Numba, so each has a cache of its own.

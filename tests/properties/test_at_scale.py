@@ -31,16 +31,16 @@ def pair(predicate: str, size_s: float, truth: str | None = None, **shapes: Shap
     return Question(sql, f"{truth or predicate} AND {within(size_s, 'a', 'b')}", A_B, shapes)
 
 
-STEADY = Shape(20_000)
-BURSTY = Shape(20_000, bursts=8, nulls=0.05)
-UNTIDY = Shape(20_000, disorder_us=3_000_000, late=0.02, grain_us=200_000, nulls=0.05)
+STEADY = Shape(10_000, 500)
+BURSTY = Shape(10_000, 500, bursts=4, nulls=0.05)
+UNTIDY = Shape(10_000, 500, disorder_us=3_000_000, late=0.02, grain_us=200_000, nulls=0.05)
 
 PAIRS = {
     "one key": pair("a.k = b.k", 5, a=STEADY, b=STEADY),
-    "bursts and silences": pair("a.k = b.k", 20, a=BURSTY, b=replace(BURSTY, bursts=5)),
+    "bursts and silences": pair("a.k = b.k", 20, a=BURSTY, b=replace(BURSTY, bursts=3)),
     "out of order, late rows, equal times": pair("a.k = b.k", 4, a=UNTIDY, b=UNTIDY),
     "disorder on one side": pair("a.k = b.k", 4, a=UNTIDY, b=BURSTY),
-    "a thousand rows to one": pair("a.k = b.k", 60, a=Shape(40_000), b=Shape(40)),
+    "a thousand rows to one": pair("a.k = b.k", 60, a=Shape(30_000, 750), b=Shape(30, 750)),
     "a window as long as the streams": pair("a.k = b.k", 2000, a=Shape(5_000), b=Shape(5_000)),
     "a key of text": pair("a.s = b.s", 4, a=UNTIDY, b=BURSTY),
     "a key of decimals": pair("a.d = b.d", 4, a=BURSTY, b=UNTIDY),

@@ -51,7 +51,7 @@ class Size:
     noise: int
 
 
-SMALL = Size(gets=300, posts=150, at_once=40, listeners=20, bodies=1, body_bytes=MIB, noise=40)
+SMALL = Size(gets=150, posts=80, at_once=40, listeners=20, bodies=1, body_bytes=MIB, noise=40)
 LARGE = Size(gets=2_000, posts=300, at_once=300, listeners=1_000, bodies=4, body_bytes=10 * MIB, noise=300)
 
 

@@ -11,7 +11,7 @@ import pytest
 import watersmeet as wm
 from watersmeet.session import Query
 
-ROWS = 1_500
+ROWS = 900
 
 
 def query(memory: str, skew: float) -> Query:
