@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
-from benchmarks.spark_joins import FOR_OURS, FOR_SPARK, native, ours, read, write_streams
+from benchmarks.spark_joins import FOR_OURS, FOR_SPARK, native, ours, read, reports, write_streams
 from watersmeet.hosts.spark.dataframe import make_job
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.launching.launch import start_spark
@@ -61,8 +61,7 @@ def seconds(progress: list[StreamingQueryProgress], phase: str) -> list[float]:
 
 def counted(progress: list[StreamingQueryProgress], name: str) -> list[float]:
     """A number that the query observed, in seconds."""
-    observed = [row for p in progress for key, row in p.observedMetrics.items() if key.startswith("watersmeet")]
-    return [row[name] / 1e9 for row in observed] or [0.0]
+    return [sum(one["counts"].get(name, 0) for one in reports(p)) / 1e9 for p in progress] or [0.0]
 
 
 def split(spark: SparkSession, folder: Path, rows: int) -> list[Figure]:

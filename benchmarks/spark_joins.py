@@ -11,11 +11,13 @@ is exactly the watermark; what is missing is printed.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -143,16 +145,19 @@ def replay(df: DataFrame, ways: int, warm_up: int) -> Outcome:
 
 def state_bytes(progress: StreamingQueryProgress) -> int:
     """Of ours, the rows that the state holds; of Spark's, what its store says it uses."""
-    for name, held in progress.observedMetrics.items():
-        if name.startswith("watersmeet"):
-            return int(held.state_bytes or 0)
-    return sum(operator.memoryUsedBytes for operator in progress.stateOperators)
+    held = [one["state_bytes"] for one in reports(progress) if "state_bytes" in one]
+    return sum(held) if held else sum(operator.memoryUsedBytes for operator in progress.stateOperators)
 
 
 def lost_results(progress: StreamingQueryProgress) -> int:
     """What a join in bounded memory says it lost in a batch."""
-    held = [held for name, held in progress.observedMetrics.items() if name.startswith("watersmeet")]
-    return sum(int(one.lost_results or 0) for one in held)
+    return sum(one["counts"].get("lost_results", 0) for one in reports(progress))
+
+
+def reports(progress: StreamingQueryProgress) -> list[dict[str, Any]]:
+    """What the buckets of ours told with a batch."""
+    observed = [row for name, row in progress.observedMetrics.items() if name.startswith("watersmeet")]
+    return [json.loads(text) for row in observed for text in row.reports]
 
 
 def compare(spark: SparkSession, ways: int, rows: int, batches: int, runs: int) -> list[Figure]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.openings import sink
@@ -45,6 +48,27 @@ def test_a_number_is_taken_once_in_all_lives(mock: MockCluster, topic: str):
     other.close()
     assert values(mock, topic) == [{"id": 1, "page": "/a"}, {"id": 2, "page": None}, {"id": 3, "page": "/c"}]
     assert sink(mock.brokers, topic, ROWS.schema, run="another").committed() == -1
+
+
+def test_a_topic_that_has_no_leader_yet_is_asked_again(mock: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch):
+    """As one that was made just now, on brokers that have much to do."""
+    told = [KafkaException(KafkaError(KafkaError._NOENT, "no leaders found"))] * 2
+    list_offsets = AdminClient.list_offsets
+
+    def told_first(admin: AdminClient, places: dict[Any, Any], **how: Any) -> dict[Any, Future[Any]]:
+        if not told:
+            return list_offsets(admin, places, **how)
+        failed: Future[Any] = Future()
+        failed.set_exception(told.pop())
+        return dict.fromkeys(places, failed)
+
+    sink(mock.brokers, topic, ROWS.schema, run="soon").commit(3, [ROWS])
+    monkeypatch.setattr(AdminClient, "list_offsets", told_first)
+    assert sink(mock.brokers, topic, ROWS.schema, run="soon").committed() == 3
+    assert not told
+    told += [KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
+    with pytest.raises(SinkError, match="cannot learn from topic"):
+        sink(mock.brokers, topic, ROWS.schema, run="soon")
 
 
 def test_a_topic_that_is_gone_is_not_made_anew_for_a_run_that_has_written_to_it(

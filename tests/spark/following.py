@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import Row
 
-from tests.spark.simulation import Pieces, Simulation
-from watersmeet.hosts.spark.bucket.account import NUMBERS
-from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, REPORTS
+from tests.spark.simulation import Pieces, Simulation, reports_in
+from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
 from watersmeet.hosts.spark.progress.tally import Tally
 
 
@@ -29,9 +28,8 @@ def followed(run: Simulation, pieces: Pieces, *, ends: bool = False) -> Tally:
 
 
 def observed(frames: list[pd.DataFrame]) -> Row:
-    """What Spark observes of the frames of a batch; a sum over none is NULL."""
-    sums = {name: int(sum(one[PREFIX + name].sum() for one in frames)) if frames else None for name in NUMBERS}
-    return Row(**sums, **{REPORTS: [text for one in frames for text in one[PREFIX + REPORTS] if text is not None]})
+    """What Spark observes of the frames of a batch."""
+    return Row(**{REPORTS: reports_in(frames)})
 
 
 def progress(number: int, watermark_ms: int, rows: dict[str, Row]) -> Any:

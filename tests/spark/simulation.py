@@ -5,8 +5,9 @@ Everything is deterministic, so a crash can be put at every single call to the s
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -18,9 +19,10 @@ import pyarrow as pa
 from tests.runners import Bag, Source, bag_of, bound_plan
 from tests.spark.harness import NEVER_US, event_times
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import PREFIX, PackedOutput, unpacker
+from watersmeet.hosts.spark.bucket.output import REPORT, PackedOutput, unpacker
 from watersmeet.hosts.spark.bucket.processor import BucketProcessor
 from watersmeet.hosts.spark.bucket.stage import BucketStage, _unpickled
+from watersmeet.hosts.spark.exchange.messages import NOW
 from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.kinds import job_of
@@ -29,6 +31,11 @@ from watersmeet.model.time import parse_interval
 from watersmeet.plan.nodes import Plan
 
 Pieces = Mapping[str, Sequence[pa.Table]]
+
+
+def reports_in(frames: Iterable[pd.DataFrame]) -> list[str]:
+    """What buckets told in frames that they gave."""
+    return [text for frame in frames for text in frame[REPORT] if text is not None]
 
 
 class CrashError(Exception):
@@ -207,7 +214,8 @@ class Simulation:
         return pa.Table.from_batches(found).cast(schema) if found else schema.empty_table()
 
     def counted(self, name: str) -> int:
-        return int(sum(frame[PREFIX + name].sum() for frame in self.frames))
+        texts = reports_in(self.frames)
+        return sum(json.loads(text)["counts"].get(name, 0) for text in texts)
 
     def _packed(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "") -> pd.DataFrame | None:
         made = []
@@ -225,9 +233,9 @@ class Simulation:
         stage.init(handle)  # type: ignore[arg-type]
         processor = Admitting(*_unpickled(stage.shipped), stage.meta, stage.segments)
         # Spark's own watermark decides nothing, so it may stand still.
-        times = SimpleNamespace(getCurrentWatermarkInMs=int, getCurrentProcessingTimeInMs=lambda: self.now_ms)
+        times = SimpleNamespace(getCurrentWatermarkInMs=int)
         frames: list[pd.DataFrame] = []
-        for key, group in packets.groupby("bucket") if packets is not None else ():
+        for key, group in packets.assign(**{NOW: self.now_ms}).groupby("bucket") if packets is not None else ():
             handle.key = (key,)
             frames += processor.turn((key,), iter([group]), times)  # type: ignore[arg-type]
         stage.close()

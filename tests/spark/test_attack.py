@@ -15,11 +15,12 @@ import pyarrow as pa
 import pytest
 
 from tests.attacks import Give, give_away
-from tests.spark.simulation import Simulation, another_worker
+from tests.spark.simulation import Simulation, another_worker, reports_in
 from tests.spark.test_processor import QUERIES, expected, six_batches
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, REPORTS
+from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
+from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.launching.java import shim
 from watersmeet.hosts.spark.progress.listener import MetricsListener
 from watersmeet.hosts.spark.progress.tally import Tally
@@ -144,7 +145,7 @@ def test_a_query_goes_on_without_what_is_refused_and_is_right() -> None:
     assert run.run(pieces) == expected("a common key", sources, pieces)
     assert run.counted("cache_hits") == 0
     assert run.counted("cache_misses") > 0
-    told = [json.loads(text) for frame in run.frames for text in frame[PREFIX + REPORTS] if text is not None]
+    told = [one for one in map(json.loads, reports_in(run.frames)) if one["bucket"] != GUARD]
     assert {one["bucket"] for one in told} == set(run.job.bucket_ids)
     assert all(f"others may write to the folder {warm_state.base_folder()}" in one["cold_because"] for one in told)
 

@@ -16,12 +16,12 @@ from pyspark.sql import Row
 
 from tests.effort import random_cases
 from tests.runners import Source
-from tests.spark.simulation import LOSSES, Simulation
+from tests.spark.simulation import LOSSES, Simulation, reports_in
 from tests.unit.hand_clock import HandClock
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.clocks import BucketClock
-from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, REPORTS
+from watersmeet.hosts.spark.bucket.output import OBSERVED
 from watersmeet.hosts.spark.exchange.messages import Seen, decode, encode
 from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.hosts.spark.progress.tally import Tally
@@ -172,7 +172,7 @@ def simulated(
 
 def clock_told(run: Simulation) -> dict[str, object]:
     """What the last batch told of the clock; one bucket tells, once a batch."""
-    told = [json.loads(text) for frame in run.frames for text in frame[PREFIX + REPORTS] if text]
+    told = [json.loads(text) for text in reports_in(run.frames)]
     return [one["clock"] for one in told if "clock" in one][-1]
 
 
@@ -217,11 +217,11 @@ def test_rows_of_a_stream_that_wakes_up_again_are_late_below_the_watermark_and_t
 
 def said_of_late_rows(run: Simulation) -> list[str]:
     """What is said at the end of a query whose buckets told this, as `progress` brings it to the driver."""
-    told = [text for frame in run.frames for text in frame[PREFIX + REPORTS] if text]
+    told = reports_in(run.frames)
     found: list[Warning] = []
     report = SimpleNamespace(
         batchId=0, timestamp="", durationMs={"addBatch": 1}, numInputRows=1, sources=(),
-        observedMetrics={OBSERVED: Row(late_rows=run.counted("late_rows"), reports=told)},
+        observedMetrics={OBSERVED: Row(reports=told)},
     )  # fmt: skip
     tally = Tally()
     tally.add(report)

@@ -59,10 +59,10 @@ def test_a_bucket_of_a_stream_is_answered_frame_by_frame(
     handle.key = (0,)
     stage.init(handle)  # type: ignore[arg-type]
     one = processor.BucketProcessor(*pickle.loads(stage.shipped), stage.meta, stage.segments)
-    times = SimpleNamespace(getCurrentWatermarkInMs=int, getCurrentProcessingTimeInMs=lambda: 1)
+    times = SimpleNamespace(getCurrentWatermarkInMs=int)
     key = (packets["bucket"][0].as_py(),)
     with caplog.at_level(logging.WARNING, logger="watersmeet"):
-        frames = list(islice(one.turn(key, iter([packets.to_pandas()]), times), 3))  # type: ignore[arg-type]
+        frames = list(islice(one.turn(key, iter([packets.to_pandas().assign(now_ms=1)]), times), 3))  # type: ignore[arg-type]
     assert len(frames) == 3
     assert "max_future" in caplog.text
 

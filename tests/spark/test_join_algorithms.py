@@ -19,10 +19,9 @@ from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bag_of, bound_plan, by_reference
 from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.pieces import splits
-from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node, reports_in
 from tests.spark.test_processor import disordered, few
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import PREFIX, REPORTS
 from watersmeet.hosts.spark.bucket.stateless import stateless_answer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.kinds import job_of
@@ -88,7 +87,7 @@ def test_the_work_of_all_buckets_is_told() -> None:
     sources, pieces, _ = six_batches()
     run = Simulation(TIMED.format("join = 'hash', buckets = 3"), sources, 2, between_batches=another_node)
     found = run.run(pieces)
-    texts = [text for frame in run.frames for text in frame[PREFIX + REPORTS] if text is not None]
+    texts = reports_in(run.frames)
     work = [told["work"] for told in map(json.loads, texts) if "work" in told]  # buckets also tell what waits
     assert sum(one["results"] for one in work) == found.total() > 0
     assert sum(one["inserted"] for one in work) == run.counted("stored_rows") > 0

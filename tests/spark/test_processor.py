@@ -6,8 +6,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -25,7 +27,7 @@ from watersmeet.errors import DataError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
-from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.exchange.messages import GUARD, NOW
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.model.arrival import Arrival
 
@@ -52,11 +54,11 @@ def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
     warm_state._at_hand.clear()
 
 
-def disordered(seed: int, rows: int = 24) -> list[Source]:
+def disordered(seed: int, rows: int = 24, step_us: int = 1) -> list[Source]:
     random = np.random.default_rng(seed)
 
     def table() -> pa.Table:
-        times = np.sort(random.integers(1_000, 16_000, rows)) * 1000
+        times = np.sort(random.integers(1_000, 16_000, rows)) * 1000 // step_us * step_us
         order = np.argsort(times + random.integers(0, 2_000_000, rows), kind="stable")
         columns = {name: random.integers(0, 3, rows) for name in "xy"}
         return pa.table({"id": np.arange(rows), "ts": pa.array(times[order], pa.timestamp("us")), **columns})
@@ -64,8 +66,12 @@ def disordered(seed: int, rows: int = 24) -> list[Source]:
     return [Source(name, table(), "ts", "1 second") for name in "abc"]
 
 
-def six_batches(name: str, seed: int = 0) -> tuple[list[Source], Pieces]:
-    sources = [s for s in disordered(seed) if f" {s.name}." in QUERIES[name] or f" {s.name} AS" in QUERIES[name]]
+def six_batches(name: str, seed: int = 0, step_us: int = 1) -> tuple[list[Source], Pieces]:
+    sources = [
+        s
+        for s in disordered(seed, step_us=step_us)
+        if f" {s.name}." in QUERIES[name] or f" {s.name} AS" in QUERIES[name]
+    ]
     pieces: Pieces = {source.name: cut(source.table, [3, 6, 2, 5]) for source in sources}
     return sources, with_sentinels(sources, pieces) if name in COUNTING else pieces
 
@@ -82,6 +88,22 @@ def test_micro_batches_add_up_to_the_answer(name, buckets):
     answer = Simulation(QUERIES[name], sources, buckets).run(pieces)
     assert answer
     assert answer == expected(name, sources, pieces)
+
+
+class InAnyOrder(Simulation):
+    """Packets come to their buckets as a shuffle may bring them."""
+
+    def _packed(self, *given: Any) -> pd.DataFrame | None:
+        packets = super()._packed(*given)
+        return None if packets is None else packets.sample(frac=1, random_state=self.calls)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_rows_may_come_in_many_small_packets_in_any_order(name, monkeypatch):
+    monkeypatch.setattr("watersmeet.hosts.spark.packets.PACKET_BYTES", 64)
+    # Rows of one time count in the order in which they were read.
+    sources, pieces = six_batches(name, step_us=2_000_000)
+    assert InAnyOrder(QUERIES[name], sources, 2).run(pieces) == expected(name, sources, pieces)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -246,11 +268,11 @@ def test_the_processor_runs_in_sparks_own_tester():
     sources, pieces = six_batches("a common key")
     run = Simulation(QUERIES["a common key"], sources, 2)
     processor: StatefulProcessor = BucketStage(run.job, PackedOutput(run.job.plan.schema))
-    tester = tester_module.TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda row: 2**62)
+    tester = tester_module.TwsTester(processor, timeMode="None")
     for i in range(len(pieces["a"])):
         arrived = {name: parts[i] for name, parts in pieces.items() if i < len(parts)}
         processor.init(tester.handle)  # a new task per batch
-        for key, group in run._packed(arrived).groupby("bucket"):
+        for key, group in run._packed(arrived).assign(**{NOW: 0}).groupby("bucket"):
             run.frames.append(tester.testInPandas(key, group))
     assert run.answer() == expected("a common key", sources, pieces)
     assert tester.peekValueState("meta", GUARD)[2] == run.job.fingerprint.encode()

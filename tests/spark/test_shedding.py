@@ -18,10 +18,10 @@ from pyspark.sql import Row
 from tests.effort import thinned
 from tests.runners import Source, bag_of
 from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
-from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
+from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node, reports_in
 from watersmeet.errors import DataError, OptionError
 from watersmeet.hosts.spark.bucket import warm_state
-from watersmeet.hosts.spark.bucket.output import OBSERVED, PREFIX, REPORTS
+from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
 from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.host import partitioning_text
@@ -140,15 +140,16 @@ def skewed_query(shed: str = "prob", rows: int = 150, more: str = "") -> str:
 
 
 def told_by_batch(run: Simulation, pieces: Pieces) -> list[dict[int, dict[str, Any]]]:
-    """What every bucket told in each batch, but for the size of its state as it is written down."""
+    """What every bucket told in each batch that adds up with nothing, but for the size of its state as it is written
+    down."""
     told: list[dict[int, dict[str, Any]]] = []
     for i in range(max(map(len, pieces.values()))):
         before = len(run.frames)
         run.batch({name: parts[i] for name, parts in pieces.items()})
-        texts = [text for frame in run.frames[before:] for text in frame[PREFIX + REPORTS] if text is not None]
-        reports = [json.loads(text) for text in texts]
+        reports = [one for one in map(json.loads, reports_in(run.frames[before:])) if one["bucket"] != GUARD]
         for one in reports:
             one.pop("state_bytes", None)
+            one.pop("counts")
         told.append({one["bucket"]: one for one in reports})
     return told
 

@@ -115,7 +115,8 @@ def test_a_late_row_is_one_below_the_watermark_of_the_earlier_batches_and_progre
     assert sum(answer.values()) == 12
     observed = [json.loads(p.json)["observedMetrics"] for p in started.recentProgress]
     observed = [numbers for one in observed for name, numbers in one.items() if name.startswith("watersmeet")]
-    totals = {name: sum(one.get(name) or 0 for one in observed) for name in ("rows_in", "late_rows", "results")}
+    counts = [json.loads(text)["counts"] for one in observed for text in one["reports"]]
+    totals = {name: sum(one.get(name, 0) for one in counts) for name in ("rows_in", "late_rows", "results")}
     assert totals == {"rows_in": 8, "late_rows": 1, "results": 12}
 
 

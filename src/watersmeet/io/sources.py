@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -71,6 +71,18 @@ class TableSource:
         """The first values of a column that are not NULL."""
         found: list[object] = self.table[column].drop_null().slice(0, FIRST_ROWS).to_pylist()
         return found
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(self.schema.names)
+
+    def only(self, columns: Collection[str]) -> TableSource:
+        """The same rows with some of their columns, if none of the others would be looked at for what it may not be."""
+        wanted = [name for name in self.schema.names if name in columns] or self.schema.names[:1]
+        if len(wanted) == len(self.schema) or not self.table.schema.equals(self.schema):
+            return self
+        table = self.table.select(wanted)
+        return replace(self, table=table, schema=table.schema)
 
     def batches(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self.table.to_batches(max_chunksize=max_rows):

@@ -22,7 +22,7 @@ import pyarrow as pa
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.counters import Counters as Counters
-from watersmeet.operators.few_rows import Cells, cells_of, rows_taken
+from watersmeet.operators.few_rows import Cells, cells_of, picked_from, rows_taken
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
@@ -81,7 +81,7 @@ class Rows:
         return known
 
     def take(self, positions: Positions) -> Rows:
-        return Rows(rows_taken(self.data, positions), self.times.take(positions), self.coded)
+        return Rows(rows_taken(self.data, positions), picked_from(self.times, positions), self.coded)
 
     def slice(self, start: int, stop: int) -> Rows:
         piece = Rows(self.data.slice(start, stop - start), self.times[start:stop], self.coded)

@@ -17,13 +17,15 @@ from watersmeet.physical.strategy import InputStatistics, JoinStatistics, JoinSt
 log = logging.getLogger("watersmeet.optimizer")
 
 DRIFT = 1.3  # a number that has changed by this factor is worth another look at the plan
+MOST_DRIFT = 3.0  # after looks that found nothing, by that much more each time up to this: numbers wobble
 GAIN = 1.2  # and the plan is changed if the old one costs this many times the new one
 LOOK_ANYWAY = 16  # at every so manieth chance, for what no single number shows
 
 
 @dataclass
 class Replanner:
-    """Watches one join. Two thresholds, so that a plan neither is searched for nor changes at every wobble."""
+    """Watches one join. Two thresholds, so that a plan neither is searched for nor changes at every wobble: a search
+    takes milliseconds, in which no other thread runs."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_looked_at", "_chances")
 
@@ -32,6 +34,10 @@ class Replanner:
     gain: float = GAIN
     _looked_at: dict[str, float] = field(default_factory=dict)
     _chances: int = 0
+    _worth_a_look: float = 0.0  # not saved: who goes on elsewhere may look again
+
+    def __post_init__(self) -> None:
+        self._worth_a_look = self.drift
 
     def consider(self, measured: JoinStatistics, at_us: int) -> tuple[JoinStrategy, Switch] | None:
         """A strategy to switch to, or None."""
@@ -41,7 +47,9 @@ class Replanner:
             return None
         # Also if no plan is better: drift is measured from the last look, not from the last switch.
         self._looked_at = numbers
-        return self._better(replace(self.strategy, measured=measured), at_us)
+        found = self._better(replace(self.strategy, measured=measured), at_us)
+        self._worth_a_look = self.drift if found else min(self._worth_a_look * self.drift, max(MOST_DRIFT, self.drift))
+        return found
 
     def _has_drifted(self, numbers: dict[str, float]) -> bool:
         # The first time there is nothing to compare with.
@@ -49,7 +57,7 @@ class Replanner:
             return True
         pairs = [(self._looked_at[name], value) for name, value in numbers.items()]
         # Either way round, as rates fall as well as rise; from zero any change is a drift.
-        return any(max(old, new) > self.drift * min(old, new) for old, new in pairs)
+        return any(max(old, new) > self._worth_a_look * min(old, new) for old, new in pairs)
 
     def _better(self, current: JoinStrategy, at_us: int) -> tuple[JoinStrategy, Switch] | None:
         description = Description(current)

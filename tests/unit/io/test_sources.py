@@ -20,8 +20,8 @@ import pytest
 
 import watersmeet as wm
 from tests.unit.declared import source_with
-from watersmeet.errors import SourceError, WatersmeetError
-from watersmeet.io.sources import Source, source_of
+from watersmeet.errors import DataError, SourceError, WatersmeetError
+from watersmeet.io.sources import Source, TableSource, source_of
 from watersmeet.warning import ConnectorWarning
 
 TABLE = pa.table(
@@ -445,3 +445,13 @@ def test_a_ragged_row_with_a_very_long_value_is_told_too(tmp_path: Path) -> None
     (tmp_path / "a.csv").write_text(f"k,price,ts\n1,1.50,\n2,{'x' * 200_000},,\n")
     told = failure(source_with, "a", {"path": str(tmp_path / "a.csv")}, PRICED)
     assert "row 2 after the header is wrong: " in told
+
+
+def test_columns_of_a_table_that_nobody_looks_at_are_left_out_unless_they_may_be_wrong() -> None:
+    table = pa.table({"k": [1, 2], "x": [3, None], "ts": [5, 6]})
+    batches = TableSource(table, table.schema).only({"ts", "k", "elsewhere"}).batches(10)
+    assert [batch.to_pydict() for batch in batches] == [{"k": [1, 2], "ts": [5, 6]}]
+    assert TableSource(table, table.schema).only(()).schema.names == ["k"]
+    declared = pa.schema([table.schema.field("k"), pa.field("x", pa.int64(), nullable=False), table.schema.field("ts")])
+    with pytest.raises(DataError, match="'x' is declared NOT NULL"):
+        list(TableSource(table, declared).only({"k", "ts"}).batches(10))

@@ -241,6 +241,22 @@ def test_no_search_is_made_while_the_numbers_stay():
     assert planner._looked_at is looked
 
 
+def test_numbers_that_wobble_around_a_good_plan_are_looked_at_more_rarely_until_it_changes():
+    before = strategy(TRIANGLE, a=10_000, b=1_000, c=10)
+    planner = Replanner(before)
+
+    def looks(a: float, c: float) -> bool:
+        before_us = planner._looked_at
+        planner.consider(measured(before, a=a, b=1_000, c=c), 1)
+        return planner._looked_at is not before_us
+
+    looked_at = [looks(10_000 * (1.5 if turn % 2 else 1), 10) for turn in range(10)]
+    assert looked_at == [True] + 9 * [False]
+    assert looks(10, 10_000)
+    assert planner.strategy is not before
+    assert looks(10, 15_000)
+
+
 def test_orders_that_were_asked_for_stay():
     asked = bind(TRIANGLE + " OPTIONS (order = 'a, b, c')", catalog(a=1.0, b=2.0, c=3.0))
     assert not strategy_of(asked).is_flexible

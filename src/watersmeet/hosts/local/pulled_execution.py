@@ -16,6 +16,7 @@ from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.io.files import FileSource
+from watersmeet.io.sources import TableSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US
@@ -180,16 +181,17 @@ class PulledExecution:
         return Feeds([self._feed(clock, opened[name], events) for name, clock in clocks.items()], events, self.wall)
 
     def _read_of(self, stream: Stream) -> Stream:
-        """The stream as it is read: of files that can leave columns out, only those that the query looks at."""
+        """The stream as it is read: of tables and of files that can leave columns out, only those that the query looks
+        at."""
         columns = self._built.columns
-        if columns is None or not isinstance(stream.source, FileSource):
+        if columns is None or not isinstance(stream.source, FileSource | TableSource):
             return stream
         if stream.bad_to is not None or stream.late_to is not None:  # rows go to a sink whole
             return stream
         aliases = [alias for alias, one in self._built.streams.items() if one.name == stream.name]
         looked_at = {stream.time}.union(*(columns[alias] for alias in aliases))
         source = stream.source.only(looked_at)
-        if source.columns is None:
+        if source is stream.source or source.columns is None:
             return stream
         here = source.columns | {stream.time}
         schema = pa.schema([one for one in stream.schema if one.name in here])

@@ -1,7 +1,7 @@
 """A query as a Spark DataFrame: pack, exchange by bucket, join, unpack.
 
-    source.withWatermark → mapInArrow(pack) ─┐
-    source.withWatermark → mapInArrow(pack) ─┴ union → groupBy(bucket) → stateful join → observe → mapInArrow(unpack)
+    source → mapInArrow(pack) → withWatermark ─┐
+    source → mapInArrow(pack) → withWatermark ─┴ union → groupBy(bucket) → stateful join → observe → rows
 
 Streaming inputs give a streaming DataFrame. If all inputs are batch, the same buckets run without state.
 """
@@ -24,7 +24,7 @@ from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.bucket.stateless import bucket_answer, packed_answer, stateless_answer
 from watersmeet.hosts.spark.errors import friendly
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, refuse_bad_frame
-from watersmeet.hosts.spark.exchange.messages import PACKED_SCHEMA
+from watersmeet.hosts.spark.exchange.messages import NOW, PACKED_SCHEMA
 from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
@@ -36,7 +36,7 @@ from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.event_times import with_arrival
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.pulse import pulse_source
-from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED
+from watersmeet.hosts.spark.reading.splits import DATED, NEWEST, PACKED
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
@@ -44,8 +44,6 @@ from watersmeet.optimizer.stage_joins import Staged
 from watersmeet.plan.nodes import Input, Plan, relations_below, streams_below
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.runtime.reloading import refuse_reload
-
-INSTANT = "__instant"
 
 
 def dataframe(
@@ -82,10 +80,14 @@ def dataframe(
     if not is_streaming:
         return packed.applyInArrow(bucket_answer(job, run), spark_schema(job.plan.output_schema))
     output = output_of(job, marks_end=is_first)
-    if start.skipped and output.event_time:
-        _refuse_skipping(sources)
+    # Of time Spark is to know only where it goes on with it: else it would look for timers in each task, which takes it
+    # longer than to open our state.
     joined = packed.transformWithStateInPandas(
-        BucketStage(job, output), output.schema, "Append", "EventTime", eventTimeColumnName=output.event_time
+        BucketStage(job, output),
+        output.schema,
+        "Append",
+        "EventTime" if output.event_time else "None",
+        eventTimeColumnName=output.event_time,
     )
     answer = output.rows(joined, observed)
     wait_for_workers()
@@ -113,9 +115,13 @@ def _packed_together(
     silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
     if silent and ends:
         parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
-    if job.pulse_us is not None and _is_streaming(sources):
+    if not _is_streaming(sources):
+        return reduce(DataFrame.union, parts).groupBy("bucket")
+    if job.pulse_us is not None:
         parts.append(pulse_source(spark, job.bucket_ids, job.pulse_us))
-    return reduce(DataFrame.union, parts).groupBy("bucket")
+    # Spark logs this time before the batch runs.
+    now = F.unix_millis(F.current_timestamp())
+    return reduce(DataFrame.union, parts).withColumn(NOW, now).groupBy("bucket")
 
 
 def _without_state(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
@@ -138,18 +144,6 @@ def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: Source, 
     (one,) = job.streams
     packets = _packed(spark, job, one.relation.name, source, None)
     return output.rows(packets.mapInArrow(packed_answer(job, output), output.schema), observed)
-
-
-def _refuse_skipping(sources: Mapping[str, Source]) -> None:
-    """Rows of such a query go on to Spark's own operators by Spark's watermark, which only rows of ours can be kept
-    from moving."""
-    silent = ", ".join(name for name, source in sources.items() if _cannot_tell_its_end(source))
-    if silent:
-        raise UnsupportedError(
-            f"skip_batches cannot leave out rows of {silent}: a DataFrame has moved Spark's own watermark by then, and "
-            "answers of this query would come too late for it",
-            hint="start anew with another checkpoint, or declare the stream in a script, whose files we read ourselves",
-        )
 
 
 def _refuse_kept_in_stages(plan: Plan) -> None:
@@ -240,10 +234,16 @@ def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, endin
         return _packed_at_the_source(spark, job, one, source, ending)
     assert one.time is not None
     df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
-    if df.isStreaming and not isinstance(source, Following):
-        df = _with_watermark(df, one.time, watermark_delay_ms(one), stream_of(one).arrival.max_future_us)
+    # The rows of a first stage move no watermark: it tells by itself how far it has come.
+    dated = df.isStreaming and not isinstance(source, Following)
+    if dated and (max_future_us := stream_of(one).arrival.max_future_us) is not None:
+        df = _marked_future(df, one.time, max_future_us)
     marks = [name for name in (END, REACHED, FUTURE) if name in df.columns]
-    return df.select(*_columns(job, df), *marks).mapInArrow(packer(job, name), PACKED)
+    rows = df.select(*_columns(job, df), *marks)
+    if not dated:
+        return rows.mapInArrow(packer(job, name), PACKED)
+    # Declared on rows, a watermark would have Spark look at each of them by itself.
+    return _with_watermark(rows.mapInArrow(packer(job, name, dated=True), DATED), one)
 
 
 def _packed_at_the_source(
@@ -259,25 +259,22 @@ def _packed_at_the_source(
         reader = reader.option("maxFuture", str(stream.arrival.max_future_us))
     if stream.by_arrival:
         reader = reader.option("arrival", "true")
+    return _with_watermark(reader.load(), one)
+
+
+def _with_watermark(packets: DataFrame, one: Input) -> DataFrame:
     columns = [field.name for field in PACKED_SCHEMA]
-    return reader.load().withWatermark(NEWEST, f"{watermark_delay_ms(one)} milliseconds").select(*columns)
+    return packets.withWatermark(NEWEST, f"{watermark_delay_ms(one)} milliseconds").select(*columns)
 
 
-def _with_watermark(df: DataFrame, time: str, late_ms: int, max_future_us: int | None) -> DataFrame:
-    """Spark takes watermarks from instants only; a time without a zone is UTC, whatever the session's zone. Rows too
-    far ahead of the clock, which Spark logs with the batch, count as rows of 1970 for them."""
-    zoned = not isinstance(df.schema[time].dataType, TimestampNTZType)
-    if zoned and max_future_us is None:
-        return df.withWatermark(time, f"{late_ms} milliseconds")
+def _marked_future(df: DataFrame, time: str, max_future_us: int) -> DataFrame:
+    """With the column that tells rows too far ahead of the clock, which Spark logs with the batch. A time without a
+    zone is UTC, whatever the session's zone."""
     t = F.col(f"`{time}`")
     seconds = F.extract(F.lit("SECOND"), t)
     parts = (F.year(t), F.month(t), F.day(t), F.hour(t), F.minute(t), seconds, F.lit("UTC"))
-    instant = t if zoned else F.make_timestamp(*parts)
-    if max_future_us is not None:
-        df = df.withColumn(FUTURE, instant > F.current_timestamp() + F.expr(f"INTERVAL '{max_future_us}' MICROSECOND"))
-        instant = F.when(F.col(FUTURE), F.timestamp_micros(F.lit(0))).otherwise(instant)
-    # The column is dropped again before rows are packed; Spark has taken its watermark by then.
-    return df.withColumn(INSTANT, instant).withWatermark(INSTANT, f"{late_ms} milliseconds")
+    instant = F.make_timestamp(*parts) if isinstance(df.schema[time].dataType, TimestampNTZType) else t
+    return df.withColumn(FUTURE, instant > F.current_timestamp() + F.expr(f"INTERVAL '{max_future_us}' MICROSECOND"))
 
 
 def _columns(job: SparkJob, df: DataFrame) -> list[str]:

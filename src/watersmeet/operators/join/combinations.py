@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet.model.time import Times
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
-from watersmeet.operators.few_rows import taken, words_as
+from watersmeet.operators.few_rows import picked_from, taken, words_as
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression, columns_of
@@ -98,8 +98,9 @@ class Combinations:
         if payload is not None:
             return payload.gather(numbers)
         if column.name == self.inputs[alias].time:
-            return words_as(store.times.take(numbers), column.type)
-        return words_as(store.codes[self.code_positions[alias][Code(alias, column)]].take(numbers), column.type)
+            return words_as(picked_from(store.times, numbers), column.type)
+        codes = store.codes[self.code_positions[alias][Code(alias, column)]]
+        return words_as(picked_from(codes, numbers), column.type)
 
     def event_times(self) -> pa.Array:
         """The newest member's time of each combination; static tables have none."""

@@ -3,7 +3,6 @@ way is said by its kind in the table of metrics."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from watersmeet.model.metric import Metric
@@ -13,9 +12,6 @@ from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, counted
 
 BY_COLUMN = tuple(one for one in METRICS.values() if one.on_spark and one.columns)
 BY_TEXT = tuple(one for one in METRICS.values() if one.on_spark and not one.columns)
-# Where the time of a turn went: for whoever looks at what Spark observes, not for a query's metrics.
-TURN = ("unpack_ns", "state_ns")
-NUMBERS = (*(column for one in BY_COLUMN for column in one.columns), *TURN)
 
 
 class Account:
@@ -36,10 +32,9 @@ class Account:
                 numbers |= in_columns(one, done[one.name])
         return numbers
 
-    def report(self, operator: Operator, bucket: int, memory: Memory | None, **more: Any) -> str | None:
-        """What only this bucket can tell, as JSON; None if there is nothing. `memory` is what the bucket may keep, if
-        that is bounded; `more` is what the host knows."""
-        done, found = self._done(operator), dict[str, Any](more)
+    def told(self, operator: Operator, memory: Memory | None) -> dict[str, Any]:
+        """What only this bucket can tell. `memory` is what the bucket may keep, if that is bounded."""
+        done, found = self._done(operator), dict[str, Any]()
         # What is empty is left out: texts of all buckets travel to the driver with every batch.
         found |= {
             one.name: done[one.name] for one in BY_TEXT if one.name in done and done[one.name] != one.kind.empty()
@@ -47,7 +42,7 @@ class Account:
         if memory is not None:
             found |= {"memory_rows": memory.rows, "memory_bytes": memory.size, "kept_rows": operator.kept_rows}
             found |= {name: done[name] for name in BUCKET_METRICS if name in done}
-        return json.dumps({"bucket": bucket, **found}) if found else None
+        return found
 
 
 def in_columns(one: Metric, value: Any) -> dict[str, int]:

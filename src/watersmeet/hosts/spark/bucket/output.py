@@ -1,12 +1,14 @@
-"""How results leave the stateful stage, with the numbers of the batch beside them.
+"""How results leave the stateful stage, and beside them what its buckets tell of the batch.
 
-Usually as packets, which a later stage unpacks. When the query selects event_time(), as typed columns, one of
-which Spark knows as the event time: then windows and joins of Spark's own can follow without a new watermark.
+As typed columns, one of which Spark knows as the event time when the query selects event_time(): then windows and joins
+of Spark's own can follow without a new watermark. As packets, which a later stage unpacks, where results hold values
+that pandas, through which all output of the stage goes, would take apart one by one, and where not only results leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pandas as pd
@@ -15,19 +17,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from watersmeet.hosts.spark.bucket.account import NUMBERS
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.hosts.spark.packets import from_packet, to_packet
+from watersmeet.hosts.spark.packets import cut, from_packet, to_packet
 from watersmeet.hosts.spark.types import spark_layout, spark_schema
 from watersmeet.io.conform import conform
 
-OBSERVED = "watersmeet"  # the name under which the numbers of a query are observed
+OBSERVED = "watersmeet"  # the name under which a query is observed
 FIRST = "_first_"  # in that of a first stage
-REPORTS = "reports"  # of buckets, of what does not add up: a text of each, and all of them are listed
+REPORTS = "reports"  # what is observed: a text from each bucket that took part
 SIDE = "side"  # packets of what goes to sinks beside the answers
-PREFIX = "__"  # of the columns that carry the numbers beside typed results
+REPORT = "__report"  # the column of such a text; a row that has one is no result
 
 
 class Output(Protocol):
@@ -49,7 +50,7 @@ class Output(Protocol):
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame: ...
 
-    def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame: ...
+    def report(self, text: str, watermark_us: int) -> pd.DataFrame: ...
 
     def side(self, records: bytes) -> pd.DataFrame:
         """A packet of what goes to a sink beside the answers; only where something does."""
@@ -62,27 +63,24 @@ def output_of(job: SparkJob, *, marks_end: bool = False) -> Output:
     """How a job gives its results. With `marks_end` they go to a second stage, which must learn of the end."""
     schema = job.plan.output_schema
     keeps = has_side_outputs(job.plan)
-    if job.event_time is None or (keeps and not marks_end):
+    is_plain = all(not pa.types.is_nested(one.type) and one.name.lower() != REPORT for one in spark_layout(schema))
+    if (job.event_time is None and not is_plain) or (keeps and not marks_end):
         return PackedOutput(schema, keeps)
-    return TypedOutput(schema, job.event_time, marks_end=marks_end)
+    return TypedOutput(schema, job.event_time or "", marks_end=marks_end)
 
 
-def _number_fields() -> list[spark.StructField]:
-    numbers = [spark.StructField(PREFIX + name, spark.LongType()) for name in NUMBERS]
-    return [*numbers, spark.StructField(PREFIX + REPORTS, spark.StringType())]
-
-
-def _zeros(rows: int) -> dict[str, Any]:
-    return {**{PREFIX + name: [0] * rows for name in NUMBERS}, PREFIX + REPORTS: [None] * rows}
+def report_of(bucket: int, counts: Mapping[str, int], told: Mapping[str, Any]) -> str:
+    """What a bucket tells of a batch: numbers that add up over buckets, of which none are left out, and the rest."""
+    return json.dumps({"bucket": bucket, **told, "counts": {name: one for name, one in counts.items() if one}})
 
 
 def _observe(frames: DataFrame, observed: str) -> DataFrame:
-    sums = [F.sum(PREFIX + name).alias(name) for name in NUMBERS]
-    return frames.observe(observed, *sums, F.collect_list(PREFIX + REPORTS).alias(REPORTS))
+    # One aggregate, as Spark runs each of them for each row of an answer, and plans them anew for each batch.
+    return frames.observe(observed, F.collect_list(REPORT).alias(REPORTS))
 
 
 class PackedOutput:
-    """One packet per frame in a binary column."""
+    """Packets in a binary column."""
 
     event_time = ""
     marks_end = False
@@ -92,29 +90,32 @@ class PackedOutput:
         self.results = results
         self.keeps = keeps
 
+    @property
+    def schema(self) -> spark.StructType:
+        columns = ["payload", *([SIDE] if self.keeps else [])]
+        fields = [spark.StructField(name, spark.BinaryType()) for name in columns]
+        return spark.StructType([*fields, spark.StructField(REPORT, spark.StringType())])
+
+    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
+        packets = [to_packet([piece], self.results) for batch in results for piece in cut(batch)]
+        return self._rows(payload=packets)
+
+    def report(self, text: str, watermark_us: int) -> pd.DataFrame:
+        return self._rows(report=[text])
+
     def side(self, records: bytes) -> pd.DataFrame:
-        return pd.DataFrame({"payload": [None], SIDE: [records], **_zeros(1)})
+        return self._rows(side=[records])
+
+    def _rows(self, payload: Any = None, side: Any = None, report: Any = None) -> pd.DataFrame:
+        """What is not given is NULL in all of them."""
+        made = pd.DataFrame({"payload": payload, SIDE: side, REPORT: report})
+        return made[self.schema.names]
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
         raise AssertionError("no stage follows packets")
 
     def reached(self, until_us: int, watermark_us: int) -> pd.DataFrame:
         raise AssertionError("no stage follows packets")
-
-    @property
-    def schema(self) -> spark.StructType:
-        columns = ["payload", *([SIDE] if self.keeps else [])]
-        return spark.StructType([*(spark.StructField(name, spark.BinaryType()) for name in columns), *_number_fields()])
-
-    def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
-        return pd.DataFrame({"payload": [to_packet(results, self.results)], **self._no_records(), **_zeros(1)})
-
-    def _no_records(self) -> dict[str, Any]:
-        return {SIDE: [None]} if self.keeps else {}
-
-    def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame:
-        counts = {PREFIX + name: [numbers.get(name, 0)] for name in NUMBERS}
-        return pd.DataFrame({"payload": [None], **self._no_records(), **counts, PREFIX + REPORTS: [text]})
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         if self.keeps:
@@ -138,7 +139,7 @@ def unpacker(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator
 
 
 class TypedOutput:
-    """The result columns themselves; a row of numbers only is marked and left out afterwards."""
+    """The result columns themselves, and beside them those of rows that tell something, which are NULL in results."""
 
     def __init__(self, results: pa.Schema, event_time: str, *, marks_end: bool = False) -> None:
         self.results = results
@@ -147,73 +148,53 @@ class TypedOutput:
 
     @property
     def schema(self) -> spark.StructType:
-        marked = [spark.StructField(PREFIX + "report", spark.BooleanType())]
-        if self.marks_end:
-            marked += [spark.StructField(END, spark.StringType()), spark.StructField(REACHED, spark.LongType())]
-        return spark.StructType([*spark_schema(self.results).fields, *marked, *_number_fields()])
+        return spark.StructType([*spark_schema(self.results).fields, *spark_schema(self._beside).fields])
+
+    @property
+    def _beside(self) -> pa.Schema:
+        ends = [(END, pa.string()), (REACHED, pa.int64())] if self.marks_end else []
+        return pa.schema([*ends, (REPORT, pa.string())])
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
         layout = spark_layout(self.results)
-        table = pa.Table.from_batches([conform(batch, layout) for batch in results], schema=layout)
-        frame: pd.DataFrame = table.to_pandas(types_mapper=_keeping_nulls, maps_as_pydicts="strict")
-        return self._marked(frame, report=False).assign(
-            **{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + REPORTS: None}
-        )
+        # In one piece, as pandas gives a column of several back as such, which fits into no batch of Spark's.
+        return self._frame(pa.concat_batches([conform(batch, layout) for batch in results]))
 
     def side(self, records: bytes) -> pd.DataFrame:
         raise AssertionError("typed results have nothing beside them")
 
-    def report(self, numbers: dict[str, int], watermark_us: int, text: str | None = None) -> pd.DataFrame:
-        counts = {PREFIX + name: numbers.get(name, 0) for name in NUMBERS}
-        return self._marked(self._empty_row(watermark_us), report=True).assign(**counts, **{PREFIX + REPORTS: text})
+    def report(self, text: str, watermark_us: int) -> pd.DataFrame:
+        return self._frame(self._empty_row(watermark_us), {REPORT: text})
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
-        return self._marker(watermark_us, end=run)
+        return self._frame(self._empty_row(watermark_us), {END: run})
 
     def reached(self, until_us: int, watermark_us: int) -> pd.DataFrame:
-        return self._marker(watermark_us, until_us=until_us)
+        return self._frame(self._empty_row(watermark_us), {REACHED: until_us})
 
-    def _marker(self, watermark_us: int, *, end: str | None = None, until_us: int | None = None) -> pd.DataFrame:
-        marked = self._marked(self._empty_row(watermark_us), report=False, end=end, until_us=until_us)
-        return marked.assign(**{PREFIX + name: 0 for name in NUMBERS}, **{PREFIX + REPORTS: None})
-
-    def _marked(
-        self, frame: pd.DataFrame, *, report: bool, end: str | None = None, until_us: int | None = None
-    ) -> pd.DataFrame:
-        frame[PREFIX + "report"] = report
-        if self.marks_end:
-            frame[END] = end
-            # Without the nullable type a None would make the column float, in which microseconds lose digits.
-            frame[REACHED] = pd.array([until_us] * len(frame), dtype=pd.Int64Dtype())
+    def _frame(self, rows: pa.RecordBatch, told: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        told = told or {}
+        for column in self._beside:
+            one = pa.scalar(told.get(column.name), column.type)
+            rows = rows.append_column(column.name, pa.repeat(one, rows.num_rows))
+        frame: pd.DataFrame = rows.to_pandas(types_mapper=_as_it_is, maps_as_pydicts="strict")
         return frame
 
-    def _empty_row(self, watermark_us: int) -> pd.DataFrame:
-        """Its event time is the watermark, because Spark refuses rows that lie before it."""
+    def _empty_row(self, watermark_us: int) -> pa.RecordBatch:
+        """Its event time, if there is one, is the watermark, because Spark refuses rows that lie before it."""
         layout = spark_layout(self.results)
         columns = [pa.nulls(1, column.type) for column in layout]
-        at = layout.get_field_index(self.event_time)
-        # At least 1 ms: Spark's watermark is 0 before there is one, and a row at the watermark is too old for it.
-        columns[at] = pa.array([max(watermark_us, 1000)]).cast(layout.field(at).type)
-        frame: pd.DataFrame = pa.table(columns, schema=layout).to_pandas(types_mapper=_keeping_nulls)
-        return frame
+        if self.event_time:
+            at = layout.get_field_index(self.event_time)
+            # At least 1 ms: Spark's watermark is 0 before there is one, and a row at the watermark is too old for it.
+            columns[at] = pa.array([max(watermark_us, 1000)]).cast(layout.field(at).type)
+        return pa.RecordBatch.from_arrays(columns, schema=layout)
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
-        # Observed first: the filter drops the very rows that carry the numbers.
-        kept = _observe(frames, observed).filter(f"NOT `{PREFIX}report`")
-        names = [*self.results.names, *([END, REACHED] if self.marks_end else [])]
-        return kept.select(*(F.col(f"`{name}`") for name in names))
+        # Observed first: the filter drops the very rows that are.
+        return _observe(frames, observed).filter(F.col(REPORT).isNull()).drop(REPORT)
 
 
-_NULLABLE: dict[pa.DataType, Callable[[], Any]] = {
-    pa.bool_(): pd.BooleanDtype,
-    pa.int8(): pd.Int8Dtype,
-    pa.int16(): pd.Int16Dtype,
-    pa.int32(): pd.Int32Dtype,
-    pa.int64(): pd.Int64Dtype,
-}
-
-
-def _keeping_nulls(kind: pa.DataType) -> Any:
-    """Integers with NULLs must not become floats."""
-    made = _NULLABLE.get(kind)
-    return made() if made else None
+def _as_it_is(kind: pa.DataType) -> pd.ArrowDtype | None:
+    """Arrow's own values, which pandas only hands on; those with parts pyspark wants as Python's."""
+    return None if pa.types.is_nested(kind) else pd.ArrowDtype(kind)

@@ -27,7 +27,7 @@ from watersmeet.hosts.spark.bucket.clocks import (
 )
 from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
-from watersmeet.hosts.spark.bucket.output import Output
+from watersmeet.hosts.spark.bucket.output import Output, report_of
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts
 from watersmeet.hosts.spark.exchange.late_rows import late_among
 from watersmeet.hosts.spark.exchange.messages import (
@@ -41,7 +41,7 @@ from watersmeet.hosts.spark.exchange.messages import (
     Seen,
     Waiting,
 )
-from watersmeet.hosts.spark.exchange.pack import WATERMARK_STEP_MS, in_time_order
+from watersmeet.hosts.spark.exchange.pack import WATERMARK_STEP_MS
 from watersmeet.hosts.spark.jobs.fingerprint import GUARDED, refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
@@ -76,18 +76,18 @@ class BucketProcessor:
         if key[0] == GUARD:
             self._guard()
         if self.job.leaves_out(batch_number()):  # no bucket takes part, so that all of them still say the same
-            yield self.output.report({"rows_in": packets.rows_in}, _watermark_us(timer_values))
+            report = report_of(int(key[0]), {"rows_in": packets.rows_in}, {})
+            yield self.output.report(report, _watermark_us(timer_values))
             return
         if key[0] == GUARD:
             bad = BadCounts.of(packets.messages(BadRecords))
             for records in bad.kept:
                 yield self.output.side(records)
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
-            report = bad.as_report(GUARD, packets.messages(LeftOut))
-            yield self.output.report(counts, _watermark_us(timer_values), report)
+            report = report_of(GUARD, counts, bad.told(packets.messages(LeftOut)))
+            yield self.output.report(report, _watermark_us(timer_values))
             return
-        now_us = int(timer_values.getCurrentProcessingTimeInMs()) * MS_US
-        yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), now_us)
+        yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), packets.now_ms * MS_US)
 
     def _guard(self) -> None:
         """Refuse a checkpoint of another query."""
@@ -201,8 +201,8 @@ class BucketProcessor:
         # Of numbers also none is told, as the last one that was told counts until then.
         told: dict[str, Any] = {name: one for name, one in more.items() if one or isinstance(one, int)}
         told |= {"waiting": waiting_in(self.job, turn.operator)} if self.job.waits else {}
-        report = turn.account.report(turn.operator, turn.bucket, turn.memory, **told)
-        return self.output.report(counts, spark_us, report)
+        told |= turn.account.told(turn.operator, turn.memory)
+        return self.output.report(report_of(turn.bucket, counts, told), spark_us)
 
     def _stream_metrics(self, turn: Turn) -> dict[str, Any]:
         streams, seen = self._relations, turn.seen
@@ -293,22 +293,17 @@ class BucketProcessor:
     def _arrived(self, stream: int, turn: Turn) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
         watermark_us, layout = turn.manifest.complete_until, turn.log.layouts[stream]
-        parts: list[Rows] = []
-        dropped = counted = 0
-        oldest_us = watermark_us
-        for packet in turn.packets.rows_of(stream):
-            for data in from_packet(packet.payload):
-                rows = layout.rows(data)
-                in_time = np.flatnonzero(rows.times >= watermark_us)
-                if in_time.size < len(rows):
-                    oldest_us = min(oldest_us, int(rows.times.min()))
-                    dropped += len(rows) - in_time.size
-                    counted += (len(rows) - in_time.size) if packet.primary else 0
-                    rows = rows.take(in_time)
-                parts.append(rows)
-        if dropped and self._relations[stream].late_to is None:  # else all of them are counted where they are kept
-            turn.late.add(self.job.streams[stream], dropped, counted, self._lateness(turn, stream, oldest_us))
-        return in_time_order(parts) if parts else layout.no_rows()
+        packets = [(one.primary, data) for one in turn.packets.rows_of(stream) for data in from_packet(one.payload)]
+        if not packets:
+            return layout.no_rows()
+        rows = layout.rows(pa.concat_batches([data for _, data in packets]))
+        is_late = rows.times < watermark_us
+        late = np.flatnonzero(is_late)
+        if late.size and self._relations[stream].late_to is None:  # else all of them are counted where they are kept
+            primary = np.repeat([one for one, _ in packets], [data.num_rows for _, data in packets])
+            how_late = self._lateness(turn, stream, int(rows.times[late].min()))
+            turn.late.add(self.job.streams[stream], late.size, int(primary[late].sum()), how_late)
+        return (rows.take(np.flatnonzero(~is_late)) if late.size else rows).in_time_order()
 
 
 @dataclass

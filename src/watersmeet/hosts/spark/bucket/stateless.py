@@ -3,7 +3,6 @@ streams that leave out records or rows, over packets, which tell of those."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 from watersmeet.archive.folder import OpenRun
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.archive import write_page_into
-from watersmeet.hosts.spark.bucket.output import Output
+from watersmeet.hosts.spark.bucket.output import Output, report_of
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts, left_out_by_stream
 from watersmeet.hosts.spark.exchange.messages import (
     GUARD,
@@ -25,7 +24,6 @@ from watersmeet.hosts.spark.exchange.messages import (
     Seen,
     decode,
 )
-from watersmeet.hosts.spark.exchange.pack import in_time_order
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.task import batch_number
@@ -58,8 +56,7 @@ def bucket_answer(job: SparkJob, run: OpenRun | None = None) -> Answering:
             mine = packets.filter(pc.equal(packets["input"], stream)).sort_by("part")["payload"]
             parts = [batch for payload in mine for batch in from_packet(payload.as_buffer())]
             if parts:
-                layout = job.layout(one)
-                arrived[one.alias] = in_time_order([layout.rows(part) for part in parts])
+                arrived[one.alias] = job.layout(one).rows(pa.concat_batches(parts)).in_time_order()
         # Everything is there, so nothing is late and the watermark is at the end of time.
         results = operator.take(arrived, dict.fromkeys(job.aliases, FOREVER_US))
         for batch in looked_after(results, operator, lambda: _newest(job, arrived), job.tell_of_flood):
@@ -149,4 +146,4 @@ def _frames(job: SparkJob, output: Output, batches: Iterator[pa.RecordBatch]) ->
     more = {"bad_by_stream": bad.by_stream, "bad_by_reason": bad.by_reason, "rows_by_stream": {name: rows_in}}
     more |= {"skipped_by_stream": {name: skipped}} if skipped else {}
     more |= {"left_out_by_stream": left_out_by_stream(left_out)} if left_out else {}
-    yield output.report(counts, 0, json.dumps({"bucket": GUARD, **more}))
+    yield output.report(report_of(GUARD, counts, more), 0)

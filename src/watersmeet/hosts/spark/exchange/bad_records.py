@@ -6,7 +6,6 @@ to the driver, which commits both under the number of the batch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -53,12 +52,11 @@ class BadCounts:
     def count(self) -> int:
         return sum(self.by_stream.values())
 
-    def as_report(self, bucket: int, left_out: Iterable[LeftOut]) -> str | None:
+    def told(self, left_out: Iterable[LeftOut]) -> dict[str, dict[str, int]]:
         """In the names of the table of metrics, with what was left out at a handover."""
         counts = {"rows_by_stream": self.by_stream, "bad_by_stream": self.by_stream, "bad_by_reason": self.by_reason}
         counts |= {"left_out_by_stream": left_out_by_stream(left_out)}
-        found = {name: one for name, one in counts.items() if one}
-        return json.dumps({"bucket": bucket, **found}) if found else None
+        return {name: one for name, one in counts.items() if one}
 
     def _add(self, stream: str, reasons: pa.Array) -> None:
         self.by_stream = sum_by_name(self.by_stream, {stream: len(reasons)})

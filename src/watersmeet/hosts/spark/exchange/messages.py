@@ -23,6 +23,7 @@ from watersmeet.operators.memory_bound import Came
 if TYPE_CHECKING:
     import pandas as pd
 
+NOW = "now_ms"  # the column of the time of the batch, the same when it is repeated, that Spark puts beside packets
 GUARD = -1  # a key of the state that is no bucket: ids of buckets are never negative
 # The same columns as reading/splits.py, which says them in Spark's words because it must not import Arrow.
 PACKED_SCHEMA = pa.schema(
@@ -34,6 +35,7 @@ PACKED_SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+NEWEST = "newest"  # the column beside them that Spark takes its watermark from
 
 
 class Kind(IntEnum):
@@ -94,12 +96,14 @@ def as_batch(packets: Sequence[Packet]) -> pa.RecordBatch:
 
 
 class Inbox:
-    """The packets that one bucket gets in one batch, by what they hold."""
+    """The packets that one bucket gets in one batch, by what they hold; `now_ms` is the time of the batch."""
 
     def __init__(self, frames: Iterable[pd.DataFrame]) -> None:
         # Looked through once: asking pandas for each kind of packet takes longer than most small batches.
         self._packets: dict[int, list[Packet]] = {}
+        self.now_ms = 0
         for frame in frames:
+            self.now_ms = int(frame[NOW].iloc[0])
             for packet in map(Packet, *(frame[name].tolist() for name in PACKED_SCHEMA.names)):
                 self._packets.setdefault(packet.input, []).append(packet)
 

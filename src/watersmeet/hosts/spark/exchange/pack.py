@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,7 @@ from watersmeet.hosts.spark.exchange.bad_records import bad_packet
 from watersmeet.hosts.spark.exchange.late_rows import maybe_late_packet
 from watersmeet.hosts.spark.exchange.messages import (
     GUARD,
+    NEWEST,
     BadRecords,
     Ended,
     LeftOut,
@@ -29,25 +31,34 @@ from watersmeet.hosts.spark.exchange.messages import (
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.packets import to_packet
+from watersmeet.hosts.spark.packets import cut, to_packet
 from watersmeet.hosts.spark.task import batch_number, partition_number
 from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.conform import enter
 from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import BEGINNING_US
+from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.nodes import Input
 
 FLUSH_BYTES = 64 << 20
 FUTURE = "__future"  # the column that tells, among Spark's rows, those too far ahead of the clock
 WATERMARK_STEP_MS = 1
+PIECE_BITS = 16  # of the number of a packet, for its place among those of a part: 65,536 of them are 12 GB
+NOTHING_NEW_US = 0  # a time of 1970 moves no watermark
 
 
-def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for mapInArrow over one source, which packs it for every alias the query gives it."""
+def packer(
+    job: SparkJob, source: str, *, dated: bool = False
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow over one source, which packs it for every alias the query gives it. `dated`: with the
+    time that Spark takes its watermark from."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed, newest_us in packs(batches):
+            yield with_newest(packed, newest_us) if dated else packed
+
+    def packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, int]]:
         inputs = [one for one in job.streams if one.relation.name == source]
         placings = [Placement(job, one) for one in inputs]
         # Parts order by partition, then by number in it, whatever the order in which the shuffle delivers them.
@@ -57,17 +68,35 @@ def packer(job: SparkJob, source: str) -> Callable[[Iterator[pa.RecordBatch]], I
         rows = _readable(marks.rows_of(batches), stream_of(inputs[0]), bad.append)
         # The marks are complete only when all rows have been drawn through, so what they say is told after them.
         for number, group in enumerate(gathered(rows)):
-            yield packets(job, inputs, placings, group, first + number, staged=marks.staged)
+            packed = packets(job, inputs, placings, group, first + number, staged=marks.staged)
+            yield packed, newest(job, inputs[0], group) if dated else NOTHING_NEW_US
         if bad:
-            yield bad_packets(stream_of(inputs[0]), bad)
+            yield bad_packets(stream_of(inputs[0]), bad), NOTHING_NEW_US
         if marks.reached_us is not None:
             # No rows: it moves the clock, but does not end a silence.
             reached = [Seen(job.aliases.index(one.alias), 0, 0, marks.reached_us) for one in inputs]
-            yield as_batch([packet for one in reached for packet in to_buckets(job.bucket_ids, one)])
+            told = as_batch([packet for one in reached for packet in to_buckets(job.bucket_ids, one)])
+            yield told, NOTHING_NEW_US
         for run in sorted(marks.runs):
-            yield end_packets(job, {source}, run)
+            yield end_packets(job, {source}, run), NOTHING_NEW_US
 
     return pack
+
+
+def newest(job: SparkJob, one: Input, group: Sequence[pa.RecordBatch], limit_us: int | None = None) -> int:
+    """The newest time in a group of rows that may move a watermark."""
+    if job.leaves_out(batch_number()):
+        return NOTHING_NEW_US
+    group = [without_nulls(stream_of(one), batch) for batch in group]
+    times = np.concatenate([timed_rows(stream_of(one), batch).times for batch in group])
+    ahead = _ahead(times, group, limit_us)
+    return int((times if ahead is None else times[~ahead]).max(initial=NOTHING_NEW_US))
+
+
+def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
+    """Packets with the time that Spark takes its watermark from."""
+    column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return packed.append_column(NEWEST, column)
 
 
 def _readable(batches: Iterator[pa.RecordBatch], stream: Stream, on_bad: OnBad) -> Iterator[pa.RecordBatch]:
@@ -168,25 +197,32 @@ def packets(
             made += to_buckets(job.bucket_ids, seen)
         placed = placing.placed(rows)
         for piece in placing.parts(placed):
-            packet = to_packet([piece.rows], piece.rows.schema)
-            made.append(Packet(job.bucket_ids[piece.bucket], number, part, piece.primary, packet))
+            for place, cut_off in enumerate(cut(piece.rows)):
+                packet = to_packet([cut_off], cut_off.schema)
+                bucket = job.bucket_ids[piece.bucket]
+                made.append(Packet(bucket, number, (part << PIECE_BITS) + place, piece.primary, packet))
         if job.sharing is not None and len(placed.rows):
             made += to_buckets(job.bucket_ids, MemoryNeeds.of(placing.counted(placed, number, job.sharing)))
     stream = stream_of(inputs[0])
     if stream.late_to is not None and any(batch.num_rows for batch in group):
         bucket = job.bucket_ids[((part >> 32) + part) % len(job.bucket_ids)]
-        made += to_buckets([bucket], MaybeLate(maybe_late_packet(stream, group)))
+        for rows in (piece for batch in group for piece in cut(batch)):
+            made += to_buckets([bucket], MaybeLate(maybe_late_packet(stream, [rows])))
     return as_batch(made)
 
 
 def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: int | None, *, staged: bool) -> Seen:
     if staged:
         return replace(Seen.of(number, rows.times), newest_us=BEGINNING_US)
-    ahead = None if limit_us is None else rows.times > limit_us
+    return Seen.of(number, rows.times, _ahead(rows.times, group, limit_us))
+
+
+def _ahead(times: Times, group: Sequence[pa.RecordBatch], limit_us: int | None) -> npt.NDArray[np.bool_] | None:
+    """Which rows of a group lie too far in the future to move a clock; None if there is no limit."""
     if FUTURE in group[0].schema.names:
         marked = [batch.column(FUTURE).fill_null(False) for batch in group]
-        ahead = np.concatenate([mark.to_numpy(zero_copy_only=False) for mark in marked])
-    return Seen.of(number, rows.times, ahead)
+        return np.concatenate([mark.to_numpy(zero_copy_only=False) for mark in marked])
+    return None if limit_us is None else times > limit_us
 
 
 def waiting_packets(job: SparkJob, source: str, partitions: Sequence[str]) -> pa.RecordBatch:
@@ -220,15 +256,6 @@ def _numbers(job: SparkJob, sources: Collection[str]) -> tuple[int, ...]:
 def _as_guarded_batch(made: Sequence[Packet]) -> pa.RecordBatch:
     """With a word to the GUARD: the first batch after a restart may be nothing else."""
     return as_batch([*made, *to_buckets([GUARD], RowsRead())])
-
-
-def in_time_order(parts: Sequence[Rows]) -> Rows:
-    """Several pieces as one. Pieces from different partitions overlap in time; stores like order."""
-    rows = Rows.together(parts)
-    if bool((np.diff(rows.times) < 0).any()):
-        # Stable, so that rows of one time keep the order of their parts, which is the same in every bucket.
-        rows = rows.take(np.argsort(rows.times, kind="stable"))
-    return rows
 
 
 def watermark_delay_ms(one: Input) -> int:

@@ -8,7 +8,7 @@ from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.nodes import Plan
 
 # To be raised whenever what lies in the state store can no longer be read by the code that reads it now.
-STATE_FORMAT = 5
+STATE_FORMAT = 6
 _UNNUMBERED = "3 or before"  # fingerprints of these did not tell
 ANOTHER = (
     "belongs to another query, or to the same one with other columns, buckets, or rates that spread its rows "

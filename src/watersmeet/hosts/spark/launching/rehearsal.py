@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.hosts.spark.bucket import processor  # noqa: F401  # what workers import by themselves
-from watersmeet.hosts.spark.bucket.output import unpacker
-from watersmeet.hosts.spark.exchange.pack import in_time_order, packer
+from watersmeet.hosts.spark.bucket.output import output_of
+from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import job_of
-from watersmeet.hosts.spark.packets import from_packet, to_packet
+from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.reading import connector_packets  # noqa: F401  # what workers import by themselves
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
@@ -47,15 +47,13 @@ def _join(streams: str, key: str) -> Plan:
 
 def _run(job: SparkJob) -> None:
     operator = job.make_operator()
-    schema = job.plan.output_schema
-    answer = unpacker(schema)
+    output = output_of(job)
     for batch in range(BATCHES):
         arrived = {one.alias: _arrived(job, one, batch) for one in job.streams}
         until = dict.fromkeys(job.aliases, BEGINNING_US + batch)
         results = list(operator.take(arrived, until))
         if results:
-            payload = pa.array([to_packet(results, schema)], pa.binary())
-            list(answer(iter([pa.RecordBatch.from_arrays([payload], ["payload"])])))
+            output.frame(results)
         for alias, rows in arrived.items():
             operator.still_needed(alias, rows, until[alias])
         saved = operator.save(tables=False).to_bytes()
@@ -67,14 +65,13 @@ def _arrived(job: SparkJob, one: Input, batch: int) -> Rows:
     numbers = np.arange(ROWS) % 8
     at = pa.array((np.arange(ROWS) + batch * ROWS) * 1000).cast(SCHEMA.field("ts").type)
     rows = pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(numbers.astype(str)), at], schema=SCHEMA)
-    layout = job.layout(one)
     made = list(packer(job, one.relation.name)(iter([rows])))
     number = job.aliases.index(one.alias)
     parts = [
-        layout.rows(data)
+        data
         for packets in made
         for packet in packets.to_pylist()
         if packet["input"] == number and packet["bucket"] in job.bucket_ids
         for data in from_packet(packet["payload"])
     ]
-    return in_time_order(parts)
+    return job.layout(one).rows(pa.concat_batches(parts)).in_time_order()

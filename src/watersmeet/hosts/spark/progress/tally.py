@@ -137,7 +137,7 @@ def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batc
 
 
 def _added_up(stages: Mapping[str, Mapping[str, int]], observed: str) -> dict[str, Any]:
-    """The metrics that Spark added up over buckets, of the stages in which they count."""
+    """The metrics that add up over buckets, of the stages in which they count."""
     found = {}
     for one in BY_COLUMN:
         sums = [stages[name] for name in _counting(one, list(stages), observed)]
@@ -206,8 +206,11 @@ def _reports(stage: str, row: Any) -> list[dict[str, Any]]:
 
 
 def _counts(row: Any) -> dict[str, int]:
-    """The values of an observed row; a batch without rows has no sums."""
-    return {name: int(value or 0) for name, value in _by_name(row).items() if name != REPORTS}
+    """The numbers of an observed row, and those that its buckets told, added up."""
+    named = _by_name(row)
+    columns = {name: int(value or 0) for name, value in named.items() if name != REPORTS}
+    told = (json.loads(text).get("counts", {}) for text in named.get(REPORTS) or ())
+    return reduce(sum_by_name, told, columns)
 
 
 def _by_name(row: Any) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet.hosts.spark.exchange.pack import left_out_packets, waiting_packets
+from watersmeet.hosts.spark.exchange.pack import NOTHING_NEW_US, left_out_packets, waiting_packets, with_newest
 from watersmeet.hosts.spark.jobs.job import stream_of
 from watersmeet.hosts.spark.reading.source_packets import (
     packed_rows,
     packets_of_bad,
     shipped,
     shipped_stream,
-    with_newest,
 )
 from watersmeet.hosts.spark.reading.splits import SourceSplit
 from watersmeet.hosts.spark.types import spark_layout
@@ -35,7 +34,7 @@ def packets_of_split(
     bad: list[pa.RecordBatch] = []
     left_out: list[int] = []
     if split.waiting is not None and not stream.by_arrival:  # what arrives now is not behind
-        yield with_newest(waiting_packets(job, source, split.waiting), 0)  # a time of 1970 moves no watermark
+        yield with_newest(waiting_packets(job, source, split.waiting), NOTHING_NEW_US)
 
     def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
         return batches_of_split(connected, split, wanted, stream, bad.append, left_out.append)
@@ -44,7 +43,7 @@ def packets_of_split(
     yield from packed_rows(job, source, read, split.number, split.moments, partition=partition, is_alone=is_alone)
     yield from packets_of_bad(job, source, bad)
     if sum(left_out):
-        yield with_newest(left_out_packets(stream, sum(left_out)), 0)
+        yield with_newest(left_out_packets(stream, sum(left_out)), NOTHING_NEW_US)
 
 
 def rows_of_split(encoded_stream: str, connected: ConnectedSource, split: SourceSplit) -> Iterator[pa.RecordBatch]:

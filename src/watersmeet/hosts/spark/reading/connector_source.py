@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_in_offset
-from watersmeet.hosts.spark.reading.splits import NEWEST, PACKED, EndSplit, Moments, Offset, SourceSplit
+from watersmeet.hosts.spark.reading.splits import DATED, EndSplit, Moments, Offset, SourceSplit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class PackedConnector(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return f"{PACKED}, {NEWEST} timestamp"
+        return DATED
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         return ConnectorReader(dict(self.options))

@@ -6,19 +6,22 @@ import base64
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from watersmeet.hosts.spark.exchange.pack import bad_packets, end_packets, gathered, packets
+from watersmeet.hosts.spark.exchange.pack import (
+    NOTHING_NEW_US,
+    bad_packets,
+    end_packets,
+    gathered,
+    newest,
+    packets,
+    with_newest,
+)
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.reading.splits import NEWEST, Moments
-from watersmeet.hosts.spark.task import batch_number
-from watersmeet.io.event_times import timed_rows, without_nulls
+from watersmeet.hosts.spark.reading.splits import Moments
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import Times
-from watersmeet.plan.nodes import Input
 
 # Reads columns of a stream, of whatever it is read from.
 Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
@@ -65,13 +68,8 @@ def packed_rows(
     for place, group in enumerate(gathered(batches)):
         limit_us = moments.limit_us
         packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, partition=partition)
-        if job.leaves_out(batch_number()):
-            yield with_newest(packed, 0)  # a time of 1970 moves no watermark
-            continue
-        times = _times([without_nulls(stream, batch) for batch in group], inputs[0])
-        usual = times if limit_us is None else times[times <= limit_us]
         # Spark would take the newest of all partitions for the time of a stream, and refuse answers of slower ones.
-        yield with_newest(packed, int(usual.max(initial=0)) if is_alone else 0)
+        yield with_newest(packed, newest(job, inputs[0], group, limit_us) if is_alone else NOTHING_NEW_US)
 
 
 def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
@@ -89,21 +87,10 @@ def packets_of_bad(job: SparkJob, source: str, records: Sequence[pa.RecordBatch]
     """What tells of records of a source that cannot be read, if there are any."""
     if records:
         stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
-        yield with_newest(bad_packets(stream, records), 0)  # a time of 1970 moves no watermark
+        yield with_newest(bad_packets(stream, records), NOTHING_NEW_US)
 
 
 def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
     """What tells every bucket that a stream has ended in a run."""
     job = shipped(encoded_job)
-    # A time of 1970 moves no watermark.
-    return with_newest(end_packets(job, {source}, run), 0)
-
-
-def _times(group: Sequence[pa.RecordBatch], one: Input) -> Times:
-    return np.concatenate([timed_rows(stream_of(one), batch).times for batch in group])
-
-
-def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
-    """Packets with the time that Spark takes its watermark from."""
-    column = pa.array([newest_us] * packed.num_rows, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-    return packed.append_column(NEWEST, column)
+    return with_newest(end_packets(job, {source}, run), NOTHING_NEW_US)

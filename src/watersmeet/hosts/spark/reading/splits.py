@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 NEWEST = "newest"
 PACKED = "bucket int, input int, part long, primary boolean, payload binary"
+DATED = f"{PACKED}, {NEWEST} timestamp"
 # What Spark gives as an offset: numbers, texts and nested dicts, but no lists.
 Offset = dict[str, Any]
 
