@@ -67,7 +67,7 @@ class EachStep(Divides, Unary):
         while moment < stop:
             now, delta = delta.before(moment + 1)
             if len(now):
-                self._groups.apply(now, np.zeros(len(now), np.bool_))
+                self._groups.hold(now)
             if self._groups.ids.live:
                 given.append(self._whole(moment + 1))
                 instants.append(np.full(given[-1].num_rows, moment, np.int64))

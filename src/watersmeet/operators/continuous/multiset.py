@@ -33,6 +33,22 @@ class Multiset:
 
     def apply(self, delta: Delta, is_right: Bools) -> Delta:
         """The changes of the answer that changes of the sides bring about."""
+        ids, order, starts, which, by = self._count(delta, is_right)
+        noticed = latest_noticed(delta, order, starts)
+        first = order[starts[which]]
+        answer = self._answer(ids[first], by, delta.instants[first], None if noticed is None else noticed[which])
+        # After the answer, which shows rows that are on neither side any more.
+        self._forget(ids[order[starts]])
+        return answer
+
+    def hold(self, delta: Delta) -> None:
+        """Take changes of the left side whose answer nobody asks for."""
+        ids, order, starts, _, _ = self._count(delta, np.zeros(len(delta), np.bool_))
+        self._forget(ids[order[starts]])
+
+    def _count(self, delta: Delta, is_right: Bools) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """The rows of changes, their order in cells and where these start, which of them change the answer, and by how
+        much."""
         n = len(delta)
         ids = self._number(delta)
         order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -42,14 +58,7 @@ class Multiset:
         found = kernel.change_multiplicities(
             self.kind, order, ends, cells, ids, delta.diffs, is_right, *sides, which, by
         )
-        starts = np.concatenate([[0], ends[: cells - 1]])
-        noticed = latest_noticed(delta, order, starts)
-        which, by = which[:found], by[:found]
-        first = order[starts[which]]
-        answer = self._answer(ids[first], by, delta.instants[first], None if noticed is None else noticed[which])
-        # After the answer, which shows rows that are on neither side any more.
-        self._forget(ids[order[starts]])
-        return answer
+        return ids, order, np.concatenate([[0], ends[: cells - 1]]), which[:found], by[:found]
 
     def _number(self, delta: Delta) -> Int64s:
         columns = delta.data.columns
