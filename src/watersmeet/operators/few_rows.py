@@ -4,12 +4,13 @@ width it takes them in half the time."""
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+T = TypeVar("T", bound=np.generic)
 FEW = 256
 
 # The values of a column as they lie in memory, whatever they mean.
@@ -27,17 +28,18 @@ _CELLS = {kind.id: np.dtype(f"i{kind.bit_width // 8}") for kind in _OF_FIXED_WID
 def fresh(*shape: int, kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
     """An array to be written. Many values lie in memory of Arrow's, which hands out again what it got back: of NumPy's
     the system clears every page anew, and that takes longer than to write it."""
-    if prod(shape) <= FEW:
+    if shape[-1] <= FEW:
         return np.empty(shape, kind)
     kind = np.dtype(kind)
     return np.frombuffer(pa.allocate_buffer(kind.itemsize * prod(shape)), kind).reshape(shape)
 
 
-def picked_from(array: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def picked_from(array: npt.NDArray[T], positions: npt.NDArray[np.int64]) -> npt.NDArray[T]:
     """The values at positions, which are all within."""
-    out = fresh(positions.size, kind=array.dtype)
+    if positions.size <= FEW:
+        return array.take(positions)
     # In other modes NumPy fills a copy first.
-    return array.take(positions, out=out, mode="clip")
+    return array.take(positions, out=fresh(positions.size, kind=array.dtype), mode="clip")
 
 
 def words_as(words: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:

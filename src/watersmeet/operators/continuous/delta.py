@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.contract import Positions
-from watersmeet.operators.few_rows import rows_taken
+from watersmeet.operators.few_rows import picked_from, rows_taken
 from watersmeet.operators.kernels.changes import leaving_first
 
 Int64s = npt.NDArray[np.int64]
@@ -45,10 +45,10 @@ class Delta:
     def take(self, positions: Positions) -> Delta:
         return Delta(
             rows_taken(self.data, positions),
-            self.instants[positions],
-            self.diffs[positions],
-            self.order[positions],
-            None if self.noticed is None else self.noticed[positions],
+            picked_from(self.instants, positions),
+            picked_from(self.diffs, positions),
+            picked_from(self.order, positions),
+            None if self.noticed is None else picked_from(self.noticed, positions),
         )
 
     def where(self, kept: Bools) -> Delta:

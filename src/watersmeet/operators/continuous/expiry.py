@@ -12,6 +12,7 @@ import pyarrow as pa
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, joined, no_changes
 from watersmeet.operators.contract import Positions
+from watersmeet.operators.few_rows import fresh
 from watersmeet.operators.kernels.changes import merge_order
 from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.partition_key import KeysOf
@@ -299,6 +300,6 @@ def entered_and_left(entered: Delta, left: Delta) -> Delta:
         np.concatenate([left.order, entered.order]),
         noticed,
     )
-    order = np.empty(len(everything), np.int64)
+    order = fresh(len(everything))
     merge_order(left.instants, entered.instants, order)
     return everything.take(order)

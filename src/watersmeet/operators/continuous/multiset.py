@@ -9,6 +9,7 @@ from watersmeet.operators.continuous.copies import Copies
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
+from watersmeet.operators.few_rows import fresh
 from watersmeet.operators.kernels import changes as kernel
 
 
@@ -51,9 +52,9 @@ class Multiset:
         much."""
         n = len(delta)
         ids = self._number(delta)
-        order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
+        order, ends = fresh(n), fresh(n)
         cells = int(kernel.sort_into_cells(delta.instants, ids, order, ends))
-        which, by = np.empty(cells, np.int64), np.empty(cells, np.int64)
+        which, by = fresh(cells), fresh(cells)
         sides = (self.left, self.right)
         found = kernel.change_multiplicities(
             self.kind, order, ends, cells, ids, delta.diffs, is_right, *sides, which, by

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from watersmeet.operators.codes import UInt64s, identities
 from watersmeet.operators.continuous.delta import Int64s
+from watersmeet.operators.few_rows import fresh
 from watersmeet.operators.kernels.identity import forget_numbers, number_rows, rehash
 
 T = TypeVar("T", bound=np.generic)
@@ -50,7 +51,7 @@ class RowIds:
     def with_new(self, columns: Sequence[pa.Array], length: int) -> tuple[Int64s, Int64s]:
         """The number of every row, and at which places one was given for the first time."""
         first, second = identities(columns, length)
-        ids, new = np.empty(length, np.int64), np.empty(length, np.int64)
+        ids, new = fresh(length), fresh(length)
         done = found = 0
         while True:
             tables = (self._heads, self._following, self._first, self._second, self._free)
