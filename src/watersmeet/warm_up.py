@@ -12,6 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -21,10 +22,13 @@ import pyarrow as pa
 from watersmeet.compiling.library import CHOICE
 from watersmeet.io.connectors.kafka.decoding.avro_shape import are_whole, steps_of
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
+from watersmeet.operators.keeping.kernels.priorities import count_held
+from watersmeet.operators.keeping.online_statistics import Factors
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.session import Session
 
 FEW, MANY = 240, 3000
+SHIFT = np.uint64(61)  # of hashes, to the numbers of eight counters
 
 SELECT = "SELECT a.id, b.id AS other, a.s, b.w, a.m, b.x, a.flag, b.small"
 AGGREGATES = """COUNT(*) AS n, COUNT(DISTINCT a.s) AS d, COUNT(DISTINCT a.id) AS e, SUM(a.x) AS total, SUM(a.id) AS ids,
@@ -100,6 +104,10 @@ LONGER = (
     f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND",
     f"{SELECT}, a.t FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS OPTIONS (memory = '30 kB')",
     f"{SELECT} FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS OPTIONS (memory = '20 kB', max_lag = '5 seconds')",
+    # Records of rows that are gone are squeezed out; and what is gone is archived.
+    f"{SELECT}, a.t FROM a, b WHERE a.k = b.k WINDOW = 30 SECONDS {MEMORY.format('prob', 'none')}",
+    f"{SELECT}, a.t, a.tiny, a.short FROM a, b WHERE a.k = b.k WINDOW = 20 SECONDS "
+    "OPTIONS (memory = '1000 rows', archive = '{folder}')",
     "SELECT DISTINCT id, t FROM a [RANGE 1 SECOND]",
     "SELECT id, MEDIAN(x) AS middle FROM a [RANGE 1 SECOND] GROUP BY id",
     "SELECT id, x FROM a [RANGE 30 SECONDS] ORDER BY x LIMIT 3",
@@ -116,14 +124,20 @@ def warm_up() -> None:
 
 def _run_all() -> None:
     kinds = (*JOINS, *BOUNDED, *CHANGING)
-    for session, queries in ((_in_order(FEW), kinds), (_as_they_come(), kinds), (_in_order(MANY), LONGER)):
-        for query in queries:
-            for _ in session.sql(query).batches(batch_rows=64 if queries is kinds else 1 << 16):
-                pass
+    with tempfile.TemporaryDirectory() as folder:
+        for session, queries in ((_in_order(FEW), kinds), (_as_they_come(), kinds), (_in_order(MANY), LONGER)):
+            for query in queries:
+                asked = session.sql(query.replace("{folder}", f"{folder}/archive"))
+                for _ in asked.batches(batch_rows=64 if queries is kinds else 1 << 16):
+                    pass
     _push_few()
     # Spark spreads rows by these.
     numbers = np.arange(8)
     grouped(coordinates(numbers, 4), 4)
+    # A join that is behind weighs rows before it lets them in.
+    counts, codes = Factors(np.zeros((1, 3), np.int64), numbers, np.zeros((1, 8), np.float32), SHIFT), numbers[None]
+    count_held(codes, 0, 8, numbers.astype(np.int32), True, *counts.of_rows[:4])
+    counts.weights(codes)
     tree = Tree()  # which is made anew where its keys get other names
     tree.rebuilt(tree.entries())
     steps = steps_of("long")  # of records of Avro
@@ -195,6 +209,8 @@ def _rows(seed: int, count: int) -> pa.Table:
             "m": cents,
             "flag": pa.array(numbers % 2 == 0, mask=missing),
             "small": pa.array(numbers % 100, pa.int32()),
+            "short": pa.array(numbers % 100, pa.int16()),
+            "tiny": pa.array(numbers % 100, pa.int8()),
             "ts": pa.array(times, pa.timestamp("us")),
         }
     )

@@ -53,9 +53,10 @@ class Policy:
         return self.learns_ages or self.completes
 
     def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
-        """After how many new rows all priorities are to be looked at again: if they age at every pass for victims,
-        before which a sixteenth as many come (see allocation), else when what is known of keys has grown by half."""
-        return in_memory / 20 if self.ageing else max(ever / 3, MIN_REFRESHED)
+        """After how many new rows all priorities are to be looked at again: if they age at every second pass for
+        victims, before which a sixteenth as many come (see allocation), else when what is known of keys has grown by
+        half."""
+        return in_memory / 10 if self.ageing else max(ever / 3, MIN_REFRESHED)
 
     def by_age(self, ages: AgeCurve) -> Bins:
         """The factor for every bin of age, from 0 to the whole life."""

@@ -71,5 +71,5 @@ class Shelves:
             self.valuation.oldest_us = min(self.valuation.oldest_us, int(times.min()))
             self.valuation.came(alias, store.codes, first, store.head, times)
         elif entering.any():
-            inside = store.codes[:, first : store.head][:, entering]
+            inside = np.ascontiguousarray(store.codes[:, first : store.head][:, entering])
             self.valuation.came(alias, inside, 0, inside.shape[1], times[entering])

@@ -12,10 +12,13 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine, finish
+from watersmeet.operators.kernels.memory import prefetch
 
 NO_ENTRY = -1
 NEVER = np.int64(-(1 << 60))
 PROBES = 8
+# Entries lie anywhere: those of so many rows are fetched together, before the first of them is looked at.
+TOGETHER = 64
 # state: the number of the newest pane
 NEWEST = 0
 # found: at least, at most, about
@@ -28,6 +31,20 @@ def key_of(codes, columns, p):
     for c in columns:
         h = combine(h, codes[c, p])
     return np.int64(finish(h))
+
+
+@kernel(inline="always")
+def look_ahead(key, keys, seen, counts):
+    """Have the entries where a key may be on their way to the processor."""
+    at = key & (keys.size - 1)
+    last = min(at + PROBES, keys.size) - 1
+    width = 4 * counts.shape[1]
+    prefetch(np.int64(seen.ctypes.data) + 8 * at)
+    prefetch(np.int64(seen.ctypes.data) + 8 * last)
+    prefetch(np.int64(keys.ctypes.data) + 8 * at)
+    prefetch(np.int64(keys.ctypes.data) + 8 * last)
+    prefetch(np.int64(counts.ctypes.data) + width * at)
+    prefetch(np.int64(counts.ctypes.data) + width * at + width)
 
 
 @kernel(inline="always")
@@ -72,15 +89,24 @@ def turn_to(pane, ring, others, state):
 def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, others, state):
     """Count rows of a store."""
     ring = counts.shape[1]
-    for p in positions:
-        pane = times[p] // pane_us
+    ahead = np.empty(TOGETHER, np.int64)
+    pane, begins = np.int64(0), np.int64(0)
+    for i in range(positions.size):
+        if i % TOGETHER == 0:
+            for k in range(min(TOGETHER, positions.size - i)):
+                ahead[k] = key_of(codes, columns, positions[i + k])
+                look_ahead(ahead[k], keys, seen, counts)
+        p, key = positions[i], ahead[i % TOGETHER]
+        # Times of rows that follow each other are mostly in one pane, and a division takes long.
+        if not 0 <= times[p] - begins < pane_us:
+            pane = times[p] // pane_us
+            begins = pane * pane_us
         if pane > state[NEWEST]:
             turn_to(pane, ring, others, state)
         newest = state[NEWEST]
         # Its column is that of a later pane by now, and no row to come reaches so far back.
         if pane <= newest - ring:
             continue
-        key = key_of(codes, columns, p)
         at = claim(key, newest - ring + 1, keys, seen)
         if at == NO_ENTRY:
             others[pane % ring] += 1
@@ -108,12 +134,25 @@ def matches(codes, columns, times, earlier, later, pane_us, keys, seen, counts, 
     before = np.zeros(ring + 1)  # how many others there are before a pane
     for i in range(ring):
         before[i + 1] = before[i] + others[(oldest + i) % ring]
+    ahead = np.empty(TOGETHER, np.int64)
+    # The panes of the earliest and the latest that a row meets, and where these begin: as in add_rows.
+    from_pane = from_us = to_pane = to_us = np.int64(0)
     for p in range(times.size):
-        at = entry_of(key_of(codes, columns, p), keys, seen)
+        if p % TOGETHER == 0:
+            for k in range(min(TOGETHER, times.size - p)):
+                ahead[k] = key_of(codes, columns, p + k)
+                look_ahead(ahead[k], keys, seen, counts)
+        at = entry_of(ahead[p % TOGETHER], keys, seen)
         if at == NO_ENTRY and before[ring] == 0:
             continue
         lo, hi = times[p] - earlier, times[p] + later
-        start, stop = max(lo // pane_us, oldest), min(hi // pane_us, newest) + 1
+        if not 0 <= lo - from_us < pane_us:
+            from_pane = lo // pane_us
+            from_us = from_pane * pane_us
+        if not 0 <= hi - to_us < pane_us:
+            to_pane = hi // pane_us
+            to_us = to_pane * pane_us
+        start, stop = max(from_pane, oldest), min(to_pane, newest) + 1
         if start < stop:
             found[HIGH] += before[stop - oldest] - before[start - oldest]
         if at == NO_ENTRY:
