@@ -26,6 +26,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "aggregates": ("benchmarks.aggregates", 1),
     "pushes": ("benchmarks.pushes", 0.5),
     "threads": ("benchmarks.threads", 3),
+    "growth": ("benchmarks.growth", 2),
     "memory": ("benchmarks.memory", 0.5),
     "shedding": ("benchmarks.shedding", 2),
     "durable_throughput": ("benchmarks.durable_throughput", 1),

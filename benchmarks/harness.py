@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 import time
@@ -71,7 +72,8 @@ def report(benchmark: str, figures: list[Figure]) -> None:
         print(one.line(), flush=True)
     RESULTS.mkdir(exist_ok=True)
     machine = {"machine": platform.machine(), "python": platform.python_version(), "cpu": cpu_name()}
-    content = {"benchmark": benchmark, **machine, "figures": [asdict(one) for one in figures]}
+    busy = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
+    content = {"benchmark": benchmark, **machine, **busy, "figures": [asdict(one) for one in figures]}
     (RESULTS / f"{benchmark}.json").write_text(json.dumps(content, indent=2) + "\n")
 
 

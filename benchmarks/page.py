@@ -5,8 +5,9 @@
 `benchmarks/performance.md` is the page without numbers. In it `{{joins: 2-way hash, window 10,000 rows, kernel}}` is
 the figure of that name in results/joins.json, its median and from the lowest to the highest; `{{figures joins}}` is a
 table of all of that file, `{{figures joins: kernel}}` of those whose names have the word; `{{plot peers}}` a picture;
-and `{{peers}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results that is not there yet reads
-"not measured", and so does a figure that a file does not have, of which `python -m benchmarks.page` tells.
+and `{{peers}}`, `{{growth}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results that is not
+there yet reads "not measured", and so does a figure that a file does not have, of which `python -m benchmarks.page`
+tells.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import latency_rivals, nexmark
+from benchmarks.growth import CURVES
 from benchmarks.harness import RESULTS
 from watersmeet.lab.experiment import Panel
 from watersmeet.lab.report.plots import draw_panel
@@ -72,7 +74,12 @@ def figures(benchmark: str, word: str | None) -> str:
     for one in found["figures"]:
         if word is None or word in one["name"]:
             lines.append(f"| {one['name']} | {spread(one)} {one['unit']} | {one['goal']} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *circumstances(found)]).rstrip()
+
+
+def circumstances(found: dict[str, Any]) -> list[str]:
+    """How busy the machine was; results of before have not noted it."""
+    return [f"The machine had a load of {found['load']} on {found['cores']} cores.", ""] if "load" in found else []
 
 
 # ---- beside others ---------------------------------------------------------------------------------------------------
@@ -95,14 +102,14 @@ def peers(_: str | None) -> str:
         for kind, words in (("cannot", ""), ("left_out", "left out, as "), ("failed", "no time is told, as "))
         if kind in one
     )
-    circumstances = (
+    told = (
         f"Seconds from the start of a process to the last row / of a warm run (and of processors), median of "
         f"{found['runs']}; "
         f"{found['rows']:,} rows a query; {found['cores']} cores, with a load of {found['load']:.1f} before."
     )
     if "note" in found:
-        circumstances += f" {found['note']}"
-    return "\n".join([*lines, "", circumstances, "", *why])
+        told += f" {found['note']}"
+    return "\n".join([*lines, "", told, "", *why])
 
 
 def _peer(one: dict[str, Any] | None) -> str:
@@ -138,7 +145,48 @@ def peers_panel() -> Panel | None:
     return Panel(title, "query", "seconds", queries, lines, y_log=True)
 
 
-PANELS: dict[str, Callable[[], Panel | None]] = {"peers": peers_panel}
+def growth_panel(curve: str) -> Panel | None:
+    """Nanoseconds of a row over what is turned up; a power is a straight line."""
+    found = [one for one in (results("growth") or {"figures": []})["figures"] if one["notes"]["curve"] == curve]
+    if not found:
+        return None
+    what, _, _ = found[0]["name"].rpartition(": ")
+    cost = {which: {"a row": [one[which] for one in found]} for which in ("median", "low", "high")}
+    return Panel(
+        f"What a row costs by {what}",
+        what,
+        "ns of a processor",
+        [one["notes"]["x"] for one in found],
+        cost["median"],
+        x_log=True,
+        y_log=True,
+        low=cost["low"],
+        high=cost["high"],
+    )
+
+
+PANELS: dict[str, Callable[[], Panel | None]] = {
+    "peers": peers_panel,
+    **{f"growth-{curve}": partial(growth_panel, curve) for curve in CURVES},
+}
+
+
+def growth(_: str | None) -> str:
+    """The exponent of each curve, from its lowest to its highest point, and its picture."""
+    found = results("growth")
+    if found is None:
+        return f"*{MISSING}: `python -m benchmarks.growth`*"
+    lines = ["| over | from | ns a row | to | ns a row | grows as |", "|---|---|---|---|---|---|"]
+    pictures = []
+    for curve in CURVES:
+        points = [one for one in found["figures"] if one["notes"]["curve"] == curve]
+        if points:
+            first, last = points[0], points[-1]
+            what, _, _ = first["name"].rpartition(": ")
+            ends = " | ".join(f"{one['notes']['x']:,} | {spread(one)}" for one in (first, last))
+            lines.append(f"| {what} | {ends} | x^{first['notes']['exponent']:g} |")
+            pictures.append(plot(f"growth-{curve}"))
+    return "\n".join([*lines, "", *circumstances(found), *pictures])
 
 
 def plot(name: str) -> str:
@@ -151,6 +199,7 @@ def plot(name: str) -> str:
 TABLES: dict[str, Callable[[str | None], str]] = {
     "peers": peers,
     "latency": latency,
+    "growth": growth,
     "nexmark": lambda name: nexmark.table(name or "nexmark"),
 }
 
