@@ -237,7 +237,7 @@ def test_explain_says_by_what_rows_are_divided() -> None:
         ("SELECT a.id FROM a WHERE a.k > 3", "rows that are only selected stay in their order"),
         ("SELECT COUNT(*) AS n FROM a [RANGE 1 SECOND]", "no column keeps together all rows that belong together"),
         (
-            "SELECT a.id FROM a, b WHERE a.k < b.k WINDOW = 1 SECOND",
+            "SELECT a.id FROM a [ROWS 9], b [ROWS 9] WHERE a.k = b.k",
             "no column keeps together all rows that belong together",
         ),
         (
@@ -255,6 +255,20 @@ def test_explain_says_why_there_is_one_thread(sql: str, why: str) -> None:
     shown = over_tables().sql(sql)
     assert f"\nin one thread: {why}\n" in " ".join(str(shown.explain()).split("\n    "))
     assert json.loads(shown.explain(format="json"))["one_thread"] == why
+
+
+@pytest.mark.parametrize(
+    ("condition", "own"),
+    [("a.k < b.k", "a share of the rows of a"), ("a.k = c.k", "the rows of its keys: a.k, c.k")],
+)
+def test_explain_says_which_rows_each_thread_has(condition: str, own: str) -> None:
+    session = over_tables()
+    session.stream("c", A, time="ts")
+    read = "a, b" if "b.k" in condition else "a, b, c"
+    shown = session.sql(f"SELECT a.id FROM {read} WHERE {condition} WINDOW = 1 SECOND OPTIONS (threads = 2)")
+    assert str(shown.explain()).startswith(f"in 2 threads, each with {own}, and with all rows of b\n")
+    told = json.loads(shown.explain(format="json"))["operators"]
+    assert (told["threads"], told["copied"]) == (2, ["b"])
 
 
 @pytest.mark.parametrize("given", ["0", "'two'", "257", "'-1'"])
