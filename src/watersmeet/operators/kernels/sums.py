@@ -259,9 +259,9 @@ def spread(squares, sums, g, n, digits, low, scratch):
         first += 1
     for a in range(first, top + 1):
         for b in range(first, top + 1):
-            product = digits[a] * digits[b]
-            scratch[0, a + b] -= product & MASK
-            scratch[0, a + b + 1] -= (product >> 32) & MASK
+            lower, upper = halves(digits[a], digits[b])
+            scratch[0, a + b] -= lower
+            scratch[0, a + b + 1] -= upper
     return settle(scratch, 0, digits, low)[0]
 
 
@@ -331,10 +331,9 @@ def add_product(rows, g, at, left, right, d):
     """Add d times the product of the digits of two doubles to row g, from place `at` on."""
     for a in range(FLOAT_DIGITS):
         for b in range(FLOAT_DIGITS):
-            # Up to 64 bits, so it may wrap around; the halves are right all the same.
-            product = left[a] * right[b]
-            rows[g, at + a + b] += d * (product & MASK)
-            rows[g, at + a + b + 1] += d * ((product >> 32) & MASK)
+            lower, upper = halves(left[a], right[b])
+            rows[g, at + a + b] += d * lower
+            rows[g, at + a + b + 1] += d * upper
 
 
 @kernel
@@ -353,9 +352,9 @@ def joint_spread(products, sums, others, g, n, digits, low, left, right, scratch
     sign = 1 if left_negative != right_negative else -1
     for a in range(left_top + 1):
         for b in range(right_top + 1):
-            product = left[a] * right[b]
-            scratch[0, a + b] += sign * (product & MASK)
-            scratch[0, a + b + 1] += sign * ((product >> 32) & MASK)
+            lower, upper = halves(left[a], right[b])
+            scratch[0, a + b] += sign * lower
+            scratch[0, a + b + 1] += sign * upper
     return settle(scratch, 0, digits, low)
 
 
