@@ -24,13 +24,14 @@ def test_a_picture_is_as_its_query_draws_it(name: str, monkeypatch: pytest.Monke
     assert path.stat().st_size < MOST_BYTES
 
 
-# What the commands of a page draw is compared where the page is read (tests/docs).
-DRAWN_BY_PAGES = {"paid.svg"}
+# What the commands of a page draw is compared where the page is read (tests/docs); plots of what was measured are
+# drawn with the page that shows them (tests/unit/benchmarks).
+DRAWN_ELSEWHERE = {"paid.svg", *(path.name for path in FOLDER.glob("performance-*.svg"))}
 
 
 def test_every_picture_is_drawn_here_and_shown_somewhere() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     links = [path for page in pages for path in re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", page.read_text())]
     shown = {Path(path).name for path in links if Path(path).parent.name == "pictures"}
-    drawn = {f"{name}.svg" for name in PICTURES} | DRAWN_BY_PAGES
+    drawn = {f"{name}.svg" for name in PICTURES} | DRAWN_ELSEWHERE
     assert {path.name for path in FOLDER.glob("*.svg")} == drawn == shown
