@@ -114,7 +114,7 @@ def test_without_results_there_is_no_report(
 
 
 @pytest.mark.xfail(
-    strict=True, reason="a defect: since memory sheds down to 15/16, PROB finds under 85 % of OPT in D-E3"
+    strict=True, reason="a defect: shedding to 15/16, PROB finds under 85 % of OPT in D-E3"
 )
 def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
