@@ -4,16 +4,18 @@ and on to reach brokers that are there no more."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock, Timer
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error
 
 _KEPT = 8
+_WAIT_MS = 10
 _KEPT_SECONDS = 15.0
 _GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
@@ -30,8 +32,10 @@ _sweeps: list[Timer] = []  # the one that waits
 class ReadingClient:
     """One consumer and what it was told of its connections."""
 
-    def __init__(self, stream: str, cluster: Cluster, group: str | None = None) -> None:
+    def __init__(self, stream: str, cluster: Cluster, group: str | None = None, *, wait_ms: int = 100) -> None:
+        """wait_ms: how long brokers hold back an answer where they have no records yet."""
         self.cluster, self.heard = cluster, Heard()
+        self.topics: set[str] = set()
         self.given_back = monotonic()
         config: dict[str, Any] = cluster.config(
             self.heard,
@@ -43,17 +47,25 @@ class ReadingClient:
             isolation_level="read_committed",
             # A queue that is full is looked at again soon: the default of a second would be a pause.
             fetch_queue_backoff_ms=20,
-            fetch_wait_max_ms=100,
+            fetch_wait_max_ms=wait_ms,
         )
         self.consumer: Consumer = made(SourceError, cluster, f"stream {stream!r} cannot be read", Consumer, config)
 
 
-def lend(stream: str, cluster: Cluster) -> ReadingClient:
+def lend(stream: str, cluster: Cluster, topic: str) -> ReadingClient:
+    """A consumer for records that are there. What it asked of brokers last is still on its way when it is told to read
+    elsewhere, so they may not hold it back for long."""
     with _lock:
         kept = _idle.get(cluster)
-        if kept:
-            return kept.pop()
-    return ReadingClient(stream, cluster)
+        client = kept.pop() if kept else None
+    if client is None:
+        client = ReadingClient(stream, cluster, wait_ms=_WAIT_MS)
+    elif topic not in client.topics:
+        # Of a topic that it has not read before it would hear at its next look around, up to a second later.
+        with suppress(KafkaException):
+            client.consumer.list_topics(topic, timeout=cluster.timeout_s)
+    client.topics.add(topic)
+    return client
 
 
 def give_back(one: ReadingClient) -> None:

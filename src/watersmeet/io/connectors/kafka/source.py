@@ -63,7 +63,7 @@ class KafkaSource(PartitionedSource):
         return [one for one in found if one.after < one.upto]
 
     def read(self, split: Split) -> Iterator[SourceBatch]:
-        client = lend(self.reading.stream, self.reading.cluster)
+        client = lend(self.reading.stream, self.reading.cluster, self.reading.topic)
         try:
             for messages in self._messages(client, split):
                 yield self.reading.rows.batch(Records(self.reading.topic, int(split.partition), messages))
