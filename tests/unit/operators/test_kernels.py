@@ -312,21 +312,18 @@ def test_combinations_come_by_new_row_then_from_new_to_old_however_many_a_row_ha
         join.store(alias, rows[alias])
     program = join.programs["a"]
     pieces = program.run(rows["a"].times, None, join.door.admit("a", rows["a"]).codes, join.stores, 40_000)
-    found = [tuple(one) for piece in pieces for one in piece.T.tolist()]
+    found = np.concatenate([piece.T.copy() for piece in pieces])  # the next piece takes their place
     key = {alias: one.data.column("k").to_numpy() for alias, one in rows.items()}
 
-    def partners(row: int, alias: str) -> list[int]:
+    def partners(row: int, alias: str) -> np.ndarray:
         near = np.abs(rows[alias].times - rows["a"].times[row]) <= 50
-        return np.flatnonzero((key[alias] == key["a"][row]) & near)[::-1].tolist()
+        return np.flatnonzero((key[alias] == key["a"][row]) & near)[::-1]
 
-    def together(visits: tuple[int, ...]) -> bool:
-        times = [rows[alias].times[row] for alias, row in zip(program.visits, visits, strict=True)]
-        return max(times) - min(times) <= 50
+    def combinations(row: int) -> np.ndarray:
+        met = np.meshgrid([row], *(partners(row, alias) for alias in program.visits[1:]), indexing="ij")
+        visits = np.stack([one.ravel() for one in met], axis=1)
+        times = np.stack([rows[alias].times[visits[:, at]] for at, alias in enumerate(program.visits)])
+        return visits[times.max(axis=0) - times.min(axis=0) <= 50]
 
-    expected = [
-        one
-        for row in range(sizes["a"])
-        for one in product([row], *(partners(row, alias) for alias in program.visits[1:]))
-        if together(one)
-    ]
-    assert found == expected
+    expected = np.concatenate([combinations(row) for row in range(sizes["a"])])
+    np.testing.assert_array_equal(found, expected)
