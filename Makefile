@@ -113,10 +113,9 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# All figures of docs/performance.md, in about forty minutes; what was interrupted goes on where it was. FLINK is a folder of
-# Flink's jars, for Nexmark. Then the page.
+# All figures of docs/performance.md, in about forty minutes; what was interrupted goes on where it was. Then the page.
 bench: $(READY)
-	$(BIN)/python -m benchmarks.all $(if $(FLINK),--flink $(FLINK))
+	$(BIN)/python -m benchmarks.all
 	$(BIN)/python -m benchmarks.page
 
 # Ten minutes: what is checked out here and another commit in turns; it fails where a tenth is lost beyond noise.

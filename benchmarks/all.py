@@ -1,6 +1,6 @@
 """All figures of docs/performance.md, one benchmark after the other: `make bench`.
 
-    python -m benchmarks.all [--only 'joins;peers'] [--again] [--quick] [--flink DIR]
+    python -m benchmarks.all [--only 'joins;peers'] [--again] [--quick]
 
 Each is a process of its own and writes its JSON. One that is done is not run again until the commit has changed or
 `--again` is said, so Ctrl-C loses one part at most. What fails is told at the end; the others run nevertheless.
@@ -33,7 +33,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "start": ("benchmarks.start {wheel}", 1),
     "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000", 6),
     "peers": ("benchmarks.peers", 8),
-    "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2 {flink}", 5),
+    "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2", 8),
     "kafka": ("benchmarks.kafka", 4),
     "kafka_latency": ("benchmarks.kafka --latency", 1),
     "spark_joins": ("benchmarks.spark_joins --rows 2000000 --batches 5 --runs 1", 7),
@@ -53,10 +53,10 @@ def done(now: str) -> list[str]:
     return list(found["parts"]) if found.get("commit") == now else []
 
 
-def command(part: str, flink: str | None) -> list[str]:
+def command(part: str) -> list[str]:
     """A wheel that was built is measured at its start; else the source tree is."""
     wheels = sorted((TOP / "dist").glob("*-cp*.whl")) or sorted((TOP / "dist").glob("*.whl"))
-    filled = PARTS[part][0].format(wheel=wheels[0] if wheels else "", flink=f"--flink {flink}" if flink else "")
+    filled = PARTS[part][0].format(wheel=wheels[0] if wheels else "")
     return [sys.executable, "-m", *filled.split()]
 
 
@@ -65,7 +65,6 @@ def main() -> None:
     parser.add_argument("--only", default=";".join(PARTS), help="parted by semicolons")
     parser.add_argument("--again", action="store_true", help="also what is done")
     parser.add_argument("--quick", action="store_true", help="only what takes a minute or less")
-    parser.add_argument("--flink", help="a folder of Flink's jars, for Nexmark")
     asked = parser.parse_args()
     now, failed = commit(), []
     ready = [] if asked.again else done(now)
@@ -77,7 +76,7 @@ def main() -> None:
         left = sum(PARTS[one][1] for one in wanted[place - 1 :])
         print(f"[{place}/{len(wanted)}] {part}, about {left:.0f} minutes to go", flush=True)
         started = time.monotonic()
-        if subprocess.run(command(part, asked.flink), cwd=TOP, check=False).returncode:
+        if subprocess.run(command(part), cwd=TOP, check=False).returncode:
             failed.append(part)
             continue
         print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)

@@ -1,4 +1,4 @@
-"""The Nexmark queries, in-process and on Spark, and in Flink SQL where its jars are at hand, over the same files.
+"""The Nexmark queries, in-process, on Spark and in Flink SQL, over the same files.
 
     python -m benchmarks.nexmark [--rows 1000000] [--runs 3] [--queries q0,q5] [--hosts 'in-process;Flink;Spark']
 
@@ -7,10 +7,9 @@ All answers are made and thrown away. Each query runs once to warm up, then `--r
 the highest are kept, and rows a second of a processor, over all threads of the process. Before that the answer
 in-process is compared with DuckDB's, row by row over the first events and by number over all; Flink's by number.
 
-Flink runs in one Java process, warm as well: `--flink DIR` is a folder of jars, those of apache-flink-libraries, of
-flink-sql-parquet, and Hadoop's and zstd's, which PySpark brings. What the same process takes to submit and end a job
-over a thousand rows is taken off its times. It is measured with a parallelism of 1 and of 2, and with mini-batches, as
-its own Nexmark is: then not every change of an answer is given, but one for every mini-batch.
+Flink runs in one Java process, warm as well; Maven fetches it once. What the same process takes to submit and end a job
+over a thousand rows is taken off its times. It is measured with a parallelism of 1 and, if `--hosts` says so, of 2, and
+with mini-batches, as its own Nexmark is: then not every change of an answer is given, but one for every mini-batch.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ import pyarrow.parquet as pa_parquet
 import watersmeet as wm
 from benchmarks.flink.queries import FLINK, setup
 from benchmarks.harness import RESULTS, Figure, figure, report
+from benchmarks.rivals import jvm
 from tests.nexmark.running import (
-    QUERIES,
     Rows,
     answer_by_duckdb,
     bag,
@@ -56,8 +55,7 @@ START = "q_start"
 CHECKED = 100_000  # events, over which answers are compared row by row
 PIECES = 4  # files of a stream, where they come in batches
 HERE = Path(__file__).parent
-PUBLISHED = [one for one in QUERIES if "_" not in one]
-JAVA = ["--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-Xmx2g"]
+PUBLISHED = [f"q{number}" for number in range(24)]
 MINI_BATCHES = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -71,6 +69,7 @@ FLINK_WAYS: dict[str, tuple[int, dict[str, str]]] = {
     "Flink, 2": (2, {}),
 }
 HOSTS = ("in-process", *FLINK_WAYS, "Spark")
+USUAL = ("in-process", "Flink", "Spark")
 
 
 @dataclass(frozen=True)
@@ -198,29 +197,28 @@ class OnSpark:
 # ---- Flink -----------------------------------------------------------------------------------------------------------
 
 
-def flink(jars: Path, streams: Streams, queries: Sequence[str], parallelism: int, runs: int, settings: dict[str, str]):
+def flink(streams: Streams, queries: Sequence[str], parallelism: int, runs: int, settings: dict[str, str]):
     """What a Java process with Flink in it tells, line by line."""
+    jars = os.pathsep.join([jvm.fetched("flink"), *jvm.hadoop()])
+    classes = jvm.compiled("nexmark", [HERE / "flink" / "Nexmark.java"], jars)
     with tempfile.TemporaryDirectory() as given:
         folder = Path(given)
-        classpath = os.pathsep.join(sorted(map(str, jars.rglob("*.jar"))))
-        subprocess.run(["javac", "-cp", classpath, "-d", given, str(HERE / "flink" / "Nexmark.java")], check=True)
-        (folder / "sql").mkdir()
-        (folder / "sql" / "setup.sql").write_text(setup(streams.folder / "nexmark"))
-        (folder / "sql" / f"{START}.sql").write_text("SELECT key FROM side_input WHERE key < 1000")
+        (folder / "setup.sql").write_text(setup(streams.folder / "nexmark"))
+        (folder / f"{START}.sql").write_text("SELECT key FROM side_input WHERE key < 1000")
         for query in queries:
             if query in FLINK:
-                (folder / "sql" / f"{query}.sql").write_text(FLINK[query])
+                (folder / f"{query}.sql").write_text(FLINK[query])
         options = [f"{key}={value}" for key, value in {"pipeline.object-reuse": "true", **settings}.items()]
-        command = ["java", *JAVA, "-cp", f"{given}{os.pathsep}{classpath}", "Nexmark", str(folder / "sql")]
+        command = [*jvm.JAVA_COMMAND, "-cp", f"{classes}{os.pathsep}{jars}", "Nexmark", given]
         told = subprocess.run(
             [*command, str(parallelism), str(runs), *options], check=True, capture_output=True, text=True, cwd=given
         )
     return [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
 
 
-def flink_figures(name: str, jars: Path, streams: Streams, queries: Sequence[str], runs: int) -> Iterator[Figure]:
+def flink_figures(name: str, streams: Streams, queries: Sequence[str], runs: int) -> Iterator[Figure]:
     parallelism, settings = FLINK_WAYS[name]
-    lines = flink(jars, streams, queries, parallelism, runs, settings)
+    lines = flink(streams, queries, parallelism, runs, settings)
     counted = {one["query"]: one for one in lines if "rows" in one}
     found: dict[str, list[Ran]] = {}
     for one in lines:
@@ -277,8 +275,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--queries", default=",".join(PUBLISHED))
-    parser.add_argument("--hosts", default=";".join(HOSTS), help="several are parted by semicolons")
-    parser.add_argument("--flink", type=Path, help="a folder of jars")
+    parser.add_argument("--hosts", default=";".join(USUAL), help=f"of {'; '.join(HOSTS)}; parted by semicolons")
     parser.add_argument("--into", default="nexmark", help="the name of the results")
     parser.add_argument("--table", action="store_true", help="print what was measured before, and measure nothing")
     asked = parser.parse_args()
@@ -289,15 +286,16 @@ def main() -> None:
     unknown = [one for one in hosts if one not in HOSTS]
     if unknown:
         raise SystemExit(f"there is no host {unknown[0]!r}; there are {'; '.join(HOSTS)}")
-    if asked.flink is None:
-        hosts = [one for one in hosts if one not in FLINK_WAYS]
     scratch = Path(tempfile.mkdtemp(prefix="nexmark-"))
     try:
         (scratch / "few").mkdir()
         few = write_streams(scratch / "few", min(CHECKED, asked.rows))
         streams = write_streams(scratch, asked.rows)
         for host in hosts:
-            keep(asked.into, host, list(measured(host, asked, queries, streams, few)))
+            try:
+                keep(asked.into, list(measured(host, asked, queries, streams, few)))
+            except jvm.MissingError as missing:
+                print(f"{host} is left out: {missing}", flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -308,7 +306,7 @@ def measured(
     load = Path("/proc/loadavg").read_text().split()[0] if Path("/proc/loadavg").exists() else "nan"
     yield figure(f"load of the machine, {host}", "", [float(load)], events=f"{asked.rows:,}")
     if host in FLINK_WAYS:
-        yield from flink_figures(host, asked.flink, streams, queries, asked.runs)
+        yield from flink_figures(host, streams, queries, asked.runs)
     elif host == "Spark":
         on_spark = OnSpark(streams.folder / "spark")
         for query in queries:
@@ -324,7 +322,7 @@ def measured(
             yield as_figure(query, host, ran, streams, answer=rows)
 
 
-def keep(name: str, host: str, figures: Sequence[Figure]) -> None:
+def keep(name: str, figures: Sequence[Figure]) -> None:
     """Beside what was measured of other hosts before."""
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text())["figures"] if path.exists() else []

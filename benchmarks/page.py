@@ -5,9 +5,9 @@
 `benchmarks/performance.md` is the page without numbers. In it `{{joins: 2-way hash, window 10,000 rows, kernel}}` is
 the figure of that name in results/joins.json, its median and from the lowest to the highest; `{{figures joins}}` is a
 table of all of that file, `{{figures joins: kernel}}` of those whose names have the word; `{{plot peers}}` a picture;
-and `{{peers}}`, `{{growth}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results that is not
-there yet reads "not measured", and so does a figure that a file does not have, of which `python -m benchmarks.page`
-tells.
+and `{{peers}}`, `{{memory}}`, `{{growth}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results
+that is not there yet reads "not measured", and so does a figure that a file does not have, of which
+`python -m benchmarks.page` tells.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks import latency_rivals, nexmark
 from benchmarks.growth import CURVES
 from benchmarks.harness import RESULTS
+from benchmarks.peers import WHY
 from watersmeet.lab.experiment import Panel
 from watersmeet.lab.report.plots import draw_panel
 
@@ -97,19 +98,25 @@ def peers(_: str | None) -> str:
     for engine in engines:
         lines.append(f"| {engine} | {' | '.join(_peer(of.get((engine, query))) for query in queries)} |")
     why = dict.fromkeys(
-        f"- {one['engine']}{'' if kind == 'left_out' else ', ' + one['query']}: {words}{one[kind]}"
+        f"- {one['engine']}{'' if kind == 'left_out' else ', ' + one['query']}: {_WHY[kind]}{one[kind]}"
         for one in found["figures"]
-        for kind, words in (("cannot", ""), ("left_out", "left out, as "), ("failed", "no time is told, as "))
+        for kind in WHY
         if kind in one
     )
+    loads = [one["load"] for one in found["figures"]]
     told = (
         f"Seconds from the start of a process to the last row / of a warm run (and of processors), median of "
-        f"{found['runs']}; "
-        f"{found['rows']:,} rows a query; {found['cores']} cores, with a load of {found['load']:.1f} before."
+        f"{found['runs']}; {found['rows']:,} rows a query; {found['cores']} cores, with a load of {min(loads):.1f} to "
+        f"{max(loads):.1f} before each."
     )
-    if "note" in found:
-        told += f" {found['note']}"
-    return "\n".join([*lines, "", told, "", *why])
+    return "\n".join([*lines, "", told, *_of_topics(found), "", *why])
+
+
+def _of_topics(found: dict[str, Any]) -> list[str]:
+    """What engines that read topics take to read them, which is part of their figures."""
+    alone = [one for one in found["figures"] if "topics_s" in one]
+    told = ", ".join(f"{one['query']} {number(one['topics_s'])}" for one in alone)
+    return [f"Of {alone[0]['engine']} reading the topics alone takes, in seconds: {told}."] if alone else []
 
 
 def _peer(one: dict[str, Any] | None) -> str:
@@ -118,10 +125,36 @@ def _peer(one: dict[str, Any] | None) -> str:
     if "cold_s" in one:
         processor = f" ({number(one['processor_s'])})" if one["processor_s"] else ""
         return f"{number(one['cold_s'])} / {number(one['warm_s'])}{processor}"
-    return {"cannot": "cannot", "left_out": "left out"}.get(next(key for key in one if key in _WHY), "wrong")
+    return next(kind for kind in WHY if kind in one).replace("_", " ")
 
 
-_WHY = ("cannot", "left_out", "failed")
+_WHY = {
+    "cannot": "",
+    "left_out": "left out, as ",
+    "wrong": "no time is told, as ",
+    "failed": "no time is told: ",
+}
+
+
+def memory(_: str | None) -> str:
+    """What live rows take, beside their Arrow bytes."""
+    found = results("memory")
+    cases = [one for one in (found or {"figures": []})["figures"] if "arrow" in one["notes"]]
+    if found is None or not cases:
+        return f"*{MISSING}: `python -m benchmarks.memory`*"
+    lines = [
+        "| a live row, in bytes | Arrow | held | times | the process grew by | written to disk | peak, MB "
+        "| ns a row: processors / clock |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in cases:
+        notes = one["notes"]
+        lines.append(
+            f"| {one['name']} | {number(notes['arrow'])} | {spread(one)} | {one['median'] / notes['arrow']:.2f} | "
+            f"{number(notes['resident'])} | {number(notes['spilled']) if notes['spilled'] else ''} | "
+            f"{number(notes['peak_mb'])} | {number(notes['processor_ns'])} / {number(notes['clock_ns'])} |"
+        )
+    return "\n".join([*lines, "", *circumstances(found)]).rstrip()
 
 
 def latency(_: str | None) -> str:
@@ -199,6 +232,7 @@ def plot(name: str) -> str:
 TABLES: dict[str, Callable[[str | None], str]] = {
     "peers": peers,
     "latency": latency,
+    "memory": memory,
     "growth": growth,
     "nexmark": lambda name: nexmark.table(name or "nexmark"),
 }

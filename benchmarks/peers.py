@@ -25,9 +25,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import duckdb
@@ -39,6 +41,7 @@ import pyarrow.parquet as pq
 from benchmarks.harness import RESULTS, cpu_name
 from benchmarks.rivals import dialects, jvm
 from benchmarks.rivals.jvm import FailedError, MissingError
+from benchmarks.rivals.peers.as_topics import as_topics
 from benchmarks.rivals.peers.protocol import PRIME, WEIGHTS, Asked
 
 HERE = Path(__file__).parent
@@ -46,8 +49,9 @@ RUNNERS = HERE / "rivals" / "peers"
 QUERIES = {"join 2": "ab", "join 3": "abc", "join 4": "abcd", "GROUP BY": "a", "DISTINCT": "a", "top 10": "a"}
 WINDOW_MS, SLIDE_MS, STEP_MS = 10_000, 1_000, 2
 PIECES = 4  # files of a stream, where they come in batches
-MOST_S = 240.0  # that one engine may take for one query, all runs
+MOST_S = 120.0  # that one engine may take for one query, all runs
 GROUP_KEYS = 200
+WHY = ("cannot", "left_out", "wrong", "failed")  # there is no number
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Engine:
     how: str
     cannot: dict[str, str]
     changes: bool = False  # it tells how the first ten change, instead of all ten again
+    given: Callable[[Asked], AbstractContextManager[Asked]] = nullcontext  # what must be there while it runs
 
 
 # ---- the input, and the right answers --------------------------------------------------------------------------------
@@ -203,10 +208,6 @@ def in_flink(asked: Asked) -> list[str]:
     return [*command, str(folder), str(os.cpu_count()), str(asked.runs - 1), *settings]
 
 
-def of_topics(asked: Asked) -> list[str]:
-    raise MissingError("it reads and writes topics of Kafka alone, so that a broker would be measured with it")
-
-
 NO_INTERVAL = "its joins are of rows in the same tumbling or sliding window; there is none of rows within a distance"
 ENGINES = (
     Engine("in-process", partial(ours, "in_process.py"), "from Parquet files", {}, changes=True),
@@ -222,7 +223,13 @@ ENGINES = (
         "its windows, folded by functions of Python",
         dict.fromkeys(("join 2", "join 3", "join 4"), NO_INTERVAL),
     ),
-    Engine("Quix Streams", of_topics, "", {}),
+    Engine(
+        "Quix Streams",
+        partial(elsewhere, "in_quix.py", "quixstreams==3.28.1"),
+        "from topics of one partition, state in RocksDB, no changelogs",
+        {},
+        given=as_topics,
+    ),
     Engine("on Spark", partial(in_spark, "ours"), "four batches, packed files", {}, changes=True),
     Engine("Spark's own", partial(in_spark, "memory"), "four batches, its store in memory", {}),
     Engine("Spark's own, RocksDB", partial(in_spark, "RocksDB"), "four batches, its store in RocksDB", {}),
@@ -239,54 +246,80 @@ def lines_of(command: list[str], cwd: str) -> Iterator[tuple[float, dict[str, An
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=cwd, env=env)
         assert process.stdout is not None
+        alarm = Timer(MOST_S, process.kill)
+        alarm.start()
         try:
             for line in process.stdout:
                 if line.startswith("{"):
                     yield time.perf_counter() - started, json.loads(line)
+            if process.wait():
                 if time.perf_counter() - started > MOST_S:
                     raise FailedError(f"it was not done after {MOST_S:.0f} s")
-            if process.wait():
                 errors.seek(0)
                 raise FailedError(jvm.first_error(errors.read()))
         finally:
+            alarm.cancel()
             process.kill()
             process.wait()
 
 
+class WrongError(Exception):
+    """What an answer has, and what it should have."""
+
+
 def measured(engine: Engine, asked: Asked) -> dict[str, Any]:
-    about: dict[str, Any] = {"engine": engine.name, "query": asked.query}
+    about = {"engine": engine.name, "query": asked.query, "load": round(os.getloadavg()[0], 1)}
     if asked.query in engine.cannot:
         return about | {"cannot": engine.cannot[asked.query]}
-    right, cold, warm = expected(asked, engine.changes and asked.query == "top 10"), 0.0, []
+    right = expected(asked, engine.changes and asked.query == "top 10")
     try:
-        for at, told in lines_of(engine.command(asked), asked.folder):
-            if "cannot" in told:
-                return about | {"cannot": told["cannot"]}
-            if "error" in told:
-                raise FailedError(told["error"])
-            if "rows" in told and (told["rows"], told["checksum"]) != right:
-                got = f"{told['rows']:,} rows with checksum {told['checksum']}"
-                raise FailedError(f"{got} are not the {right[0]:,} with checksum {right[1]} that are right")
-            if cold:
-                warm.append(told)
-            cold = cold or at - told.get("waited", 0.0)
+        with engine.given(asked) as asked:
+            return about | figures_of(lines_of(engine.command(asked), asked.folder), right)
     except MissingError as missing:
         return about | {"left_out": str(missing)}
+    except WrongError as wrong:
+        return about | {"wrong": str(wrong)}
     except FailedError as failed:
         return about | {"failed": str(failed)}
+
+
+def figures_of(lines: Iterator[tuple[float, dict[str, Any]]], right: tuple[int, int]) -> dict[str, Any]:
+    """Of the first run how long it took from the start of the process, of the others themselves."""
+    cold, warm, topics = 0.0, [], {}
+    for at, told in lines:
+        if "cannot" in told:
+            return {"cannot": told["cannot"]}
+        if "error" in told:
+            raise FailedError(told["error"])
+        if "topics_s" in told:
+            topics = told
+            continue
+        if "rows" in told and (told["rows"], told["checksum"]) != right:
+            got = f"{told['rows']:,} rows with checksum {told['checksum']}"
+            raise WrongError(f"{got} are not the {right[0]:,} with checksum {right[1]} that are right")
+        if cold:
+            warm.append(told)
+        cold = cold or at - told.get("waited", 0.0)
     seconds = [one["seconds"] for one in warm]
     processor = statistics.median(one["processor"] for one in warm)
     spread = {"warm_s": statistics.median(seconds), "low_s": min(seconds), "high_s": max(seconds)}
-    return about | {"cold_s": cold, **spread, "processor_s": processor, "answers": right[0]}
+    return {"cold_s": cold, **spread, "processor_s": processor, "answers": right[0], **topics}
 
 
 def line(one: dict[str, Any]) -> str:
     told = f"{one['query']:9} {one['engine']:22} "
     if "cold_s" not in one:
-        return told + next(
-            f"{key.replace('_', ' ')}: {one[key]}" for key in ("cannot", "left_out", "failed") if key in one
-        )
+        return told + next(f"{key.replace('_', ' ')}: {one[key]}" for key in WHY if key in one)
     return told + f"{one['answers']:9,} answers   cold {one['cold_s']:7.2f} s   warm {one['warm_s']:7.2f} s"
+
+
+def measured_before(path: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was measured of the same input as often; anything else is no part of one table."""
+    if not path.exists():
+        return []
+    before = json.loads(path.read_text())
+    same = all(before[one] == about[one] for one in ("cpu", "rows", "runs"))
+    return before["figures"] if same else []
 
 
 def keep(path: Path, about: dict[str, Any], figures: list[dict[str, Any]]) -> None:
@@ -305,10 +338,10 @@ def main() -> None:
     given = parser.parse_args()
     rows, runs = (40_000, 1) if given.quick else (given.rows, given.runs)
     about = {
-        "benchmark": "peers", "cpu": cpu_name(), "cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows,
-        "runs": runs, "how": {engine.name: engine.how for engine in ENGINES},
+        "benchmark": "peers", "cpu": cpu_name(), "cores": os.cpu_count(), "rows": rows, "runs": runs,
+        "how": {engine.name: engine.how for engine in ENGINES},
     }  # fmt: skip
-    found = json.loads(given.json.read_text())["figures"] if given.json.exists() else []
+    found = measured_before(given.json, about)
     engines = [one for one in ENGINES if one.name in given.only.split(";")]
     for query in given.queries.split(";"):
         with tempfile.TemporaryDirectory(prefix="peers-") as folder:

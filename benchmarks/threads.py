@@ -3,6 +3,10 @@
     python -m benchmarks.threads            all cases, two threads
     python -m benchmarks.threads join 4     cases whose names have the word, in four threads
 
+Over tables in memory and Parquet files, and a join over what must be decoded first: JSON files, and topics of Kafka
+with a checkpoint, whose answers go nowhere or into a topic. A broker is started for that, beside the run on the same
+cores, so that topics gain less than with one elsewhere.
+
 Cores that others work on give less than there is, so every figure has the processor time beside it: where both take
 equally much of it, only the machine stands between the threads and their share.
 """
@@ -11,7 +15,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -21,8 +26,16 @@ import pyarrow.parquet as pq
 
 import watersmeet as wm
 from benchmarks.harness import Figure, checksum, figure, report
+from benchmarks.kafka import filled
+from benchmarks.topics.cluster import a_broker, new_topic
+from benchmarks.topics.elsewhere import Load
+from benchmarks.topics.rows import QUERIES, script
+from benchmarks.topics.steps import check, joined
+from watersmeet.errors import SetupError
+from watersmeet.io.connectors.kafka.encoding import json_records
 
 ROWS, KEYS, RUNS = 2_000_000, 100_000, 5
+FEWER = 400_000  # where records are decoded
 SECONDS = ROWS // 1_000_000  # of event time; a million rows a second of each stream
 PAIR = "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k"
 CASES = {
@@ -40,6 +53,8 @@ CASES = {
     "distinct": "SELECT DISTINCT k FROM a [RANGE 100 MILLISECONDS]",
     "except": "SELECT k FROM a [RANGE 100 MILLISECONDS] EXCEPT SELECT k FROM b [RANGE 100 MILLISECONDS]",
 }
+DECODED = "join, windows of 100 k"
+TOPICS = [f"join, {form} topics{out}" for form in ("json", "avro") for out in ("", ", into a topic")]
 
 
 def stream(seed: int) -> pa.Table:
@@ -63,61 +78,128 @@ def session_over(sources: dict[str, pa.Table | str]) -> wm.Session:
     return session
 
 
-def timed(query: wm.Query) -> tuple[float, float, tuple[int, int]]:
-    """Seconds by the clock, and of all processors; rows and a sum of the answer."""
-    clock, worked, rows, total = perf_counter(), process_time(), 0, 0
+@dataclass(frozen=True)
+class Ran:
+    """Seconds by the clock, and of all processors of this process; what must be the same with any number of threads."""
+
+    clock_s: float
+    worked_s: float
+    answer: object
+
+
+Run = Callable[[int], Ran]  # in so many threads
+
+
+def timed(work: Callable[[], object]) -> Ran:
+    clock, worked = perf_counter(), process_time()
+    answer = work()
+    return Ran(perf_counter() - clock, process_time() - worked, answer)
+
+
+def answered(query: wm.Query) -> tuple[int, int]:
+    """Rows and a sum of the answer."""
+    rows = total = 0
     for batch in query.batches():
         rows += batch.num_rows
         last = batch.column(batch.num_columns - 1)
         total += checksum(pa.table({"last": last.cast(pa.float64()).cast(pa.int64(), safe=False)}))[1]
-    return perf_counter() - clock, process_time() - worked, (rows, total)
+    return rows, total
 
 
-def compared(name: str, make: Callable[[int], wm.Query], streams: int, threads: int) -> list[Figure]:
-    taken: dict[int, list[tuple[float, float]]] = {1: [], threads: []}
+def compared(name: str, run: Run, rows: int, threads: int) -> list[Figure]:
+    taken: dict[int, list[Ran]] = {1: [], threads: []}
     answers = set()
-    for run in range(RUNS + 1):
+    for number in range(RUNS + 1):
         for count, samples in taken.items():
-            clock, worked, answer = timed(make(count))
-            answers.add(answer)
-            if run:
-                samples.append((clock, worked))
+            ran = run(count)
+            answers.add(ran.answer)
+            if number:
+                samples.append(ran)
     assert len(answers) == 1, answers
-    rows = streams * ROWS / 1e6
     found = [
-        figure(f"{name}, {count} threads", "M rows/s", [rows / clock for clock, _ in samples], busy=_busy(samples))
+        figure(
+            f"{name}, {count} threads", "M rows/s", [rows / one.clock_s / 1e6 for one in samples], busy=_busy(samples)
+        )
         for count, samples in taken.items()
     ]
-    gain = [one / other for (one, _), (other, _) in zip(taken[1], taken[threads], strict=True)]
-    work = [other / one for (_, one), (_, other) in zip(taken[1], taken[threads], strict=True)]
+    pairs = list(zip(taken[1], taken[threads], strict=True))
+    gain = [one.clock_s / other.clock_s for one, other in pairs]
+    work = [other.worked_s / one.worked_s for one, other in pairs]
     found.append(
         figure(f"{name}, gain", "x", gain, "1.8" if threads == 2 else "", work=round(float(np.median(work)), 2))
     )
     return found
 
 
-def _busy(samples: list[tuple[float, float]]) -> float:
+def _busy(samples: list[Ran]) -> float:
     """How many processors were at work."""
-    return round(float(np.median([worked / clock for clock, worked in samples])), 2)
+    return round(float(np.median([one.worked_s / one.clock_s for one in samples])), 2)
+
+
+def in_threads(session: wm.Session, sql: str) -> Run:
+    return lambda count: timed(lambda: answered(session.sql(f"{sql} OPTIONS (threads = {count})")))
+
+
+# ---- where rows come from --------------------------------------------------------------------------------------------
+
+
+def over_tables_and_files(folder: Path) -> Iterator[tuple[str, Run, int]]:
+    """Names, runs and how many rows they read."""
+    tables = {name: stream(seed) for seed, name in enumerate("abc")}
+    files = {name: str(folder / f"{name}.parquet") for name in tables}
+    for name, path in files.items():
+        pq.write_table(tables[name], path)
+    for where, sources in (("tables", tables), ("files", files)):
+        for name, sql in CASES.items():
+            read = {one: source for one, source in sources.items() if f"FROM {one}" in sql or f", {one}" in sql}
+            yield f"{name}, {where}", in_threads(session_over(read), sql), len(read) * ROWS
+    lines = {name: str(folder / f"{name}.jsonl") for name in "ab"}
+    for name, path in lines.items():
+        few = tables[name].slice(0, FEWER).combine_chunks().to_batches()[0]
+        Path(path).write_bytes(b"\n".join(one for one in json_records(few) if one is not None))
+    yield f"{DECODED}, JSON files", in_threads(session_over(lines), CASES[DECODED]), 2 * FEWER
+
+
+def over_topics(folder: Path, wanted: list[str]) -> Iterator[tuple[str, Run, int]]:
+    """With a checkpoint, to the end of what is there."""
+    with a_broker(None, folder) as brokers:
+        for name in wanted:
+            load = filled(brokers, QUERIES[0], name.split()[1], FEWER)
+            yield name, topics_in_threads(load, folder, writes=name.endswith("into a topic")), FEWER
+
+
+def topics_in_threads(load: Load, folder: Path, *, writes: bool) -> Run:
+    """Answers are counted where they go, and held against DuckDB's in a topic."""
+
+    def run(count: int) -> Ran:
+        out = new_topic(load.brokers, "threads-out")
+        sql = f"{load.query.text} OPTIONS (threads = {count})"
+        text = script(load.brokers, load.topics, sql, load.form, out if writes else None)
+        ran = timed(lambda: joined(text, folder / out, load.expected, listens=not writes) and None)
+        if writes:
+            check(load.brokers, out, load.query, load.expected, f"in {count} threads")
+        return replace(ran, answer=load.expected)
+
+    return run
+
+
+def wanted(word: str, folder: Path) -> Iterator[tuple[str, Run, int]]:
+    yield from (one for one in over_tables_and_files(folder) if word in one[0])
+    topics = [name for name in TOPICS if word in name]
+    if topics:
+        try:
+            yield from over_topics(folder, topics)
+        except SetupError as error:
+            print(f"topics are left out: {error}", flush=True)
 
 
 def main(word: str = "", threads: int = 2) -> None:
-    tables = {name: stream(seed) for seed, name in enumerate("abc")}
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: str(Path(folder) / f"{name}.parquet") for name in tables}
-        for name, path in files.items():
-            pq.write_table(tables[name], path)
-        for where, sources in (("tables", tables), ("files", files)):
-            for name, sql in CASES.items():
-                if word not in f"{name}, {where}":
-                    continue
-                read = {one: source for one, source in sources.items() if f"FROM {one}" in sql or f", {one}" in sql}
-                session = session_over(read)
-                asked = lambda count, session=session, sql=sql: session.sql(f"{sql} OPTIONS (threads = {count})")  # noqa: E731
-                figures += compared(f"{name}, {where}", asked, len(read), threads)
-                for one in figures[-3:]:
-                    print(one.line(), flush=True)
+        for name, run, rows in wanted(word, Path(folder)):
+            figures += compared(name, run, rows, threads)
+            for one in figures[-3:]:
+                print(one.line(), flush=True)
     report("threads", figures)
 
 

@@ -9,9 +9,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import platformdirs
+
 from benchmarks.rivals.load import Outcome, Sending
 
 JAVA = Path(__file__).parent / "java"
+JARS = platformdirs.user_cache_path("watersmeet") / "rivals"
 BUILD = Path(__file__).parents[2] / "build" / "rivals"
 DOWNLOAD_S = 300.0
 START_S = 180.0  # within which Java and an engine have started, beside the rows they are sent
@@ -29,7 +32,7 @@ class FailedError(Exception):
 
 def fetched(name: str) -> str:
     """The jars of an engine as a class path; downloaded once, and again if what is asked for has changed."""
-    folder, wanted = BUILD / name, (JAVA / f"{name}.xml").read_text()
+    folder, wanted = JARS / name, (JAVA / f"{name}.xml").read_text()
     have = folder / "pom.xml"
     if not have.exists() or have.read_text() != wanted:
         _need("mvn", "Maven, which downloads it,")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,10 +29,10 @@ def a_broker(given: str | None, folder: Path) -> Iterator[str]:
         yield found.brokers
 
 
-def new_topic(brokers: str, name: str) -> str:
+def new_topic(brokers: str, name: str, partitions: int = PARTITIONS) -> str:
     made = f"{name}-{next(_numbers)}"
     admin = AdminClient({"bootstrap.servers": brokers, **QUIET})
-    for one in admin.create_topics([NewTopic(made, PARTITIONS, 1)]).values():
+    for one in admin.create_topics([NewTopic(made, partitions, 1)]).values():
         one.result()
     return made
 
@@ -43,10 +44,10 @@ def fill(brokers: str, topic: str, values: list[bytes | None]) -> None:
     producer.flush()
 
 
-def put(producer: Producer, topic: str, value: bytes | None, partition: int) -> None:
+def put(producer: Producer, topic: str, value: bytes | None, partition: int, **more: Any) -> None:
     while True:
         try:
-            producer.produce(topic, value, partition=partition)
+            producer.produce(topic, value, partition=partition, **more)
             return
         except BufferError:
             producer.poll(0.1)

@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 
 WEIGHTS = (3, 5, 7, 11)
 PRIME = 1_000_003
+LAST_ID = -1  # of a row behind all others, where an engine has no other end of its input
+LAST_MS = 60_000  # so much later than the others it is
 
 
 @dataclass(frozen=True)
