@@ -49,7 +49,6 @@ RUNNERS = HERE / "rivals" / "peers"
 QUERIES = {"join 2": "ab", "join 3": "abc", "join 4": "abcd", "GROUP BY": "a", "DISTINCT": "a", "top 10": "a"}
 WINDOW_MS, SLIDE_MS, STEP_MS = 10_000, 1_000, 2
 PIECES = 4  # files of a stream, where they come in batches
-MOST_S = 120.0  # that one engine may take for one query, all runs
 GROUP_KEYS = 200
 WHY = ("cannot", "left_out", "wrong", "failed")  # there is no number
 
@@ -239,22 +238,22 @@ ENGINES = (
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 
-def lines_of(command: list[str], cwd: str) -> Iterator[tuple[float, dict[str, Any]]]:
+def lines_of(command: list[str], cwd: str, most_s: float) -> Iterator[tuple[float, dict[str, Any]]]:
     """What a process tells, and when, since its start."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent / "src"), str(HERE.parent)])}
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=cwd, env=env)
         assert process.stdout is not None
-        alarm = Timer(MOST_S, process.kill)
+        alarm = Timer(most_s, process.kill)
         alarm.start()
         try:
             for line in process.stdout:
                 if line.startswith("{"):
                     yield time.perf_counter() - started, json.loads(line)
             if process.wait():
-                if time.perf_counter() - started > MOST_S:
-                    raise FailedError(f"it was not done after {MOST_S:.0f} s")
+                if time.perf_counter() - started > most_s:
+                    raise FailedError(f"it was not done after {most_s:.0f} s")
                 errors.seek(0)
                 raise FailedError(jvm.first_error(errors.read()))
         finally:
@@ -267,14 +266,14 @@ class WrongError(Exception):
     """What an answer has, and what it should have."""
 
 
-def measured(engine: Engine, asked: Asked) -> dict[str, Any]:
+def measured(engine: Engine, asked: Asked, most_s: float) -> dict[str, Any]:
     about = {"engine": engine.name, "query": asked.query, "load": round(os.getloadavg()[0], 1)}
     if asked.query in engine.cannot:
         return about | {"cannot": engine.cannot[asked.query]}
     right = expected(asked, engine.changes and asked.query == "top 10")
     try:
         with engine.given(asked) as asked:
-            return about | figures_of(lines_of(engine.command(asked), asked.folder), right)
+            return about | figures_of(lines_of(engine.command(asked), asked.folder, most_s), right)
     except MissingError as missing:
         return about | {"left_out": str(missing)}
     except WrongError as wrong:
@@ -331,6 +330,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=400_000, help="of all streams of a query together")
     parser.add_argument("--runs", type=int, default=3, help="that are warm")
     parser.add_argument("--only", default=";".join(one.name for one in ENGINES), help="engines, parted by semicolons")
+    parser.add_argument("--most", type=float, default=120.0, help="seconds for one engine and query, all runs")
     parser.add_argument("--queries", default=";".join(QUERIES), help="parted by semicolons")
     parser.add_argument("--quick", action="store_true", help="40,000 rows, one warm run")
     parser.add_argument("--resume", action="store_true", help="leave out what the JSON has already")
@@ -353,7 +353,7 @@ def main() -> None:
                 same = [one for one in found if (one["engine"], one["query"]) == (engine.name, query)]
                 if given.resume and same:
                     continue
-                one = measured(engine, asked)
+                one = measured(engine, asked, given.most)
                 print(line(one), flush=True)
                 found = [other for other in found if other not in same] + [one]
                 keep(given.json, about, found)

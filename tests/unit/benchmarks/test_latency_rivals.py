@@ -83,7 +83,7 @@ def test_engines_are_compared_where_there_are_too_many_answers():
 
 
 def test_without_maven_an_engine_is_left_out_in_one_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(jvm, "BUILD", tmp_path)
+    monkeypatch.setattr(jvm, "JARS", tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     esper = next(one for one in latency_rivals.ENGINES if one.name == "Esper")
     with ExitStack() as closing, pytest.raises(jvm.MissingError):

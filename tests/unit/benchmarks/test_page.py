@@ -45,7 +45,8 @@ def test_what_is_not_measured_says_so(tmp_path, monkeypatch, capsys):
         ({"cold_s": 1.5, "warm_s": 0.25, "processor_s": 0.0}, "1.5 / 0.25"),
         ({"cannot": "there is no such join"}, "cannot"),
         ({"left_out": "pip could not"}, "left out"),
-        ({"failed": "2 rows are not 3"}, "wrong"),
+        ({"wrong": "2 rows are not 3"}, "wrong"),
+        ({"failed": "it was not done after 9 s"}, "failed"),
         (None, "not measured"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import page, peers
-from benchmarks.rivals.jvm import first_error
+from benchmarks.rivals.jvm import FailedError, first_error
 from benchmarks.rivals.peers.protocol import Asked, Tally
 
 
@@ -96,3 +97,35 @@ def test_what_went_wrong_is_one_line():
     )
     assert first_error("INFO\nException in thread main: no\n at x") == "Exception in thread main: no"
     assert first_error("") == "it said nothing"
+
+
+def runs(*checksums):
+    """What a process tells, a second apart."""
+    for at, checksum in enumerate(checksums, 1):
+        yield float(at), {"rows": 1, "checksum": checksum, "seconds": 0.5, "processor": 0.25, "waited": 0.0}
+
+
+def test_an_answer_that_is_wrong_has_no_time():
+    with pytest.raises(peers.WrongError, match="1 rows with checksum 8 are not the 1 with checksum 7"):
+        peers.figures_of(runs(7, 8), (1, 7))
+    found = peers.figures_of(runs(7, 7, 7), (1, 7))
+    assert (found["cold_s"], found["warm_s"], found["processor_s"]) == (1.0, 0.5, 0.25)
+
+
+def test_what_reading_topics_takes_is_told_apart():
+    lines = [*runs(7, 7), (3.0, {"topics_s": 0.125})]
+    assert peers.figures_of(iter(lines), (1, 7))["topics_s"] == 0.125
+
+
+def test_an_engine_that_hangs_is_ended(tmp_path):
+    lines = peers.lines_of([sys.executable, "-c", "import time; time.sleep(60)"], str(tmp_path), 0.5)
+    with pytest.raises(FailedError, match="it was not done after 0 s"):
+        list(lines)
+
+
+def test_figures_of_another_input_are_no_part_of_the_table(tmp_path):
+    path, about = tmp_path / "peers.json", {"cpu": "one", "rows": 10, "runs": 3}
+    assert peers.measured_before(path, about) == []
+    peers.keep(path, about, [{"engine": "x"}])
+    assert peers.measured_before(path, about) == [{"engine": "x"}]
+    assert peers.measured_before(path, about | {"rows": 20}) == []
