@@ -71,10 +71,10 @@ def stream(seed: int) -> pa.Table:
     )
 
 
-def session_over(sources: dict[str, pa.Table | str]) -> wm.Session:
+def session_over(sources: dict[str, pa.Table | str], time_format: str | None = None) -> wm.Session:
     session = wm.Session()
     for name, source in sources.items():
-        session.stream(name, source, time="ts")
+        session.stream(name, source, time="ts", time_format=time_format)
     return session
 
 
@@ -157,7 +157,7 @@ def over_tables_and_files(folder: Path) -> Iterator[tuple[str, Run, int]]:
     for name, path in lines.items():
         few = tables[name].slice(0, FEWER).combine_chunks().to_batches()[0]
         Path(path).write_bytes(b"\n".join(one for one in json_records(few) if one is not None))
-    yield f"{DECODED}, JSON files", in_threads(session_over(lines), CASES[DECODED]), 2 * FEWER
+    yield f"{DECODED}, JSON files", in_threads(session_over(lines, time_format="iso"), CASES[DECODED]), 2 * FEWER
 
 
 def over_topics(folder: Path, wanted: list[str]) -> Iterator[tuple[str, Run, int]]:
