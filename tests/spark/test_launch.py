@@ -19,13 +19,16 @@ from tests.spark.harness import ROOT, SHORT_LIVED, unfolded
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.launching import class_archive, launch
 from watersmeet.hosts.spark.launching.launch import (
+    ARROW_BYTES,
     CHANGELOG,
     JAVA_OPTIONS,
+    NO_LIMIT,
     PARTITIONS,
     PROVIDER,
     QUICK_COMPILER,
     ROCKSDB,
     SMALL_BATCHES,
+    SOME_BYTES,
     START,
     _start_conf,
     driver_memory_mb,
@@ -58,6 +61,24 @@ def test_a_session_gets_a_task_per_core_unless_it_says_how_many(spark: SparkSess
     session.conf.set(PARTITIONS, "5")
     ensure_settings(session)
     assert session.conf.get(PARTITIONS) == "5"
+
+
+def test_arrow_batches_have_a_limit_in_bytes_once_a_query_reads_columns_whose_values_may_be_large(
+    spark: SparkSession,
+) -> None:
+    session = spark.newSession()
+    columns = "k BIGINT, d DECIMAL(38, 2), b BOOLEAN, ts TIMESTAMP, note STRING"
+    streams = watersmeet.Session(session)
+    for name in "ab":
+        streams.stream(name, session.createDataFrame([], columns), time="ts")
+    joined = "FROM a, b WHERE a.k = b.k WINDOW = 1 SECOND"
+    streams.sql(f"SELECT a.k, a.d, b.b {joined}").dataframe()
+    assert session.conf.get(ARROW_BYTES) == NO_LIMIT
+    streams.sql(f"SELECT a.k, b.note {joined}").dataframe()
+    assert session.conf.get(ARROW_BYTES) == SOME_BYTES
+    session.conf.set(ARROW_BYTES, "1g")
+    streams.sql(f"SELECT a.note, b.k {joined}").dataframe()
+    assert session.conf.get(ARROW_BYTES) == "1g"  # the user's own choice
 
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:

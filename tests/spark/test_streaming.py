@@ -86,6 +86,22 @@ def test_a_self_join_and_a_static_table_stream_together(spark, tmp_path):
     assert answer == by_reference(sql, [source, names])
 
 
+def test_no_batch_has_java_made_and_compiled_that_another_had(spark, tmp_path):
+    session = spark.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    made = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    sources = random_streams("ab")
+    pieces = {name: cut(source.table, [15, 30, 45]) for name, source in zip("ab", sources, strict=True)}
+    sql = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 2 SECONDS"
+    answers, counts = [], [made.getCount()]
+    for number in range(2):
+        answers.append(by_spark_streaming(session, sql, sources, pieces, tmp_path / str(number), 2))
+        counts.append(made.getCount())
+    assert counts[0] < counts[1] == counts[2]
+    assert answers == 2 * [by_reference(sql, sources)]
+
+
 def test_a_single_stream_with_a_static_table_needs_no_state(spark, tmp_path):
     sources = [*timeline("a: 1@0 2@50 -@60 1@61"), static_table("names", k=[1, 2, None], name=["one", "two", "?"])]
     sql = "SELECT a.id AS a, n.name AS name FROM a, names AS n WHERE a.v = n.k"

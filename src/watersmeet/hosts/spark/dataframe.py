@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
@@ -29,7 +29,7 @@ from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermar
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
-from watersmeet.hosts.spark.launching.launch import wait_for_workers
+from watersmeet.hosts.spark.launching.launch import limit_arrow_batches, wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
@@ -37,7 +37,7 @@ from watersmeet.hosts.spark.reading.event_times import with_arrival
 from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.pulse import pulse_source
 from watersmeet.hosts.spark.reading.splits import DATED, NEWEST, PACKED
-from watersmeet.hosts.spark.types import spark_schema
+from watersmeet.hosts.spark.types import is_of_fixed_size, spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.stage_joins import Staged
@@ -66,6 +66,8 @@ def dataframe(
         _refuse_kept_in_stages(plan)
         return _second_stage(spark, staged, buckets, observed, ending, start)
     job = make_job(plan, buckets, start)
+    if _has_values_of_any_size(job):
+        limit_arrow_batches(spark)
     sources = _sources(plan)
     is_streaming = _is_streaming(sources)
     for one in job.streams:
@@ -119,9 +121,13 @@ def _packed_together(
         return reduce(DataFrame.union, parts).groupBy("bucket")
     if job.pulse_us is not None:
         parts.append(pulse_source(spark, job.bucket_ids, job.pulse_us))
-    # Spark logs this time before the batch runs.
-    now = F.unix_millis(F.current_timestamp())
-    return reduce(DataFrame.union, parts).withColumn(NOW, now).groupBy("bucket")
+    return reduce(DataFrame.union, parts).withColumn(NOW, batch_time()).groupBy("bucket")
+
+
+def batch_time() -> Column:
+    """In milliseconds, as Spark logs it before the batch runs. Spark writes a time into the Java that it makes of a
+    plan, and would make and compile that anew for every batch; what it sorts lists of it evaluates without."""
+    return F.array_sort(F.array(F.unix_millis(F.current_timestamp())))[0]
 
 
 def _without_state(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
@@ -279,8 +285,18 @@ def _marked_future(df: DataFrame, time: str, max_future_us: int) -> DataFrame:
 
 def _columns(job: SparkJob, df: DataFrame) -> list[str]:
     """The columns any alias of a source needs; the others never leave Spark."""
-    needed = {name for one in job.streams for name in job.columns_needed(one)}
-    for stream in (stream_of(one) for one in job.streams):
-        if stream.late_to is not None or stream.arrival.keeps_going:  # of what goes beside the answers all is told
-            needed |= set(stream.schema.names)
+    needed = {name for one in job.streams for name in _needed(job, one)}
     return [f"`{name}`" for name in df.columns if name in needed]
+
+
+def _needed(job: SparkJob, one: Input) -> list[str]:
+    stream = stream_of(one)
+    if stream.late_to is not None or stream.arrival.keeps_going:  # of what goes beside the answers all is told
+        return list(stream.schema.names)
+    return job.columns_needed(one)
+
+
+def _has_values_of_any_size(job: SparkJob) -> bool:
+    """Among those that leave Spark."""
+    sent = ((stream_of(one).schema, name) for one in job.streams for name in _needed(job, one))
+    return not all(is_of_fixed_size(schema.field(name).type) for schema, name in sent)

@@ -90,3 +90,8 @@ def spark_type(kind: pa.DataType) -> spark.DataType:
 def spark_layout(schema: pa.Schema) -> pa.Schema:
     """The Arrow schema in which Spark takes back columns of `schema`."""
     return pa.schema([pa.field(f.name, arrow_type(spark_type(f.type), f.name)) for f in schema])
+
+
+def is_of_fixed_size(kind: pa.DataType) -> bool:
+    """Whether every value takes a few bytes."""
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))

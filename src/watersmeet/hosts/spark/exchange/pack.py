@@ -55,10 +55,6 @@ def packer(
     time that Spark takes its watermark from."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packed, newest_us in packs(batches):
-            yield with_newest(packed, newest_us) if dated else packed
-
-    def packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, int]]:
         inputs = [one for one in job.streams if one.relation.name == source]
         placings = [Placement(job, one) for one in inputs]
         # Parts order by partition, then by number in it, whatever the order in which the shuffle delivers them.
@@ -68,29 +64,21 @@ def packer(
         rows = _readable(marks.rows_of(batches), stream_of(inputs[0]), bad.append)
         # The marks are complete only when all rows have been drawn through, so what they say is told after them.
         for number, group in enumerate(gathered(rows)):
-            packed = packets(job, inputs, placings, group, first + number, staged=marks.staged)
-            yield packed, newest(job, inputs[0], group) if dated else NOTHING_NEW_US
+            yield packets(job, inputs, placings, group, first + number, staged=marks.staged, dated=dated)
+        for told in _told(inputs, marks, bad):
+            yield with_newest(told, NOTHING_NEW_US) if dated else told
+
+    def _told(inputs: Sequence[Input], marks: Marks, bad: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if bad:
-            yield bad_packets(stream_of(inputs[0]), bad), NOTHING_NEW_US
+            yield bad_packets(stream_of(inputs[0]), bad)
         if marks.reached_us is not None:
             # No rows: it moves the clock, but does not end a silence.
             reached = [Seen(job.aliases.index(one.alias), 0, 0, marks.reached_us) for one in inputs]
-            told = as_batch([packet for one in reached for packet in to_buckets(job.bucket_ids, one)])
-            yield told, NOTHING_NEW_US
+            yield as_batch([packet for one in reached for packet in to_buckets(job.bucket_ids, one)])
         for run in sorted(marks.runs):
-            yield end_packets(job, {source}, run), NOTHING_NEW_US
+            yield end_packets(job, {source}, run)
 
     return pack
-
-
-def newest(job: SparkJob, one: Input, group: Sequence[pa.RecordBatch], limit_us: int | None = None) -> int:
-    """The newest time in a group of rows that may move a watermark."""
-    if job.leaves_out(batch_number()):
-        return NOTHING_NEW_US
-    group = [without_nulls(stream_of(one), batch) for batch in group]
-    times = np.concatenate([timed_rows(stream_of(one), batch).times for batch in group])
-    ahead = _ahead(times, group, limit_us)
-    return int((times if ahead is None else times[~ahead]).max(initial=NOTHING_NEW_US))
 
 
 def with_newest(packed: pa.RecordBatch, newest_us: int) -> pa.RecordBatch:
@@ -170,6 +158,7 @@ def packets(
     *,
     staged: bool = False,
     partition: str = "",
+    dated: bool = False,
 ) -> pa.RecordBatch:
     """The packets of some rows of one source, and one for the GUARD that says how many rows came in. Every bucket is
     told what was seen of the stream, and those that share a memory also what each of them gets.
@@ -177,38 +166,62 @@ def packets(
     Rows beyond `limit_us`, or that Spark marked as such, lie too far in the future to move a clock. Those of a first
     stage (`staged`) move none either: it tells by itself how far it has come.
 
-    `part` orders packets the same way in every bucket. `partition`: that of the rows, if they have one.
+    `part` orders packets the same way in every bucket. `partition`: that of the rows, if they have one. `dated`: with
+    the newest time that may move a watermark, for Spark.
     """
     rows_in = sum(batch.num_rows for batch in group)
-    made = to_buckets([GUARD], RowsRead(rows_in))
-    if job.leaves_out(batch_number()):
-        return as_batch(made)
-    group = [without_nulls(stream_of(inputs[0]), batch) for batch in group]
-    skipped = rows_in - sum(batch.num_rows for batch in group)
-    for one, placing in zip(inputs, placings, strict=True):
-        schema = job.row_schema(one)
-        relation = stream_of(one)
-        data = pa.concat_batches([enter(batch.select(schema.names), schema, relation) for batch in group])
-        number = job.aliases.index(one.alias)
-        rows = timed_rows(relation, data)
-        if len(rows) or skipped:
-            seen = _seen(number, rows, group, limit_us, staged=staged) if len(rows) else Seen(number, 0)
-            seen = replace(seen, skipped=skipped, partition="" if relation.by_arrival else partition)
-            made += to_buckets(job.bucket_ids, seen)
-        placed = placing.placed(rows)
-        for piece in placing.parts(placed):
-            for place, cut_off in enumerate(cut(piece.rows)):
-                packet = to_packet([cut_off], cut_off.schema)
-                bucket = job.bucket_ids[piece.bucket]
-                made.append(Packet(bucket, number, (part << PIECE_BITS) + place, piece.primary, packet))
-        if job.sharing is not None and len(placed.rows):
-            made += to_buckets(job.bucket_ids, MemoryNeeds.of(placing.counted(placed, number, job.sharing)))
-    stream = stream_of(inputs[0])
-    if stream.late_to is not None and any(batch.num_rows for batch in group):
-        bucket = job.bucket_ids[((part >> 32) + part) % len(job.bucket_ids)]
-        for rows in (piece for batch in group for piece in cut(batch)):
-            made += to_buckets([bucket], MaybeLate(maybe_late_packet(stream, [rows])))
-    return as_batch(made)
+    made, newest_us = to_buckets([GUARD], RowsRead(rows_in)), NOTHING_NEW_US
+    if not job.leaves_out(batch_number()):
+        group = [without_nulls(stream_of(inputs[0]), batch) for batch in group]
+        skipped = rows_in - sum(batch.num_rows for batch in group)
+        for one, placing in zip(inputs, placings, strict=True):
+            more, seen = _of_rows(job, one, placing, group, part, limit_us, skipped, staged=staged, partition=partition)
+            made += more
+            newest_us = max(newest_us, seen.newest_us)
+        made += _maybe_late(job, stream_of(inputs[0]), group, part)
+    return with_newest(as_batch(made), newest_us) if dated else as_batch(made)
+
+
+def _of_rows(
+    job: SparkJob,
+    one: Input,
+    placing: Placement,
+    group: Sequence[pa.RecordBatch],
+    part: int,
+    limit_us: int | None,
+    skipped: int,
+    *,
+    staged: bool,
+    partition: str,
+) -> tuple[list[Packet], Seen]:
+    """The packets of one input, and what was seen of it."""
+    schema, relation = job.row_schema(one), stream_of(one)
+    data = pa.concat_batches([enter(batch.select(schema.names), schema, relation) for batch in group])
+    number = job.aliases.index(one.alias)
+    rows = timed_rows(relation, data)
+    made: list[Packet] = []
+    seen = _seen(number, rows, group, limit_us, staged=staged) if len(rows) else Seen(number, 0)
+    if len(rows) or skipped:
+        seen = replace(seen, skipped=skipped, partition="" if relation.by_arrival else partition)
+        made += to_buckets(job.bucket_ids, seen)
+    placed = placing.placed(rows)
+    for piece in placing.parts(placed):
+        for place, cut_off in enumerate(cut(piece.rows)):
+            packet = to_packet([cut_off], cut_off.schema)
+            bucket = job.bucket_ids[piece.bucket]
+            made.append(Packet(bucket, number, (part << PIECE_BITS) + place, piece.primary, packet))
+    if job.sharing is not None and len(placed.rows):
+        made += to_buckets(job.bucket_ids, MemoryNeeds.of(placing.counted(placed, number, job.sharing)))
+    return made, seen
+
+
+def _maybe_late(job: SparkJob, stream: Stream, group: Sequence[pa.RecordBatch], part: int) -> list[Packet]:
+    """The rows once more, whole, where a sink takes late ones."""
+    if stream.late_to is None or not any(batch.num_rows for batch in group):
+        return []
+    bucket = job.bucket_ids[((part >> 32) + part) % len(job.bucket_ids)]
+    pieces = (piece for batch in group for piece in cut(batch))
+    return [packet for rows in pieces for packet in to_buckets([bucket], MaybeLate(maybe_late_packet(stream, [rows])))]
 
 
 def _seen(number: int, rows: Rows, group: Sequence[pa.RecordBatch], limit_us: int | None, *, staged: bool) -> Seen:

@@ -32,6 +32,8 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 COUNTING = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 PARTITIONS = "spark.sql.shuffle.partitions"
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+NO_LIMIT, SOME_BYTES = "2147483647", "64m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 HOME = Path(version.__file__).parents[1]  # the folder that the package is in
 LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -50,8 +52,9 @@ SESSION: Mapping[str, str] = {
     # Its default, INT96, does not say that it holds instants, and other readers take it for readings without a zone.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # With a limit of bytes, Spark asks after every row how many there are, which takes five times as long as to convert
-    # it. This number of rows, its own, is the limit instead; packets are cut so that as many of them fit.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    # it. This number of rows, its own, is the limit instead, until a query has columns whose values may be of any size;
+    # packets are cut so that as many of them fit.
+    ARROW_BYTES: NO_LIMIT,
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.streaming.metricsEnabled": "true",
 }
@@ -186,6 +189,13 @@ def ensure_settings(spark: SparkSession) -> list[str]:
     if PARTITIONS not in spark.conf.getAll:  # which has what somebody set, not Spark's defaults
         changed += _set(spark, PARTITIONS, str(cores(spark)))
     return changed
+
+
+def limit_arrow_batches(spark: SparkSession) -> None:
+    """For a query of columns whose values may be of any size: an Arrow batch takes 2 GB, and of them so many rows as
+    Spark puts into one may have more. It holds for what the session runs later, too."""
+    if spark.conf.get(ARROW_BYTES) == NO_LIMIT:
+        spark.conf.set(ARROW_BYTES, SOME_BYTES)
 
 
 def cores(spark: SparkSession) -> int:

@@ -13,7 +13,6 @@ from watersmeet.hosts.spark.exchange.pack import (
     bad_packets,
     end_packets,
     gathered,
-    newest,
     packets,
     with_newest,
 )
@@ -66,10 +65,10 @@ def packed_rows(
     if moments.arrival_us is not None:
         batches = _arrived(batches, stream, moments.arrival_us)
     for place, group in enumerate(gathered(batches)):
-        limit_us = moments.limit_us
-        packed = packets(job, inputs, placings, group, (number << 32) + place, limit_us, partition=partition)
+        at = (number << 32) + place
+        packed = packets(job, inputs, placings, group, at, moments.limit_us, partition=partition, dated=is_alone)
         # Spark would take the newest of all partitions for the time of a stream, and refuse answers of slower ones.
-        yield with_newest(packed, newest(job, inputs[0], group, limit_us) if is_alone else NOTHING_NEW_US)
+        yield packed if is_alone else with_newest(packed, NOTHING_NEW_US)
 
 
 def _without_moments(wanted: pa.Schema, stream: Stream) -> pa.Schema:
