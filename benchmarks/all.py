@@ -38,7 +38,8 @@ PARTS: dict[str, tuple[str, float]] = {
     "kafka_latency": ("benchmarks.kafka --latency", 1),
     "spark_joins": ("benchmarks.spark_joins --rows 2000000 --batches 5 --runs 1", 7),
     "spark_start": ("benchmarks.spark_start --runs 1", 3),
-    "spark_batches": ("benchmarks.spark_batches", 2),
+    "spark_batches": ("benchmarks.spark_batches", 3),
+    "spark_memory": ("benchmarks.spark_memory --rows 1000000 --batches 3", 4),
 }
 
 

@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, figure, report
+from benchmarks.processes import cpu_seconds
 from watersmeet.hosts.spark.class_training import make_archive
 from watersmeet.hosts.spark.launching.class_archive import VARIABLE
 from watersmeet.hosts.spark.launching.query_start import TOO_SLOW, TRIES
@@ -38,25 +39,6 @@ SMALL = "ours, packed, small batches"
 CONTENDERS = ("ours, first start", "ours", "ours, packed", SMALL, PLAIN, f"{PLAIN}, started by us")
 PHASES = ("session", "planning", "first batch", "second batch", "warm batch")
 CPU = ("session cpu", "first answer cpu", "other batches cpu")
-
-
-def cpu_seconds() -> float:
-    """What this process and all below it have used of the processors; 0 where /proc does not tell."""
-    below: dict[int, list[int]] = {}
-    used: dict[int, float] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        below.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-        used[int(entry.parent.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    total, ahead = 0.0, [os.getpid()]
-    while ahead:
-        process = ahead.pop()
-        total += used.get(process, 0.0)
-        ahead += below.get(process, [])
-    return total
 
 
 def one_start(contender: str, folder: Path) -> dict[str, object]:
@@ -175,8 +157,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-data-") as root:
         folder = Path(root) / "streams"
         write_streams(folder, WAYS, given.rows, given.batches, WINDOW_ROWS)
-        for file in folder.glob("*/*.parquet"):  # Spark takes files of one moment in any order
-            os.utime(file, (1_700_000_000, 1_700_000_000 + int(file.stem)))
         report("spark_start", measured(given.runs, folder, given.only or list(CONTENDERS)))
 
 
