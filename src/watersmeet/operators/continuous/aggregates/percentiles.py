@@ -10,58 +10,71 @@ import pyarrow as pa
 from watersmeet.operators.continuous.aggregates.coding import coding_of
 from watersmeet.operators.continuous.aggregates.columns import column, grown, live, to_doubles
 from watersmeet.operators.continuous.aggregates.contract import Cells, Int64s
-from watersmeet.operators.continuous.aggregates.ordered_rows import Tree, in_turn
-from watersmeet.operators.kernels.ordered import quantiles
+from watersmeet.operators.continuous.aggregates.ordered_rows import in_turn
+from watersmeet.operators.kernels.ranked import (
+    GROUP_FIELDS,
+    NEEDS_ROOM,
+    NOT_THERE,
+    ROOM_FIELDS,
+    ROWS,
+    USED,
+    bound_anew,
+    quantiles,
+    where_codes_lie,
+)
 from watersmeet.plan.expressions import Aggregate, Expression, Literal, to_text
 from watersmeet.plan.functions import exact_share
 
+FIRST_ROOM = 1024  # words
+
 
 class RankedRows:
-    """The rows of all groups in order, to be found by their place in their group: by (group, code), how many each group
-    has, and a Fenwick tree over that."""
+    """The rows of all groups in order, to be found by their place in their group: see kernels/ranked.py."""
 
-    STATE = ("_tree", "_counts", "_sums")
+    STATE = ("_groups", "_used", "_room")
 
     def __init__(self) -> None:
-        self._tree = Tree()
-        self._counts: Int64s = np.zeros(0, np.int64)
-        self._sums = fenwick(self._counts)
+        self._groups: Int64s = np.zeros((0, GROUP_FIELDS), np.int64)
+        self._words: Int64s = np.zeros(0, np.int64)
+        self._room: Int64s = np.zeros(ROOM_FIELDS, np.int64)
 
     def around(
         self, changes: Cells, lives: Int64s, codes: Int64s, share: float, fraction: tuple[int, int] = (0, 0)
     ) -> tuple[Int64s, Int64s, Int64s]:
         """The codes of the rows on both sides of a quantile, and the number of rows, after each cell. fraction: it is
-        one row, see kernels/ordered.py."""
+        one row, see kernels/ranked.py."""
         low, high, sizes = (np.zeros(len(changes), np.int64) for _ in range(3))
         groups, lives, codes = in_turn(changes, lives, changes.groups, lives, codes)
-        before = groups, lives, changes.ends, codes, share, *fraction, self._counts, self._sums
-        self._tree.run(quantiles, before, (low, high, sizes))
+        at = np.zeros(2, np.int64)
+        before = groups, lives, changes.ends, codes, share, *fraction, self._groups
+        while (ended := quantiles(*before, self._words, self._room, at, low, high, sizes)) == NEEDS_ROOM:
+            self._words = grown(self._words, self._words.size + FIRST_ROOM, by=0.5)
+        if ended == NOT_THERE:
+            raise AssertionError("a row left that had not come")
         return low, high, sizes
 
     def rename(self, code: Callable[[Int64s], Int64s]) -> None:
         """Change all codes; their order stays."""
-        self._tree = self._tree.renamed(code, lambda codes: codes)
+        places = np.empty(int(self._groups[:, ROWS].sum()), np.int64)
+        where_codes_lie(self._groups, self._words, places)
+        self._words[places] = code(self._words[places])
+        bound_anew(self._groups, self._words)
 
     def grow(self, groups: int) -> None:
-        if groups > self._counts.size:
-            self._counts = grown(self._counts, groups)
-            self._sums = fenwick(self._counts)
+        self._groups = grown(self._groups, groups)
 
     @property
     def nbytes(self) -> int:
-        return self._tree.nodes.nbytes + self._counts.nbytes + self._sums.nbytes
+        return self._groups.nbytes + self._used.nbytes
 
+    @property
+    def _used(self) -> Int64s:
+        """Without the words that were kept ready and never used."""
+        return self._words[: self._room[USED]]
 
-def fenwick(counts: Int64s) -> Int64s:
-    """Entry i is the sum of the `i & -i` counts before count i.
-
-    >>> fenwick(np.array([1, 2, 3, 4])).tolist()
-    [0, 1, 3, 3, 10]
-    """
-    totals: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    places = np.arange(totals.size)
-    sums: Int64s = totals - totals[places - (places & -places)]
-    return sums
+    @_used.setter
+    def _used(self, words: Int64s) -> None:
+        self._words = words
 
 
 class Percentile:
@@ -87,7 +100,7 @@ class Percentile:
         below = to_doubles(self._coding.decode(low, valid))
         above = to_doubles(self._coding.decode(high, valid))
         self._coding.tidy()
-        # As kernels/ordered.py does it, to find the two rows.
+        # As kernels/ranked.py does it, to find the two rows.
         place = (sizes - 1) * self._share
         part = place - np.floor(place)
         with np.errstate(over="ignore", invalid="ignore"):
