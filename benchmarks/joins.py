@@ -28,6 +28,7 @@ from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 BATCH, RUNS = 16_384, 7
+PIECE = 256  # rows of a stream that the join in C++ takes before it takes some of the next
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us"))])
 
 
@@ -88,7 +89,7 @@ class Yardstick:
 
     def __init__(self, library: ctypes.CDLL, streams: int, window_us: int, whole: bool) -> None:
         self._library, self.columns = library, streams + whole
-        self._join = ctypes.c_void_p(library.make_join(streams, ctypes.c_int64(window_us), whole))
+        self._join = library.make_join(streams, window_us, whole)
         self._found = ctypes.POINTER(ctypes.c_int64)()
 
     def drive(
@@ -97,21 +98,17 @@ class Yardstick:
         rows, taken = 0, 0.0
         for i in range(len(feeds[0])):
             timed = i >= full_after
+            columns = np.array([[c.buffers()[1].address for c in feed[i].data.columns] for feed in feeds], np.int64)
             started = thread_time()
-            for stream, feed in enumerate(feeds):
-                count = self._push(stream, feed[i])
-                if timed and read is not None:
-                    read(self._results(count))
-                rows += len(feed[i]) if timed else 0
-            self._library.advance(self._join, ctypes.c_int64(int(feeds[0][i].times[-1])))
+            count = self._library.push(
+                self._join, len(feeds[0][i]), PIECE, columns.ctypes.data, ctypes.byref(self._found)
+            )
             taken += thread_time() - started if timed else 0.0
+            rows += sum(len(feed[i]) for feed in feeds) if timed else 0
+            if timed and read is not None:
+                read(self._results(count))
         self._library.free_join(self._join)
         return rows, taken
-
-    def _push(self, stream: int, rows: Rows) -> int:
-        columns = (ctypes.c_void_p(rows.data.column(i).buffers()[1].address) for i in range(3))
-        count: int = self._library.push(self._join, stream, len(rows), *columns, ctypes.byref(self._found))
-        return count
 
     def _results(self, count: int) -> pa.RecordBatch:
         values = np.ctypeslib.as_array(self._found, (count,)).reshape(-1, self.columns).copy()
@@ -130,7 +127,8 @@ def yardstick() -> ctypes.CDLL | None:
         subprocess.run([compiler, *options, str(source), "-o", str(built)], check=True)
         library = ctypes.CDLL(str(built))
     library.make_join.restype, library.push.restype = ctypes.c_void_p, ctypes.c_int64
-    library.push.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 4]
+    library.make_join.argtypes, library.free_join.argtypes = [ctypes.c_int64] * 3, [ctypes.c_void_p]
+    library.push.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 2]
     return library
 
 
