@@ -7,7 +7,6 @@ chunks it came in; small chunks are merged so that a gather touches few of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import memmove
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from watersmeet.operators.few_rows import Cells, picked_from
 from watersmeet.operators.kernels import texts as kernel
+from watersmeet.operators.kernels.rows import move_down
 
 Positions = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
@@ -202,8 +202,8 @@ def moved(array: npt.NDArray[T], tail: int, count: int, capacity: int) -> npt.ND
     """The live rows at the front of an array of the asked capacity, in place where it fits."""
     if capacity == array.shape[-1]:
         size = array.itemsize
-        for row in array.reshape(-1, capacity):  # memmove copes with overlap without a temporary copy
-            memmove(row.ctypes.data, row.ctypes.data + tail * size, count * size)
+        for row in array.reshape(-1, capacity):  # NumPy would make a copy first, as the two places overlap
+            move_down(row.ctypes.data, tail * size, count * size)
         return array
     target = np.empty((*array.shape[:-1], capacity), array.dtype)
     target[..., :count] = array[..., tail : tail + count]

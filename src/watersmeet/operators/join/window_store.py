@@ -24,6 +24,8 @@ from watersmeet.operators.payload import Positions, moved, payload_column, picke
 
 MIN_CAPACITY = 1024
 GROWTH = 1.3
+# Of few rows arrays have more room: they move less often then, and that is not much memory.
+GROWTH_OF_FEW, FEW_ROWS = 2, 1 << 16
 SHRINK_BELOW = 0.25
 
 
@@ -276,4 +278,5 @@ def first_at_least(times: Times, cutoff_us: int) -> int:
 
 
 def _capacity_for(rows: int) -> int:
-    return min(max(MIN_CAPACITY, int(rows * GROWTH)), MOST_ROWS)
+    few = min(rows * GROWTH_OF_FEW, FEW_ROWS)
+    return min(max(MIN_CAPACITY, int(rows * GROWTH), few), MOST_ROWS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
-from watersmeet.operators.kernels.memory import prefetch
+from watersmeet.operators.kernels.memory import load32, load64, prefetch, store32, store64
 
 BLOCK = 64
 
@@ -19,21 +19,24 @@ BLOCK = 64
 def link(codes, columns, first, last, heads, shift, following):
     """Put rows first..last-1 into the chains; `columns` names the rows of `codes` that make the key."""
     buckets = np.empty(BLOCK, np.int64)
-    base = heads.ctypes.data
+    places, base, older = np.int64(buckets.ctypes.data), np.int64(heads.ctypes.data), np.int64(following.ctypes.data)
+    own = np.int64(codes.ctypes.data) + 8 * codes.shape[1] * columns[0]
+    several = len(columns) > 1
     for start in range(first, last, BLOCK):
-        end = min(last, start + BLOCK)
-        for p in range(start, end):
-            h = np.uint64(0)
-            for c in columns:
-                h = combine(h, codes[c, p])
-            bucket = np.int64(h >> shift)
-            buckets[p - start] = bucket
-            prefetch(np.int64(base) + 4 * bucket)
+        count = min(last - start, BLOCK)
+        for i in range(count):
+            h = combine(np.uint64(0), load64(own, start + i))
+            if several:
+                for c in range(1, len(columns)):
+                    h = combine(h, codes[columns[c], start + i])
+            where = base + 4 * np.int64(h >> shift)
+            store64(places, i, where)
+            prefetch(where)
         # In a loop of its own, so that the heads of a whole block are on their way before the first is read.
-        for p in range(start, end):
-            bucket = buckets[p - start]
-            following[p] = heads[bucket]
-            heads[bucket] = p
+        for i in range(count):
+            where = load64(places, i)
+            store32(older, start + i, load32(where, np.int64(0)))
+            store32(where, np.int64(0), np.int32(start + i))
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
+from watersmeet.operators.kernels.memory import move8
 
 
 @kernel
@@ -26,3 +27,9 @@ def old_rows(times, first, last, cutoff):
     while p < last and times[p] < cutoff:
         p += 1
     return p - first
+
+
+@kernel
+def move_down(start, by, count):
+    """Move so many bytes down to an address, from that many behind it."""
+    move8(start, start + by, count)

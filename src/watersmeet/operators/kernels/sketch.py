@@ -20,12 +20,14 @@ def note_values(codes, registers):
         slot = h >> np.uint64(64 - BITS)
         # A bit is put below those that are left, which ends the loop where they are all zero.
         rest = (h << np.uint64(BITS)) | np.uint64(1 << (BITS - 1))
+        # Nearly all runs are no longer than the longest so far, which one shift tells; to count them takes longer.
+        if (rest >> np.uint64(1)) >> np.uint64(63 - registers[slot]):
+            continue
         zeros = 1
         while not rest >> np.uint64(63):
             rest <<= np.uint64(1)
             zeros += 1
-        if registers[slot] < zeros:
-            registers[slot] = zeros
+        registers[slot] = zeros
 
 
 def estimated_values(registers):
