@@ -3,6 +3,7 @@ width it takes them in half the time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -47,6 +48,12 @@ def words_as(words: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, words.size, [None, pa.py_buffer(words)])
 
 
+def one_letter_texts(letters: npt.NDArray[np.uint8]) -> pa.Array:
+    """Bytes of ASCII as a column of texts."""
+    ends = np.arange(letters.size + 1, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), letters.size, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
+
+
 def cell_of(kind: pa.DataType) -> np.dtype[np.signedinteger[Any]] | None:
     """What a value of a type lies in, if all are of one width that NumPy has."""
     return _CELLS.get(kind.id)
@@ -69,6 +76,15 @@ def taken(column: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     if cells is None:
         return column.take(pa.array(positions))
     return pa.Array.from_buffers(column.type, positions.size, [None, pa.py_buffer(picked_from(cells, positions))])
+
+
+def taken_of_all(columns: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> pa.Array:
+    """The same of columns that lie behind each other."""
+    cells = [cells for one in columns if (cells := cells_of(one)) is not None]
+    if len(cells) < len(columns):
+        return pa.concat_arrays(columns).take(pa.array(positions))
+    values = picked_from(np.concatenate(cells), positions)
+    return pa.Array.from_buffers(columns[0].type, positions.size, [None, pa.py_buffer(values)])
 
 
 def rows_taken(batch: pa.RecordBatch, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:

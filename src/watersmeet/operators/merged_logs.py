@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US, times_of
+from watersmeet.operators.few_rows import fresh, one_letter_texts, picked_from, taken_of_all
 from watersmeet.operators.kernels.changes import merge_runs
 
 Int64s = npt.NDArray[np.int64]
+_PLUS = np.uint8(ord("+"))
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,11 @@ class Log:
             held[first].append(block)
             yield from ahead[first].look()
             until = min(self._first(one.block) for one in ahead)
-            ready: list[pa.RecordBatch] = []
+            ready: list[list[pa.RecordBatch]] = []
             for i, blocks in enumerate(held):
                 before, held[i] = self._cut(blocks, until)
-                ready += before
+                if before:
+                    ready.append(before)
             if ready:
                 yield self._as_one(ready)
 
@@ -60,24 +63,31 @@ class Log:
                 behind.append(block.slice(at))
         return before, behind
 
-    def _as_one(self, blocks: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    def _as_one(self, logs: Sequence[Sequence[pa.RecordBatch]]) -> pa.RecordBatch:
+        blocks = [block for log in logs for block in log]
         if len(blocks) == 1:
             return blocks[0]
         instants = np.concatenate([self._instants(block) for block in blocks])
-        enters = np.concatenate([self._enters(block) for block in blocks])
-        starts = np.cumsum([0, *(block.num_rows for block in blocks)])
-        order = np.empty(instants.size, np.int64)
-        merge_runs(instants, enters, starts, order)
-        return pa.concat_batches(blocks).take(pa.array(order))
+        letters = np.concatenate([self._letters(block) for block in blocks])
+        starts = np.cumsum([0, *(sum(block.num_rows for block in log) for log in logs)])
+        order = fresh(instants.size)
+        merge_runs(instants, letters == _PLUS, starts, order)
+        columns = [
+            one_letter_texts(picked_from(letters, order))
+            if at == self.sign
+            else taken_of_all([block.column(at) for block in blocks], order)
+            for at in range(blocks[0].num_columns)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=blocks[0].schema)
 
-    def _enters(self, block: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    def _letters(self, block: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+        """The signs of its changes."""
         if self.sign is None:
-            return np.ones(block.num_rows, np.bool_)
+            return np.full(block.num_rows, _PLUS, np.uint8)
         column = block.column(self.sign)
         _, ends, letters = column.buffers()
-        first = np.frombuffer(ends, np.int32, block.num_rows, 4 * column.offset)
-        entering: npt.NDArray[np.bool_] = np.frombuffer(letters, np.uint8)[first] == ord("+")
-        return entering
+        first = int(np.frombuffer(ends, np.int32, 1, 4 * column.offset)[0])
+        return np.frombuffer(letters, np.uint8, block.num_rows, first)
 
 
 class _Ahead:

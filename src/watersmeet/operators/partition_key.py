@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import Times
-from watersmeet.operators.codes import Codes, codes_of
-from watersmeet.operators.kernels.spread import coordinates, grouped
+from watersmeet.operators.codes import Codes, codes_of, read_only
+from watersmeet.operators.few_rows import fresh
+from watersmeet.operators.kernels.spread import coordinates, divided
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
 
@@ -43,8 +44,9 @@ class PartitionKey:
             # In turns, as many may have equal times. Which part begins goes by the rows alone: a batch may be repeated.
             first = int(coordinates(times[:1], parts).sum())
             return [np.arange((part - first) % parts, times.size, parts) for part in range(parts)]
-        order, starts = grouped(coordinates(self.codes_of(name, data), parts), parts)
-        return [order[starts[part] : starts[part + 1]] for part in range(parts)]
+        own = fresh(parts, times.size)
+        counts = divided(read_only(self.codes_of(name, data)), own)
+        return [positions[:count] for positions, count in zip(own, counts, strict=True)]
 
     def column(self, name: str) -> str | None:
         """The column of a stream that is its key, if it is a column."""

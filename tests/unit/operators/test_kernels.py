@@ -22,7 +22,7 @@ from watersmeet.operators.kernels.chains import link, move
 from watersmeet.operators.kernels.changes import leaving_first, sort_into_cells, where_signs_meet
 from watersmeet.operators.kernels.hashing import combine, finish, hash_bytes
 from watersmeet.operators.kernels.rows import disorder
-from watersmeet.operators.kernels.spread import nth_later
+from watersmeet.operators.kernels.spread import coordinates, divided, nth_later
 from watersmeet.operators.kernels.walk import first_at_least, next_inside
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.nodes import Join, Project
@@ -327,3 +327,15 @@ def test_combinations_come_by_new_row_then_from_new_to_old_however_many_a_row_ha
 
     expected = np.concatenate([combinations(row) for row in range(sizes["a"])])
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 7, 8])
+def test_rows_are_divided_by_the_rest_of_their_hash(parts: int) -> None:
+    codes = np.random.default_rng(parts).integers(-(2**63), 2**63 - 1, 1000)
+    placed = coordinates(codes, parts)
+    finished = [int(finish(np.uint64(code % 2**64))) for code in codes.tolist()]
+    assert placed.tolist() == [one % parts for one in finished]
+    own = np.empty((parts, codes.size), np.int64)
+    counts = divided(codes, own)
+    for part in range(parts):
+        assert own[part, : counts[part]].tolist() == np.flatnonzero(placed == part).tolist()

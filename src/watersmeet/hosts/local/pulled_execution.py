@@ -34,7 +34,7 @@ from watersmeet.warning import warn
 
 LOGGER = logging.getLogger("watersmeet")
 # Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
-REPORT_S = 0.005
+REPORT_S = 0.02
 SHOWN_EVERY_S = 1.0  # while nothing comes
 FINISHING_S = 1.0  # that a batch in hand may take when a stop was asked for
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.contract import Positions
-from watersmeet.operators.few_rows import picked_from, rows_taken
+from watersmeet.operators.few_rows import one_letter_texts, picked_from, rows_taken
 from watersmeet.operators.kernels.changes import leaving_first
 
 Int64s = npt.NDArray[np.int64]
@@ -129,6 +129,5 @@ _COMMA = np.uint8(ord(","))
 
 def signs(delta: Delta) -> pa.Array:
     """A text of one letter for each change."""
-    letters = _COMMA - delta.diffs.astype(np.uint8)  # -1 is 255 there, and what is less than 0 wraps round
-    ends = np.arange(letters.size + 1, dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), letters.size, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
+    # -1 is 255 there, and what is less than 0 wraps round.
+    return one_letter_texts(_COMMA - delta.diffs.astype(np.uint8))

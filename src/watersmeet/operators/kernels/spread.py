@@ -13,9 +13,35 @@ from watersmeet.operators.kernels.hashing import finish
 def coordinates(codes, size):
     """A number from 0 to size - 1 for every code, the same everywhere and always."""
     out = np.empty(len(codes), np.int64)
+    mask = of_two(size)
     for i in range(len(codes)):
-        out[i] = np.int64(finish(np.uint64(codes[i])) % np.uint64(size))
+        out[i] = coordinate(codes[i], size, mask)
     return out
+
+
+@kernel(inline="always")
+def of_two(size):
+    """What masks the rest of a division by a power of two, which otherwise takes longer than all else; or 0."""
+    return np.uint64(size - 1) if size & (size - 1) == 0 else np.uint64(0)
+
+
+@kernel(inline="always")
+def coordinate(code, size, mask):
+    h = finish(np.uint64(code))
+    return np.int64(h & mask if mask else h % np.uint64(size))
+
+
+@kernel
+def divided(codes, out):
+    """The positions of the codes that have each coordinate, in their order, in a row of `out`; how many in each."""
+    parts = len(out)
+    counts = np.zeros(parts, np.int64)
+    mask = of_two(parts)
+    for i in range(len(codes)):
+        part = coordinate(codes[i], parts, mask)
+        out[part, counts[part]] = i
+        counts[part] += 1
+    return counts
 
 
 @kernel
