@@ -78,12 +78,17 @@ def taken(column: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(column.type, positions.size, [None, pa.py_buffer(picked_from(cells, positions))])
 
 
+def in_a_row(arrays: Sequence[npt.NDArray[T]]) -> npt.NDArray[T]:
+    """The values of all, one array behind the other."""
+    return np.concatenate(arrays, out=fresh(sum(one.size for one in arrays), kind=arrays[0].dtype))
+
+
 def taken_of_all(columns: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> pa.Array:
     """The same of columns that lie behind each other."""
     cells = [cells for one in columns if (cells := cells_of(one)) is not None]
     if len(cells) < len(columns):
         return pa.concat_arrays(columns).take(pa.array(positions))
-    values = picked_from(np.concatenate(cells), positions)
+    values = picked_from(in_a_row(cells), positions)
     return pa.Array.from_buffers(columns[0].type, positions.size, [None, pa.py_buffer(values)])
 
 

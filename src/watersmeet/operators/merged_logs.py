@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US, times_of
-from watersmeet.operators.few_rows import fresh, one_letter_texts, picked_from, taken_of_all
+from watersmeet.operators.few_rows import fresh, in_a_row, one_letter_texts, picked_from, taken_of_all
 from watersmeet.operators.kernels.changes import merge_runs
 
 Int64s = npt.NDArray[np.int64]
@@ -67,8 +67,8 @@ class Log:
         blocks = [block for log in logs for block in log]
         if len(blocks) == 1:
             return blocks[0]
-        instants = np.concatenate([self._instants(block) for block in blocks])
-        letters = np.concatenate([self._letters(block) for block in blocks])
+        instants = in_a_row([self._instants(block) for block in blocks])
+        letters = in_a_row([self._letters(block) for block in blocks])
         starts = np.cumsum([0, *(sum(block.num_rows for block in log) for log in logs)])
         order = fresh(instants.size)
         merge_runs(instants, letters == _PLUS, starts, order)

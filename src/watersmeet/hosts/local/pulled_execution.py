@@ -170,10 +170,11 @@ class PulledExecution:
 
     def _open_feeds(self) -> Feeds:
         clocks = self._execution.clock.clocks
+        most_rows = self.batch_rows * self.operator.parts  # each part takes its own
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
         opened = {
             name: batches_of(
-                self._read_of(clock.stream), self.batch_rows, clock.skip, self._bad(clock.stream), clock.hand_over
+                self._read_of(clock.stream), most_rows, clock.skip, self._bad(clock.stream), clock.hand_over
             )
             for name, clock in clocks.items()
         }
