@@ -164,8 +164,8 @@ docs: $(READY)
 java: $(READY)
 	$(BIN)/python -m watersmeet.hosts.spark.launching.local_files.build
 
-# What is published: the sources; a wheel that brings compiled kernels, for this Python and kind of machine; and one for
-# all others, which compile kernels at first use.
+# What is published: the sources; a wheel that brings compiled kernels, for every Python and this kind of machine; and one
+# for all others, which compile kernels at first use.
 wheel: $(BUILDER)/.ready
 	rm -rf dist
 	$(BUILDER)/bin/python -m build --no-isolation --outdir dist

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +16,10 @@ from hypothesis import settings
 
 import tests.command_line  # noqa: F401
 from tests.effort import EFFORT
+
+# As if there were no Numba, in processes that tests start too: kernels that wheels would not bring are refused, or
+# added to the list of those that they do.
+os.environ.setdefault("WATERSMEET_KERNELS", "list" if "WATERSMEET_REWRITE" in os.environ else "listed")
 
 TESTS = Path(__file__).parent / "tests"
 PAPERS = (str(TESTS / "lab"), str(TESTS / "conformance"))

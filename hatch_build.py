@@ -1,7 +1,7 @@
-"""Makes the wheel that brings a library of compiled kernels, for one Python and one kind of machine, by a C compiler.
+"""Makes the wheel that brings a library of compiled kernels, for one kind of machine, by a C compiler.
 
 Only where HATCH_BUILD_HOOK_ENABLE_CUSTOM is set, as `make wheel` does; else the wheel is for any machine, and kernels
-are compiled when they are first called.
+are compiled when they are first called, which needs the extra `compile`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class CompiledKernels(BuildHookInterface[Any]):
 
 
 def _tag() -> str:
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    python = "cp311-abi3"  # the oldest that library.c is for; and all since
     if sys.platform == "linux":
         # What the library asks for, glibc has had for longer; PyArrow, which is needed anyway, asks for this one.
-        return f"{python}-{python}-manylinux_2_28_{platform.machine()}"
+        return f"{python}-manylinux_2_28_{platform.machine()}"
     from packaging.tags import sys_tags
 
-    return str(next(iter(sys_tags())))
+    return f"{python}-{next(iter(sys_tags())).platform}"

@@ -22,7 +22,7 @@ from watersmeet.hosts.spark.launching.workers import check_workers, compare
 
 RIGHT = {
     "python": f"{sys.version_info[0]}.{sys.version_info[1]}", "program": "/opt/python", "without": [],
-    "version": watersmeet.__version__, "code": code(),
+    "version": watersmeet.__version__, "code": code(), "kernels": "",
 }  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_what_a_worker_tells_is_compared() -> None:
         ({"python": "3.7"}, r"Spark's workers run Python 3\.7 \(/opt/python\), and this process runs "),
         ({"version": "9.9"}, r"Spark's workers have watersmeet 9\.9 \(/opt/python\), this process "),
         ({"code": "0"}, r"another watersmeet .* than this process \(/opt/python\): the code differs"),
-        ({"without": ["numba"]}, r"the Python of Spark's workers, /opt/python, has no numba"),
+        ({"without": ["pandas"]}, r"the Python of Spark's workers, /opt/python, has no pandas"),
     ],
 )
 def test_workers_that_are_something_else_are_refused(change: dict[str, Any], told: str) -> None:

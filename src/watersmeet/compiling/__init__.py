@@ -6,7 +6,7 @@ none came, Numba compiles: it is looked for in the user's cache folder first (`k
 (`telling.py`).
 """
 
-from watersmeet.compiling.kernel import intrinsic, kernel
+from watersmeet.compiling.kernel import intrinsic, kernel, no_kernels
 from watersmeet.compiling.telling import working_seconds
 
-__all__ = ["intrinsic", "kernel", "working_seconds"]
+__all__ = ["intrinsic", "kernel", "no_kernels", "working_seconds"]

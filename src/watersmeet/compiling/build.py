@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -15,13 +16,14 @@ import llvmlite.binding as llvm
 import numpy as np
 from numba import types
 
-from watersmeet.compiling.by_numba import twin
 from watersmeet.compiling.kept import reached
 from watersmeet.compiling.library import NAME, PACKAGE, stamp_of
 from watersmeet.compiling.machine import baseline
-from watersmeet.compiling.recording import RECORDED, Recorded
+from watersmeet.compiling.signatures import read
 
 RUNTIME = Path(__file__).with_name("library.c")
+# For every Python from the one on that library.c names.
+SUFFIX = ".pyd" if sys.platform == "win32" else ".abi3.so"
 # They too say what is in a library.
 MADE_BY = ("build.py", "by_numba.py", "kernel.py", "library.c")
 # What code may call outside itself: library.c has the first, C's own library the rest.
@@ -43,15 +45,16 @@ IN_C = {
 }  # fmt: skip
 
 
-def build(folder: Path) -> Path:
-    """The library of all kernels that were called, as a file in a folder."""
-    called = sorted((one for one in RECORDED if one.signatures), key=lambda one: one.name)
-    variants = {one.name: [Variant(one, signature) for signature in one.signatures] for one in called}
+def build(folder: Path, signatures: Iterable[str]) -> Path:
+    """The library of kernels for these types, as a file in a folder."""
+    variants: dict[str, list[Variant]] = {}
+    for signature in sorted(signatures):
+        variants.setdefault(signature.partition("(")[0], []).append(Variant(*read(signature)))
     everything = [one for several in variants.values() for one in several]
     for number, one in enumerate(everything):
         one.symbol = f"kernel_{number}"
     folder.mkdir(parents=True, exist_ok=True)
-    library = folder / f"{NAME.rpartition('.')[2]}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    library = folder / f"{NAME.rpartition('.')[2]}{SUFFIX}"
     with tempfile.TemporaryDirectory() as scratch:
         code, glue = Path(scratch, "code.o"), Path(scratch, "generated.c")
         code.write_bytes(_object_code(everything))
@@ -65,15 +68,16 @@ class Variant:
 
     symbol = ""
 
-    def __init__(self, kernel: Recorded, signature: tuple[Any, ...]) -> None:
-        self.arguments = signature
-        self.holds_lock = not kernel.options.get("nogil", False)
-        self.compiled = twin(kernel.py_func, kernel.options).overloads[signature]
+    def __init__(self, kernel: Any, arguments: tuple[Any, ...]) -> None:
+        self.arguments = arguments
+        self.holds_lock = not kernel.targetoptions.get("nogil", False)
+        kernel.compile(arguments)
+        self.compiled = kernel.overloads[arguments]
         self.result = types.unliteral(self.compiled.signature.return_type)
         if isinstance(self.result, types.Optional):  # without a value it says so by its status
             self.result = self.result.type
         if self.compiled.library.has_dynamic_globals:
-            raise AssertionError(f"kernel {kernel.name} holds addresses of this process")
+            raise AssertionError(f"kernel {kernel.__name__} holds addresses of this process")
 
     @property
     def returns_arrays(self) -> bool:

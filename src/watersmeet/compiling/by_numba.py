@@ -14,7 +14,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from watersmeet.compiling.kept import KeptKernel
-from watersmeet.compiling.library import CHOICE, Intrinsic
+from watersmeet.compiling.library import BUILD, CHOICE, Intrinsic
 
 __all__ = ["compiled", "intrinsic", "twin"]
 
@@ -27,13 +27,15 @@ def compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     made = njit(**options)(function)
     if not isinstance(made, Dispatcher):  # NUMBA_DISABLE_JIT: it stays Python
         return made
-    if os.environ.get(CHOICE) != "record":
-        made._cache = KeptKernel(function)
+    kept = KeptKernel(function)
+    if os.environ.get(CHOICE) != BUILD:
+        made._cache = kept
     called_with = made.get_call_template
 
     def call_template(args: Any, kws: Any) -> Any:
         # Numba would compile a kernel anew for every constant it is called with; LLVM puts constants in anyway.
-        return called_with([types.unliteral(one) for one in args], {k: types.unliteral(v) for k, v in kws.items()})
+        with kept.as_part():
+            return called_with([types.unliteral(one) for one in args], {k: types.unliteral(v) for k, v in kws.items()})
 
     made.get_call_template = call_template
     return made

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -15,7 +16,7 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from watersmeet.compiling import places, telling
+from watersmeet.compiling import places, signatures, telling
 from watersmeet.compiling.library import library, why_not
 from watersmeet.compiling.machine import this_machine
 from watersmeet.version import VERSION
@@ -29,8 +30,20 @@ class KeptKernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._module = function.__module__
         self._name = f"{function.__module__}.{function.__qualname__}"
+        self._is_part = False
+
+    @contextmanager
+    def as_part(self) -> Iterator[None]:
+        """Another kernel that is being compiled calls it."""
+        self._is_part = True
+        try:
+            yield
+        finally:
+            self._is_part = False
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        if not self._is_part:
+            signatures.check(self._name, getattr(sig, "args", sig))
         arguments = _words(sig)
         found = places.read_kept(self._file(arguments))
         loaded = None if found is None else _loaded(found, target_context)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, overload
 
-from watersmeet.compiling.library import CHOICE, Intrinsic, library, why_not
+from watersmeet.compiling.library import Intrinsic, library, why_not
 from watersmeet.errors import SetupError
 
 
@@ -40,28 +40,31 @@ def _declared(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     if compiled is not None:
         name = f"{function.__module__}.{function.__qualname__}"
         return compiled.Kernel(name, function, options, partial(_compiled_here, function, options))
-    if os.environ.get(CHOICE) == "record":
-        from watersmeet.compiling.recording import Recorded
-
-        return Recorded(function, options)
     return _numba().compiled(function, options)
 
 
 def _compiled_here(function: Callable[..., Any], options: dict[str, Any], *arguments: Any) -> Any:
     """What the library has not: a kernel for other types."""
-    return _numba(function.__qualname__).twin(function, options)(*arguments)
+    if find_spec("numba") is None:
+        raise _needs_numba(f"kernel {function.__qualname__} has", "it was not compiled for these types")
+    return _numba().twin(function, options)(*arguments)
 
 
-def _numba(kernel: str | None = None) -> Any:
-    try:
-        from watersmeet.compiling import by_numba
-    except ModuleNotFoundError as error:
-        if error.name not in ("numba", "llvmlite"):
-            raise
-        if kernel is None:
-            what, because = "kernels have", why_not() or "no compiled ones came along"
-        else:
-            what, because = f"kernel {kernel} has", "it was not compiled for these types"
-        words = f"{what} to be compiled here, as {because}, and Numba is not installed"
-        raise SetupError(words, hint="pip install numba") from None
+def no_kernels() -> SetupError | None:
+    """Why no kernel can be called here, if none can."""
+    if library() is None and find_spec("numba") is None:
+        return _needs_numba("kernels have", why_not() or "no compiled ones came along")
+    return None
+
+
+def _numba() -> Any:
+    if error := no_kernels():
+        raise error
+    from watersmeet.compiling import by_numba
+
     return by_numba
+
+
+def _needs_numba(what: str, because: str) -> SetupError:
+    words = f"{what} to be compiled here, as {because}, and Numba is not installed"
+    return SetupError(words, hint="pip install 'watersmeet[compile]'")

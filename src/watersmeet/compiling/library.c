@@ -1,13 +1,25 @@
 /* What the library of compiled kernels needs beside their code: Python objects that call them, and the part of Numba's
    runtime that they ask for. What a build generates, a function for each kernel and combination of types, is included at
-   the end; it needs no Numba. */
+   the end; it needs no Numba. One library serves every Python from 3.11 on: of its C interface only what stays is used. */
 
 #define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <Python.h>
+#include <stdlib.h>
+#include <string.h>
 #include <structmember.h>
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
+
+/* Fast calls: in Python 3.11 as they are since, but declared as what stays only from 3.12 on. */
+#ifndef Py_TPFLAGS_HAVE_VECTORCALL
+#define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
+#endif
+#define OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1)) /* a flag beside the number of arguments */
+typedef PyObject *(*Call)(PyObject *, PyObject *const *, size_t, PyObject *);
+extern PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
+extern PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
 
 /* Memory that kernels take for themselves, laid out as Numba's code expects it. */
 
@@ -111,13 +123,13 @@ static int scalar(PyObject *given, uint32_t *type, Value *value) {
     }
     if (PyFloat_Check(given)) { /* NumPy's doubles too */
         *type = FLOAT64;
-        value->f = PyFloat_AS_DOUBLE(given);
+        value->f = PyFloat_AsDouble(given);
         return 1;
     }
 #define NUMBER(NAME, TYPE, FIELD)                                                                                          \
     if (PyArray_IsScalar(given, NAME)) {                                                                                   \
         *type = TYPE;                                                                                                      \
-        value->FIELD = PyArrayScalar_VAL(given, NAME);                                                                     \
+        value->FIELD = ((Py##NAME##ScalarObject *)given)->obval;                                                           \
         return 1;                                                                                                          \
     }
     NUMBER(Int64, INT64, i)
@@ -148,10 +160,10 @@ static int flatten(PyObject *given, Arguments *into) {
     if (!PyTuple_CheckExact(given)) {
         return scalar(given, &into->types[at], &into->values[at]);
     }
-    Py_ssize_t size = PyTuple_GET_SIZE(given);
+    Py_ssize_t size = PyTuple_Size(given);
     into->types[at] = TUPLE | (uint32_t)size << 1;
     for (Py_ssize_t i = 0; i < size; i++) {
-        if (!flatten(PyTuple_GET_ITEM(given, i), into)) {
+        if (!flatten(PyTuple_GetItem(given, i), into)) {
             return 0;
         }
     }
@@ -178,8 +190,8 @@ static PyObject *without_value(int32_t status, const Raised *raised) {
     }
     PyObject *pickle = PyImport_ImportModule("pickle"), *error = NULL;
     PyObject *what = pickle ? PyObject_CallMethod(pickle, "loads", "y#", raised->pickled, (Py_ssize_t)raised->size) : NULL;
-    if (what && PyTuple_Check(what) && PyTuple_GET_SIZE(what) >= 2) {
-        error = PyObject_Call(PyTuple_GET_ITEM(what, 0), PyTuple_GET_ITEM(what, 1), NULL);
+    if (what && PyTuple_Check(what) && PyTuple_Size(what) >= 2) {
+        error = PyObject_Call(PyTuple_GetItem(what, 0), PyTuple_GetItem(what, 1), NULL);
     }
     if (error) {
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -196,7 +208,7 @@ static void let_go(void *data, size_t size, void *array) { Py_DECREF((PyObject *
 static MemInfo *lent(PyArrayObject *array) {
     MemInfo *memory = NRT_MemInfo_alloc_aligned(0, 0);
     if (memory) {
-        Py_INCREF(array);
+        Py_INCREF((PyObject *)array);
         memory->dispose = let_go;
         memory->info = array;
         memory->data = PyArray_DATA(array);
@@ -256,7 +268,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;
+    Call vectorcall;
     const Entry *entry;
     PyObject *py_func;
     PyObject *options;
@@ -280,7 +292,7 @@ static PyObject *kernel_vectorcall(PyObject *self, PyObject *const *given, size_
     if (kernel->entry && names == NULL) {
         Arguments arguments;
         arguments.count = 0;
-        Py_ssize_t count = PyVectorcall_NARGS(flags), i = 0;
+        Py_ssize_t count = (Py_ssize_t)(flags & ~OFFSET), i = 0;
         while (i < count && flatten(given[i], &arguments)) {
             i++;
         }
@@ -302,7 +314,7 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *names)
     if (!PyArg_ParseTuple(args, "sOOO", &name, &function, &options, &otherwise)) {
         return NULL;
     }
-    Kernel *kernel = (Kernel *)type->tp_alloc(type, 0);
+    Kernel *kernel = PyObject_New(Kernel, type);
     if (kernel) {
         kernel->vectorcall = kernel_vectorcall;
         kernel->entry = bsearch(name, ENTRIES, sizeof(ENTRIES) / sizeof(Entry), sizeof(Entry), by_name);
@@ -315,28 +327,35 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *names)
 
 static void kernel_dealloc(PyObject *self) {
     Kernel *kernel = (Kernel *)self;
+    PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(kernel->py_func);
     Py_XDECREF(kernel->options);
     Py_XDECREF(kernel->otherwise);
-    Py_TYPE(self)->tp_free(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
 }
 
 static PyMemberDef kernel_members[] = {
     {"py_func", T_OBJECT, offsetof(Kernel, py_func), READONLY, "the function that was compiled"},
     {"options", T_OBJECT, offsetof(Kernel, options), READONLY, "how it is compiled"},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Kernel, vectorcall), READONLY, NULL},
     {NULL},
 };
 
-static PyTypeObject KernelType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "watersmeet._kernels.Kernel",
-    .tp_basicsize = sizeof(Kernel),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_doc = "A kernel by the types that it was compiled for: Kernel(name, function, options, otherwise)",
-    .tp_new = kernel_new,
-    .tp_dealloc = kernel_dealloc,
-    .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
-    .tp_members = kernel_members,
+static PyType_Slot kernel_slots[] = {
+    {Py_tp_doc, "A kernel by the types that it was compiled for: Kernel(name, function, options, otherwise)"},
+    {Py_tp_new, kernel_new},
+    {Py_tp_dealloc, kernel_dealloc},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, kernel_members},
+    {0, NULL},
+};
+
+static PyType_Spec kernel_type = {
+    .name = "watersmeet._kernels.Kernel",
+    .basicsize = sizeof(Kernel),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .slots = kernel_slots,
 };
 
 /* Nothing here runs code for that processor before this was asked. */
@@ -358,15 +377,12 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernels", "Kernels that we
 
 PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
-    if (PyType_Ready(&KernelType) < 0) {
-        return NULL;
-    }
-    PyObject *made = PyModule_Create(&module);
-    if (made && (PyModule_AddObjectRef(made, "Kernel", (PyObject *)&KernelType) < 0 ||
-                 PyModule_AddStringConstant(made, "STAMP", STAMP) < 0 ||
+    PyObject *kernel = PyType_FromSpec(&kernel_type), *made = kernel ? PyModule_Create(&module) : NULL;
+    if (made && (PyModule_AddObjectRef(made, "Kernel", kernel) < 0 || PyModule_AddStringConstant(made, "STAMP", STAMP) < 0 ||
                  PyModule_AddStringConstant(made, "SOURCES", SOURCES) < 0 ||
                  PyModule_AddStringConstant(made, "TARGET", TARGET) < 0)) {
         Py_CLEAR(made);
     }
+    Py_XDECREF(kernel);
     return made;
 }

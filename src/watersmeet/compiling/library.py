@@ -19,8 +19,8 @@ from watersmeet.warning import StateWarning, warn
 
 PACKAGE = Path(__file__).parents[1]
 NAME = "watersmeet._kernels"
-# 'numba' compiles kernels here, whatever came along; 'record' is said by who makes a library.
-CHOICE = "WATERSMEET_KERNELS"
+# 'numba' compiles kernels here, whatever came along. Who makes a library says BUILD: what is compiled is not kept then.
+CHOICE, BUILD = "WATERSMEET_KERNELS", "build"
 CAME = "the compiled kernels that came with watersmeet"
 
 

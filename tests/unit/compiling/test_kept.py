@@ -44,7 +44,7 @@ def added_twice(a):
 
 
 def in_a_process(cache: Path) -> str:
-    return said_by(program(ONE_CALL, NUMBA_CACHE_DIR=str(cache)).communicate())
+    return said_by(program(ONE_CALL, NUMBA_CACHE_DIR=str(cache), WATERSMEET_KERNELS="numba").communicate())
 
 
 def said_by(ran: Ended | subprocess.CompletedProcess[str]) -> str:
@@ -62,9 +62,9 @@ def test_one_process_compiles_and_the_next_finds(tmp_path: Path) -> None:
 
 
 def test_processes_may_compile_the_same_at_once(tmp_path: Path) -> None:
-    given = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(tmp_path)}
+    given = {"PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(tmp_path), "WATERSMEET_KERNELS": "numba"}
     command = [sys.executable, "-W", "error", "-c", ONE_CALL]
-    running = [subprocess.Popen(command, env=given, stderr=subprocess.PIPE) for _ in range(2)]
+    running = [subprocess.Popen(command, env={**os.environ, **given}, stderr=subprocess.PIPE) for _ in range(2)]
     assert [(one.communicate()[1], one.returncode) for one in running] == [(b"", 0)] * 2
     assert len(list(tmp_path.rglob("kernels-*/*"))) == 1
 

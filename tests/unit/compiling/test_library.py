@@ -89,12 +89,15 @@ def results():
     except ZeroDivisionError as error:
         yield str(error)
 """
-RECORD = """
+BUILD = """
 from pathlib import Path
-from kernels_of_a_test import results
+import kernels_of_a_test
 from watersmeet.compiling.build import build
-print(*results(), sep="\\n")
-build(Path({into!r}))
+from watersmeet.compiling.signatures import signature_of
+print(*kernels_of_a_test.results(), sep="\\n")
+kernels = [one for one in vars(kernels_of_a_test).values() if hasattr(one, "overloads")]
+named = [(f"{{one.__module__}}.{{one.__name__}}", one) for one in kernels]
+build(Path({into!r}), [signature_of(name, types) for name, one in named for types in one.overloads])
 """
 LOADED = """
 import sys
@@ -107,7 +110,8 @@ spec.loader.exec_module(sys.modules[library.NAME])
 
 
 def ran(code: str, **given: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **given}
+    kept = {name: value for name, value in os.environ.items() if name != "WATERSMEET_KERNELS"}
+    environment = {**kept, "PYTHONPATH": str(ROOT / "src"), **given}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -136,7 +140,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("library")
     (folder / "kernels_of_a_test.py").write_text(KERNELS)
     path = f"{ROOT / 'src'}{os.pathsep}{folder}"
-    told = said(ran(RECORD.format(into=str(folder / "made")), WATERSMEET_KERNELS="record", PYTHONPATH=path))
+    told = said(ran(BUILD.format(into=str(folder / "made")), WATERSMEET_KERNELS="build", PYTHONPATH=path))
     (file,) = (folder / "made").iterdir()
     return Made(str(file), path, told)
 
@@ -156,7 +160,7 @@ def test_other_types_are_compiled_here(made: Made) -> None:
 def test_other_types_without_numba_are_refused_with_what_to_install(made: Made) -> None:
     done = made.ran("disorder(np.array([5, 3, 9], np.int16), 4)", WITHOUT_NUMBA)
     assert "SetupError: kernel disorder has to be compiled here, as it was not compiled for these types" in done.stderr
-    assert "hint: pip install numba" in done.stderr
+    assert "hint: pip install 'watersmeet[compile]'" in done.stderr
 
 
 def test_read_only_arrays_are_taken_where_nothing_is_written(made: Made) -> None:

@@ -20,7 +20,7 @@ OTHER_WORKERS = (
 _OURS = re.compile(
     r"watersmeet\.errors\.(\w+): (.*?)(?:\s+SQLSTATE: |\n\s*(?:at |JVM stacktrace|=== |\n)|\Z)", re.DOTALL
 )
-_NOT_THERE = re.compile(r"ModuleNotFoundError: (No module named '(?:watersmeet|numba|numpy|pandas|pyarrow)\b[\w.]*')")
+_NOT_THERE = re.compile(r"ModuleNotFoundError: (No module named '(?:watersmeet|numpy|pandas|pyarrow)\b[\w.]*')")
 _PYTHON_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 _WITHOUT_WORDS = re.compile(r"SQLSTATE: \w+ \(no cause message\)")
 _CRASHED = "Python worker exited unexpectedly"

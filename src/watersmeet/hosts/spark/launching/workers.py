@@ -25,7 +25,7 @@ from watersmeet.hosts.spark.launching.fork_server import python_for_spark
 from watersmeet.hosts.spark.launching.launch import is_connect, is_local, workers_find_us
 from watersmeet.version import VERSION
 
-NEEDED = ("numpy", "numba", "pyarrow", "pandas", "sqlglot")
+NEEDED = ("numpy", "pyarrow", "pandas", "sqlglot")
 # Runs in any Python, also in one that has none of this.
 PROBE = f"""
 import json, sys
@@ -37,6 +37,8 @@ try:
     found["version"] = watersmeet.__version__
     from watersmeet.code_sum import code
     found["code"] = code()
+    from watersmeet.compiling import no_kernels
+    found["kernels"] = str(no_kernels() or "")
 except ImportError as error:
     found["missing"] = str(error)
 found = json.dumps(found)
@@ -81,6 +83,8 @@ def compare(found: dict[str, Any]) -> None:
         )
     if found["without"]:
         raise _wrong(f"the Python of Spark's workers, {program}, has no {', '.join(found['without'])}")
+    if found["kernels"]:
+        raise SetupError(f"Spark's workers ({program}) cannot run queries: {found['kernels']}")
 
 
 def _wrong(problem: str) -> SetupError:
