@@ -85,12 +85,7 @@ DOCTORED: list[tuple[str, Callable[[Result], Result]]] = [
 ]  # fmt: skip
 
 
-WORSE = pytest.mark.xfail(strict=True, reason="a defect: since memory sheds down to 15/16, the engine finds too little")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=WORSE) if name in ("D-E6v", "D-E11") else name for name in TRIED]
-)
+@pytest.mark.parametrize("name", TRIED)
 def test_the_verdict_follows_the_numbers(name: str) -> None:
     expected = "reproduced with a difference" if name in DIFFERENT else "reproduced"
     judged = judge(KNOWN[name], measured(name))

@@ -113,7 +113,6 @@ def test_without_results_there_is_no_report(
     assert "there are no results in results" in capsys.readouterr().err
 
 
-@pytest.mark.xfail(strict=True, reason="a defect: shedding to 15/16, PROB finds under 85 % of OPT in D-E3")
 def test_real_experiments_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("lab", "run", "D-W1", "D-W2", "D-E3", "--strict", "--quiet") == 0

@@ -67,7 +67,7 @@ class MemoryBound(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """The bound it keeps to now."""
+        """The bound, or of one that several share what is due to this one."""
         ...
 
     @property
@@ -89,5 +89,5 @@ class MemoryBound(Protocol):
         ...
 
     def take_needs(self, came: Sequence[Came], place: int) -> None:
-        """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
+        """What came to all who share the memory in one batch: from now on keep what the one at a place may."""
         ...

@@ -244,11 +244,11 @@ DERIVED: dict[str, Where] = {"exact_results": "both", "recall": "both", "recall_
 
 @dataclass
 class BucketMetrics(Recall):
-    """One of the buckets that share the memory of a query. Of its own is what it may keep now, in rows or in bytes; the
-    other numbers are those of the table, and mean and add up as they do for the query."""
+    """One of the buckets that share the memory of a query. Of its own is what of it is due to it, in rows or in bytes;
+    the other numbers are those of the table, and mean and add up as they do for the query."""
 
-    memory_rows: int | None = metric("rows that the bucket may keep now", LATEST)
-    memory_bytes: int | None = metric("bytes that the bucket may keep now", LATEST)
+    memory_rows: int | None = metric("rows of the memory that are due to the bucket", LATEST)
+    memory_bytes: int | None = metric("bytes of the memory that are due to the bucket", LATEST)
     kept_rows: int = 0
     results: int = 0
     lost_results: int | None = 0

@@ -16,9 +16,12 @@ Stores = Mapping[str, SheddingStore]
 # Rows by stream, each counted as many times as it is larger than those that are there.
 Rooms = Mapping[str, float]
 
-# There are never more rows than the bound says. Where there is no room for the next to come, others go in numbers: so
-# many that this share of the bound is free, and the cost of finding them is spread over as many that come.
-AT_ONCE = 1 / 16
+# There are never more rows than the bound says. Rows that come together are ranked among the others, of which as many
+# go as there is no room for. Before a few come others go in numbers, so that the cost of finding them is spread over as
+# many that come: this share of the bound, or one. So many may be fresh, too, and take room from rows worth more.
+AT_ONCE = 1 / 64
+# What is pushed at a time is best so large a share of the bound.
+PIECE = 1 / 32
 ROUNDING = 1e-9  # what parts of a pool may be off by
 
 
@@ -66,10 +69,16 @@ class Allocation:
         return len(rows) * max(larger, 1.0)
 
     def fresh_rows(self, stores: Stores, stream: str) -> int:
-        """How many rows of a stream may be fresh at a time, and how many may come at once."""
-        spared = self.rows_of(stores, stream) - self._low(stores, stream)
-        # One pool must have room for what is fresh of all streams.
-        return max(1, spared // (1 if self.fixed else len(self.streams)))
+        """How many rows of a stream may be fresh at a time, and how many may have memory before they are ranked."""
+        return self._of_each(AT_ONCE, stores, stream)
+
+    def piece_rows(self, stores: Stores, stream: str) -> int:
+        """How many rows of a stream are best taken at a time."""
+        return self._of_each(PIECE, stores, stream)
+
+    def _of_each(self, share: float, stores: Stores, stream: str) -> int:
+        # One pool must have room for what comes of all streams.
+        return max(1, int(self.rows_of(stores, stream) * share) // (1 if self.fixed else len(self.streams)))
 
     def fits(self, stores: Stores, coming: Rooms) -> bool:
         """Whether there is room for so many more rows of each stream."""
@@ -79,20 +88,17 @@ class Allocation:
         return self._part(stores, claimed) <= 1.0 + ROUNDING
 
     def victims(self, stores: Stores, coming: Rooms) -> dict[str, int]:
-        """How many rows of each stream go, where there is no room for so many more."""
+        """How many rows of each stream go, where there is no room for so many more; if none come, no more than must."""
+        spare = AT_ONCE if coming else 0.0
         if not self.fixed:
-            return self._from_one_pool(stores, min(1.0 - AT_ONCE, 1.0 - self._part(stores, coming)))
+            return self._from_one_pool(stores, min(1.0 - spare, 1.0 - self._part(stores, coming)))
         found = {}
         for stream in self.streams:
-            rest = self.rows_of(stores, stream) - coming.get(stream, 0)
+            rows = self.rows_of(stores, stream)
+            rest = rows - coming.get(stream, 0)
             if stores[stream].claimed > rest:
-                found[stream] = stores[stream].claimed - max(0, int(min(self._low(stores, stream), rest)))
+                found[stream] = stores[stream].claimed - max(0, int(min(rows - int(rows * spare), rest)))
         return found
-
-    def _low(self, stores: Stores, stream: str) -> int:
-        """How many rows of a stream are left when some had to go, if it were alone in its share or in the pool."""
-        rows = self.rows_of(stores, stream)
-        return max(1, int(rows - rows * AT_ONCE))
 
     def _part(self, stores: Stores, rows: Rooms) -> float:
         """How much of the pool so many rows of each stream take."""
@@ -121,9 +127,9 @@ class Allocation:
 
 
 def enough_for(rows: int, streams: int) -> int:
-    """The rows of a bound by which windows that hold so many lose none: beside them there is room for those that come
-    before others have left."""
-    return max(rows + streams, ceil(rows / (1 - AT_ONCE)))
+    """The rows of a bound by which windows that hold so many lose none: beside them there is room for the pieces that
+    come before others have left."""
+    return max(rows + streams, ceil(rows / (1 - 2 * PIECE)))
 
 
 def least_size(stores: Stores) -> int:

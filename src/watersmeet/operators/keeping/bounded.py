@@ -101,8 +101,9 @@ class BoundedMemory(Keeping):
 
     @property
     def memory(self) -> Memory:
-        """The bound it keeps to now."""
-        return self.allocation.memory
+        """The bound, or of one that several share what is due to this one."""
+        due = None if self.needs is None else self.needs.memory_due
+        return due or self.allocation.memory
 
     def share_by(self, sharing: Sharing) -> None:
         """It is one of several that share a memory; before the first row."""
@@ -112,10 +113,10 @@ class BoundedMemory(Keeping):
         self.needs = Needs(sharing, lives, sizes, HALF_LIFE / log(2) if self.policy.fades else 1.0)
 
     def take_needs(self, came: Sequence[Came], place: int) -> None:
-        """What came to all who share the memory in one batch: from now on keep what is due to the one at a place."""
+        """What came to all who share the memory in one batch: from now on keep what the one at a place may."""
         if self.needs is not None:
             self.needs.add(came)
-            share = self.needs.share_of(place)
+            share = self.needs.take_share(place)
             self.allocation.bound_by(share.memory, share.streams)
             self.contest.make_room({})
 

@@ -53,9 +53,8 @@ class Policy:
         return self.learns_ages or self.completes
 
     def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
-        """After how many new rows all priorities are to be looked at again: if they age at every second pass for
-        victims, before which a sixteenth as many come (see allocation), else when what is known of keys has grown by
-        half."""
+        """After how many new rows all priorities are to be looked at again: if they age when a tenth of them may be
+        new, else when what is known of keys has grown by half."""
         return in_memory / 10 if self.ageing else max(ever / 3, MIN_REFRESHED)
 
     def by_age(self, ages: AgeCurve) -> Bins:

@@ -9,8 +9,6 @@ from watersmeet.operators.keeping.allocation import Allocation
 from watersmeet.operators.keeping.pieces import slice_of
 from watersmeet.operators.keeping.store import SheddingStore
 
-# So few rows are ranked together with those in memory, where there is room for fewer: one by one they would take long.
-FEW_ROWS = 64
 # Results come in batches of about so many bytes at most, and of so many rows at least.
 RESULT_BYTES, RESULT_ROWS = 1 << 25, 1 << 10
 
@@ -22,26 +20,33 @@ class Portions:
     def piece_rows(self, *, at_first: bool) -> int:
         """How many rows of a stream are best pushed at a time; `at_first`, as long as none had to go, fewer, so that
         windows that are nearly as large as the memory lose nothing."""
-        fresh = min((self.fresh(alias) for alias in self.stores), default=1)
-        return max(1, fresh // 2) if at_first else fresh
+        piece = min((self.allocation.piece_rows(self.stores, alias) for alias in self.stores), default=1)
+        return max(1, piece // 2) if at_first else piece
 
     def fresh(self, alias: str) -> int:
-        """How many rows of a stream there is room for at a time."""
+        """How many rows of a stream may have memory before they are ranked among the others."""
         return self.allocation.fresh_rows(self.stores, alias)
 
     def fitting(self, alias: str, rows: Rows) -> int:
-        """How many of these rows may come at once, which may be larger than those before."""
+        """How many of these rows are best taken at a time, which may be larger than those before."""
+        return self._by_size(self.allocation.piece_rows(self.stores, alias), alias, rows)
+
+    def stored_at_once(self, alias: str, rows: Rows, *, values_of_all: bool) -> int:
+        """How many of these rows are stored at once. A bound in rows takes any number: they have no memory until it is
+        known who is worth it. What those take that are worth it is not known of a bound in bytes; and the values of
+        those that go are there only if they had memory."""
+        if self.allocation.memory.size is None and not values_of_all:
+            return len(rows)
+        return self._by_size(self.fresh(alias), alias, rows)
+
+    def _by_size(self, count: int, alias: str, rows: Rows) -> int:
         if not len(rows):
-            return self.fresh(alias)
-        return max(1, int(self.fresh(alias) * len(rows) / self.allocation.room_for(self.stores, alias, rows)))
+            return count
+        return max(1, int(count * len(rows) / self.allocation.room_for(self.stores, alias, rows)))
 
     def pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
         size = self.fitting(alias, rows)
         return (slice_of(rows, start, start + size) for start in range(0, len(rows), size))
-
-    def ranked_at_once(self, alias: str) -> int:
-        """How many rows of a stream may come at once if they have no memory until it is known who is worth it."""
-        return FEW_ROWS if self.allocation.memory.size is None and self.fresh(alias) < FEW_ROWS else 0
 
     def of_results(self, stored: list[str], rows: Rows, count: int) -> int:
         """How many of so many results are made at a time, of new rows and stored ones of these inputs: where values are

@@ -42,7 +42,7 @@ class Needs:
     """How many rows there are in the windows, by stream and cell, as far as counts tell: rows that came long ago fade
     away. The same counts in the same batches make the same needs, in every bucket and after every restart."""
 
-    STATE = ("rows", "recent", "arrived", "bytes", "passed", "newest_us")
+    STATE = ("rows", "recent", "arrived", "bytes", "passed", "newest_us", "due")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Needs:
         self.bytes: Amounts = np.zeros(len(sharing.streams))  # what those took on their way
         self.passed: Amounts = np.zeros(len(sharing.streams))  # since the first row, in lifetimes
         self.newest_us: int | None = None
+        self.due: Counts | None = None  # what was due to the one bucket that takes its share here, in the last batch
 
     def add(self, batch: Sequence[Came]) -> None:
         """Rows came. All that is told of a batch must be given at once."""
@@ -84,15 +85,35 @@ class Needs:
                 _count(self.recent, stream, counts, passed / life / self.recent_share)
 
     def share_of(self, bucket: int) -> Share:
-        """What a bucket may keep now; the shares of all buckets together are the whole memory."""
+        """What is due to a bucket now; the shares of all buckets together are the whole memory."""
+        return self._share(self._due_to(bucket))
+
+    def take_share(self, bucket: int) -> Share:
+        """What a bucket may keep in this batch. What it has gained others have to give up first, whose turn in this
+        batch may be later: so that comes with the next one, and all together never keep more than the memory."""
+        due = self._due_to(bucket)
+        kept = due if self.due is None else np.minimum(due, self.due)
+        self.due = due
+        return self._share(kept)
+
+    @property
+    def memory_due(self) -> Memory | None:
+        """All that was due to the bucket that took its share here; None before the first batch."""
+        return None if self.due is None else self._share(self.due).memory
+
+    def _due_to(self, bucket: int) -> Counts:
+        """Of the memory of each stream, or of the pool of all, the part of a bucket."""
         whole, least = self._parts()
         wanted = self._wanted(whole)
-        parts = [shared_out(total, each, need) for total, each, need in zip(whole, least, wanted, strict=True)]
-        own = [self._memory(int(part[bucket])) for part in parts]
+        return np.array([
+            shared_out(total, each, need)[bucket] for total, each, need in zip(whole, least, wanted, strict=True)
+        ])  # fmt: skip
+
+    def _share(self, parts: Counts) -> Share:
+        own = [self._memory(part) for part in parts.tolist()]
         if not self.sharing.fixed:
             return Share(own[0])
-        together = int(sum(part[bucket] for part in parts))
-        return Share(self._memory(together), dict(zip(self.sharing.streams, own, strict=True)))
+        return Share(self._memory(int(parts.sum())), dict(zip(self.sharing.streams, own, strict=True)))
 
     def _memory(self, amount: int) -> Memory:
         return Memory(rows=amount) if self.sharing.memory.size is None else Memory(size=amount)

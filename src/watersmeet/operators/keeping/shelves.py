@@ -24,8 +24,8 @@ class Shelves:
         self.portions, self.contest, self.valuation, self.losses = portions, contest, valuation, losses
 
     def keep(self, alias: str, admitted: Admitted, flawed: Marks | None = None) -> None:
-        """As many at once as there is room for, so that memory holds however many come. Of rows that were not let in
-        only a record is left, if losses are to be known."""
+        """Keep rows so that memory holds however many come. Of those that were not let in only a record is left, if
+        losses are to be known."""
         entering = admitted.entering
         if entering is not None:
             self.losses.turned_away(alias, int(np.count_nonzero(~entering)))
@@ -37,21 +37,21 @@ class Shelves:
                 flawed = of_all
         if len(admitted) == 0:
             return
-        size = self.portions.fitting(alias, admitted.rows)
-        if self.losses.recorder is None:  # which asks for the values of those that go
-            size = max(size, self.portions.ranked_at_once(alias))
+        recorded = self.losses.recorder is not None
+        size = self.portions.stored_at_once(alias, admitted.rows, values_of_all=recorded)
         for first in range(0, len(admitted), size):
             last = min(first + size, len(admitted))
             self._keep_some(alias, admitted.between(first, last), None if flawed is None else flawed[first:last])
 
     def _keep_some(self, alias: str, admitted: Admitted, flawed: Marks | None) -> None:
         store, entering = self.stores[alias], admitted.entering
-        room = self.contest.allocation.room_for(self.stores, alias, admitted.rows)
-        is_too_many = room > self.portions.fresh(alias)
+        allocation = self.contest.allocation
+        room = {alias: allocation.room_for(self.stores, alias, admitted.rows)}
+        is_too_many = room[alias] > self.portions.fresh(alias) and not allocation.fits(self.stores, room)
         if is_too_many or entering is not None:
             store.promise(len(admitted))
         else:
-            self.contest.make_room({alias: room})
+            self.contest.make_room(room)
         put(store, admitted, self.positions[alias])
         self.losses.counters.stored_rows += len(admitted)
         # All that follows reads the rows in their store.

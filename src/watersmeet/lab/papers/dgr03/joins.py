@@ -1,7 +1,7 @@
 """The joins of DGR03's experiments: the engine's own in bounded memory, the paper's model of it, and the optimum.
 
-The engine runs as for any query. It learns the keys as they come, where the model is told their frequencies, and lets
-rows go a few at a time: it holds between fifteen sixteenths of its bound and all of it.
+The engine runs as for any query. It learns the keys as they come, where the model is told their frequencies, and takes
+rows a few at a time: the newest of them, up to a sixty-fourth of its bound, have memory whatever they are worth.
 """
 
 from __future__ import annotations
