@@ -154,7 +154,7 @@ class BoundedMemory(Keeping):
     @property
     def piece_rows(self) -> int:
         """So many that those of one time meet."""
-        return self.portions.piece_rows(at_first=not self.counters.shed_rows)
+        return self.portions.piece_rows()
 
     # ---- rows come --------------------------------------------------------------------------------------------------
 

@@ -17,11 +17,9 @@ class Portions:
     def __init__(self, allocation: Allocation, stores: Mapping[str, SheddingStore]) -> None:
         self.allocation, self.stores = allocation, stores
 
-    def piece_rows(self, *, at_first: bool) -> int:
-        """How many rows of a stream are best pushed at a time; `at_first`, as long as none had to go, fewer, so that
-        windows that are nearly as large as the memory lose nothing."""
-        piece = min((self.allocation.piece_rows(self.stores, alias) for alias in self.stores), default=1)
-        return max(1, piece // 2) if at_first else piece
+    def piece_rows(self) -> int:
+        """How many rows of a stream are best pushed at a time."""
+        return min((self.allocation.piece_rows(self.stores, alias) for alias in self.stores), default=1)
 
     def fresh(self, alias: str) -> int:
         """How many rows of a stream may have memory before they are ranked among the others."""
