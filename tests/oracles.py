@@ -21,7 +21,8 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.types import is_instant, sql_type
 from watersmeet.model.windows import Bound, Range, RowsWindow
 from watersmeet.plan.expressions import Call, Column, EventTime, Expression, Literal
-from watersmeet.plan.nodes import Changes, Input, Join, Plan, Project
+from watersmeet.plan.nodes import Changes, Input, Join, Project
+from watersmeet.plan.query import Plan
 
 EPOCH = datetime(1970, 1, 1)
 _INFIX = {

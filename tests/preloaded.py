@@ -23,7 +23,7 @@ import watersmeet.operators.continuous.alone
 import watersmeet.operators.join.window_join
 import watersmeet.runtime.build_changing
 from watersmeet.noticing import listen
-from watersmeet.plan.nodes import relations_below
+from watersmeet.plan.walks import relations_below
 
 QUERIES = (
     "SELECT a.id, b.id AS other, a.s FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS",

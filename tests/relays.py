@@ -16,7 +16,7 @@ from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import LEAVES, Saved
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import Built, build_plan, in_threads
 
 Batch = tuple[dict[str, Rows], dict[str, int]]  # what came by alias, and the watermarks after it

@@ -18,8 +18,9 @@ from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.model.time import parse_interval
 from watersmeet.model.versions import Versions
-from watersmeet.plan.nodes import Plan, inputs_below, is_read
+from watersmeet.plan.query import Plan
 from watersmeet.plan.user_functions import user_function
+from watersmeet.plan.walks import inputs_below, is_read
 from watersmeet.reference.join import answer
 
 Numbers = npt.NDArray[np.int64]

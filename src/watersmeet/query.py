@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from watersmeet.errors import OptionError, UnsupportedError, WatersmeetError
 from watersmeet.model.catalog import NamedQuery, Relation, kind_of
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.result import KnownRows, Result, check_batch_rows
 from watersmeet.runtime.run_settings import (
     Answers,

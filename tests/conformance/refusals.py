@@ -12,7 +12,8 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.model.types import common_type
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Call, Expression, streams_of
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Join, Project
+from watersmeet.plan.query import Plan
 
 NO_KEY = "join = 'hash' needs an equality for every input"
 NOT_CONNECTED = "a hash join needs equalities that connect all inputs"

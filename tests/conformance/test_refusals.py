@@ -11,7 +11,7 @@ from tests.conformance import refusals
 from tests.conformance.refusals import refusal
 from tests.runners import Source, bound_plan
 from watersmeet.errors import OptionError, UnsupportedError
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build
 
 ROWS = pa.table({"k": pa.array([], pa.int64()), "x": pa.array([], pa.int64()), "ts": pa.array([], pa.timestamp("us"))})

@@ -15,7 +15,7 @@ from tests.runners import Source, by_duckdb
 from watersmeet.model.catalog import Catalog
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, times_of
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 

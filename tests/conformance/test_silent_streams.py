@@ -26,7 +26,7 @@ from watersmeet.model.catalog import Catalog
 from watersmeet.model.time import BEGINNING_US, times_of
 from watersmeet.operators.answers import as_batch
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 from watersmeet.testing import Trial

@@ -48,7 +48,7 @@ def live(kept: Kept, dies_at: int | None) -> None:
     from watersmeet.hosts.local.durable.place import Place
     from watersmeet.io.connectors.readers import reader_of
     from watersmeet.model.catalog import Stream
-    from watersmeet.plan.nodes import relations_below
+    from watersmeet.plan.walks import relations_below
     from watersmeet.runtime.run_settings import RunSettings
 
     if dies_at is not None:

@@ -90,7 +90,7 @@ def made_run(case: Case) -> Any:
     from watersmeet.hosts.local.durable.place import Place
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
-    from watersmeet.plan.nodes import relations_below
+    from watersmeet.plan.walks import relations_below
     from watersmeet.runtime.run_settings import RunSettings
 
     session = wm.Session()

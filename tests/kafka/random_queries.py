@@ -24,7 +24,7 @@ from watersmeet.checking.compare import surplus
 from watersmeet.checking.recompute import DuckDB
 from watersmeet.io.connectors.kafka.encoding import json_records
 from watersmeet.model.time import parse_interval
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 STREAMS = ("a", "b", "c", "d")
 LAST_ID = 1_000_000  # and more: the rows that end a stream

@@ -80,7 +80,7 @@ def live(case: Case, point: str | None, after: int, amid_ms: int) -> None:
     from watersmeet.hosts.local.durable.durable_execution import DurableExecution
     from watersmeet.io.connectors.numbered_sinks import numbered_sink
     from watersmeet.io.connectors.readers import reader_of
-    from watersmeet.plan.nodes import relations_below
+    from watersmeet.plan.walks import relations_below
     from watersmeet.runtime.run_settings import RunSettings
 
     if point is not None:

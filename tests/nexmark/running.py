@@ -16,7 +16,7 @@ from tests.nexmark.expected import FIVE_S, GROWING, expected_sql
 from tests.plain_sql import said_by_duckdb
 from watersmeet.lab.workloads import nexmark, nexmark_side_input
 from watersmeet.model.time import times_of
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.final import final_answer
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"

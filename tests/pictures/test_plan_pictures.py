@@ -22,7 +22,7 @@ from watersmeet.errors import OptionError
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.draw_tree import tree_svg
 from watersmeet.pictures.tree import NodeText
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.session import Query
 from watersmeet.sql import bind
 

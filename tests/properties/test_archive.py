@@ -40,7 +40,7 @@ from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.sql import bind
 
 Steps = Sequence[tuple[str, Rows]]

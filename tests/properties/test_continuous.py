@@ -18,7 +18,7 @@ from tests.runners import Answered, answered, bound_plan, local_query, tables_of
 from watersmeet.checking import check
 from watersmeet.checking.compare import differences, key_of
 from watersmeet.checking.recompute import DuckDB, Reference, rows_of
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.reference.continuous import change_log, instants, snapshot
 from watersmeet.reference.join import answer
 from watersmeet.session import Query

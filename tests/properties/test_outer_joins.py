@@ -10,7 +10,7 @@ from tests.properties.outer_strategies import OuterCase, outer_cases, using_case
 from tests.runners import answered, bag, bound_plan, by_local_engine, by_reference, local_query, tables_of
 from watersmeet.checking.recompute import DuckDB
 from watersmeet.errors import WindowError
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 few = random_cases(15)
 many = random_cases(30)

@@ -20,7 +20,7 @@ from tests.runners import Numbers, Source, bag_of, bound_plan, by_local_engine, 
 from watersmeet import Query, Session
 from watersmeet.checking.compare import differences
 from watersmeet.checking.recompute import Reference, rows_of
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.reference.join import answer
 
 less = settings(few, max_examples=max(1, few.max_examples // 2))

@@ -28,7 +28,7 @@ from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.model.time import parse_interval
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 Pieces = Mapping[str, Sequence[pa.Table]]
 

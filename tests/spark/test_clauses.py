@@ -24,7 +24,8 @@ from watersmeet.hosts.spark.bucket.stateless import stateless_answer
 from watersmeet.hosts.spark.types import spark_schema
 from watersmeet.io.conform import conform, entered
 from watersmeet.model.catalog import Table
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 
 
 @pytest.fixture(autouse=True)

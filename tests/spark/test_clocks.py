@@ -29,7 +29,7 @@ from watersmeet.model.arrival import Arrival
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.saving import Saved, load_state, state_of
-from watersmeet.plan.nodes import streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.clock import QueryClock
 from watersmeet.warning import WatersmeetWarning
 

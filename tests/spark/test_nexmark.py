@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.nexmark.running import QUERIES, answer_by_duckdb, at_the_end, bag, script_of, tables, used_by
 from watersmeet import Session
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.script import read_script
 
 ROWS, RATE, PIECES = 2000, 100.0, 2

@@ -21,7 +21,7 @@ from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.files.local_folder import FolderClaim
 from watersmeet.io.connectors.numbered_sinks import numbered_sink
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.run_settings import RunSettings
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.clock import QueryClock, StreamClock
 from watersmeet.runtime.left_out import LeftOutWarnings
 from watersmeet.runtime.metrics import Metrics

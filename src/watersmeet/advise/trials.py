@@ -29,7 +29,7 @@ from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.operators.keeping.store import expected_row_bytes
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.memory import Memory
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.plan.shedding import Shedding
 from watersmeet.runtime.over import constants_as_tables
 

@@ -15,7 +15,7 @@ from watersmeet.archive.folder import Archive
 from watersmeet.archive.targets import Target
 from watersmeet.errors import OptionError
 from watersmeet.io.sinks import Sink
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -27,7 +27,7 @@ from watersmeet.model.catalog import Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.keeping.recording import TIME, TURN, recorded_schema
 from watersmeet.optimizer.stages import optimize
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 CHUNK_ROWS = 1 << 20
 PROGRESS = "completion.json"

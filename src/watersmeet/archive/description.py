@@ -15,8 +15,9 @@ from watersmeet.archive.disk import reading, replace_file
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.plan.identity import identity_of, sum_of
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
 from watersmeet.plan.user_functions import brought_in
+from watersmeet.plan.walks import relations_below
 
 FORMAT = 2
 FILE = "watersmeet.json"

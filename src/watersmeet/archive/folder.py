@@ -30,7 +30,7 @@ from watersmeet.archive.disk import reading, replace_file, replace_parquet
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.writers import writable
 from watersmeet.operators.memory_bound import Page
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 BATCHES = "batches.json"
 _RUN, _TABLES = "run-", "tables"

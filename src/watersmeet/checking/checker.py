@@ -18,7 +18,9 @@ from watersmeet.errors import OptionError
 from watersmeet.model.time import times_of
 from watersmeet.model.windows import Each
 from watersmeet.operators.contract import Positions
-from watersmeet.plan.nodes import AT, OP, Join, Node, Over, Plan, View, children, log_columns
+from watersmeet.plan.nodes import AT, OP, Join, Node, Over, View
+from watersmeet.plan.query import Plan, log_columns
+from watersmeet.plan.walks import children
 from watersmeet.session import Query
 
 Progress = Callable[[int, int], None]

@@ -72,15 +72,10 @@ from watersmeet.plan.nodes import (
     SetOperation,
     TopK,
     View,
-    children,
-    comes_as_stored,
-    growing_join,
-    is_monotone,
-    keeps_arrival,
     schema_of,
-    streams_below,
-    streams_together,
 )
+from watersmeet.plan.shapes import comes_as_stored, growing_join, is_monotone, keeps_arrival, streams_together
+from watersmeet.plan.walks import children, streams_below
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.operators.contract import Positions
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.clock import StreamClock
 from watersmeet.runtime.wall_clock import SystemClock
 

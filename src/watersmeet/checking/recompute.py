@@ -21,7 +21,9 @@ from watersmeet.io.duckdb_ctrl_c import ctrl_c_as_such
 from watersmeet.io.rows import python_rows
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import cast_intervals, cast_timestamps
-from watersmeet.plan.nodes import Changes, Plan, relations_below
+from watersmeet.plan.nodes import Changes
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.private_folders import temporary_folder
 from watersmeet.reference.continuous import change_log, instants, snapshots
 from watersmeet.reference.join import answer

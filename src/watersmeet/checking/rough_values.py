@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from watersmeet.checking.duckdb_expressions import InexpressibleError
 from watersmeet.plan.expressions import Aggregate, Call, Column, Expression, OverCall, walk
-from watersmeet.plan.nodes import Changes, GroupBy, Node, Over, Project, nodes_below
+from watersmeet.plan.nodes import Changes, GroupBy, Node, Over, Project
+from watersmeet.plan.walks import nodes_below
 
 _ROUGH = (
     "sum", "avg", "median", "percentile", "stddev", "variance", "stddev_pop", "var_pop", "covar_pop", "covar_samp",

@@ -17,7 +17,7 @@ from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
 from watersmeet.hosts.spark.run import SparkRun
-from watersmeet.plan.nodes import streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import EventClock, describe, waiting
 from watersmeet.runtime.run_settings import RunSettings

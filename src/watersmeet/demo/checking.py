@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from watersmeet.demo.traffic import is_late
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.reference.join import answer
 
 SLICE_ROWS = 200  # about so many rows of each camera are checked

@@ -15,7 +15,7 @@ from rich.console import Console
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.noticing import phase
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import progress_on

@@ -18,7 +18,7 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.estimate import JoinEstimate
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build_plan, built_join
 from watersmeet.runtime.metrics import Metrics
 

@@ -14,7 +14,7 @@ from watersmeet.physical.nodes import LastOfEach, LeafNode, PartitionedNode, Phy
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Route, Step
 from watersmeet.plan.expressions import to_text
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.plan.window_words import window_text
 
 

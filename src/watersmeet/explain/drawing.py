@@ -32,21 +32,9 @@ from watersmeet.physical.strategy import JoinStrategy, Route
 from watersmeet.pictures.draw_tree import tree_svg
 from watersmeet.pictures.tree import NodeText
 from watersmeet.plan.expressions import to_text
-from watersmeet.plan.nodes import (
-    Changes,
-    Derived,
-    GroupBy,
-    Input,
-    Join,
-    Node,
-    Over,
-    Plan,
-    Project,
-    SetOperation,
-    TopK,
-    View,
-    children,
-)
+from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, SetOperation, TopK, View
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import children
 from watersmeet.plan.window_words import window_text
 
 Joins = Mapping[int, ExplainedJoin]

@@ -20,7 +20,7 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.pictures.draw_tree import tree_data
 from watersmeet.pictures.page import Shown, fragment, page
 from watersmeet.plan.explaining import Explaining
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import in_threads
 from watersmeet.runtime.host import Host
 

@@ -13,7 +13,8 @@ from watersmeet.physical.nodes import FromManyNode, FromMatchedNode, JoinNode, O
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
 from watersmeet.plan.expressions import Expression
-from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.nodes import Input, Join, Project
+from watersmeet.plan.query import Plan
 
 
 @dataclass(frozen=True)

@@ -39,20 +39,20 @@ from watersmeet.plan.nodes import (
     Join,
     Node,
     Over,
-    Plan,
     Project,
     SetOperation,
     SortKey,
     TopK,
     View,
-    children,
-    streams_together,
 )
 from watersmeet.plan.options import INVALIDATIONS
 from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import hop_by_steps
 from watersmeet.plan.published import EXPIRY_CASES, PUBLISHED_PIPELINES, load
+from watersmeet.plan.query import Plan
+from watersmeet.plan.shapes import streams_together
 from watersmeet.plan.spilling import Spilling
+from watersmeet.plan.walks import children
 from watersmeet.plan.window_words import window_text
 
 WIDTH = 80

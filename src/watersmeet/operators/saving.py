@@ -33,7 +33,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.version import VERSION
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"watersm\n"
 # As Arrow's own buffers are, and enough for numbers of any type.
 ALIGN = 64

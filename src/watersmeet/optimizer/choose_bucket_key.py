@@ -29,9 +29,9 @@ from watersmeet.plan.nodes import (
     Project,
     SetOperation,
     View,
-    children,
     schema_of,
 )
+from watersmeet.plan.walks import children
 
 Places = tuple[tuple[int, str], ...]
 

@@ -22,7 +22,9 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.strategy import Code, InputStatistics, JoinStrategy
 from watersmeet.plan.expressions import Column
 from watersmeet.plan.method import Method
-from watersmeet.plan.nodes import Join, Plan, streams_below
+from watersmeet.plan.nodes import Join
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import streams_below
 
 QUICKER = "w_join"
 # It is taken only if it is so many times quicker, as all of this is an estimate.

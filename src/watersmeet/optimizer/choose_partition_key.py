@@ -13,7 +13,7 @@ from watersmeet.physical.nodes import LeafNode, WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 
 def choose_partition_key(plan: Plan, physical: PhysicalPlan) -> PartitionKey | None:

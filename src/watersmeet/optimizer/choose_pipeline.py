@@ -17,7 +17,9 @@ from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.optimizer.describe import Description
 from watersmeet.physical.pipeline import Pipeline, PipelineChoice
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.nodes import Join, Plan, inputs_below, nodes_below
+from watersmeet.plan.nodes import Join
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import inputs_below, nodes_below
 
 # Results are found again only if that is so many times cheaper. How many partners a row has is often an assumption, and
 # to be wrong costs more on that side: holding was never more than a quarter slower, finding again up to four times.

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from watersmeet.plan.expressions import Call, Column, Expression, Literal, goes_by_time, replaced, walk
-from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Plan, Project, View, children, is_monotone
+from watersmeet.plan.nodes import GroupBy, Input, Join, Node, Project, View
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_children
+from watersmeet.plan.shapes import is_monotone
+from watersmeet.plan.walks import children
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 # What is NULL if anything in it is.

@@ -35,19 +35,17 @@ from watersmeet.plan.nodes import (
     Join,
     Node,
     Over,
-    Plan,
     Project,
     SetOperation,
     SortKey,
     TopK,
-    comes_as_stored,
-    is_monotone,
-    origin_of,
     schema_of,
-    streams_together,
 )
 from watersmeet.plan.over_functions import keeps_for_us
 from watersmeet.plan.panes import aggregates_of, hop_by_steps, is_window_column
+from watersmeet.plan.query import Plan
+from watersmeet.plan.shapes import comes_as_stored, is_monotone, streams_together
+from watersmeet.plan.walks import origin_of
 
 
 class AnswerPlanner:

@@ -49,19 +49,8 @@ from watersmeet.physical.nodes import (
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.plan.expressions import Column, EventTime, Literal, columns_of
 from watersmeet.plan.method import Method
-from watersmeet.plan.nodes import (
-    Changes,
-    Derived,
-    Input,
-    Join,
-    Node,
-    Over,
-    Project,
-    SetOperation,
-    View,
-    keeps_arrival,
-    schema_of,
-)
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, SetOperation, View, schema_of
+from watersmeet.plan.shapes import keeps_arrival
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from watersmeet.optimizer.plan_outer import growing_leaves, has_sides, plan_grow
 from watersmeet.optimizer.read_inputs import joined_leaf
 from watersmeet.physical.nodes import ContinuousNode, leaves_below
 from watersmeet.physical.plan import PhysicalPlan
-from watersmeet.plan.nodes import Join, Plan, Project, is_monotone
+from watersmeet.plan.nodes import Join, Project
 from watersmeet.plan.published import CHECK_PUBLISHED, PUBLISHED_PIPELINES, load
+from watersmeet.plan.query import Plan
+from watersmeet.plan.shapes import is_monotone
 
 
 def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> PhysicalPlan:

@@ -11,20 +11,11 @@ from dataclasses import dataclass, field, replace
 from watersmeet.model.catalog import Stream
 from watersmeet.model.windows import Range, Until
 from watersmeet.plan.expressions import Column, EventTime, Expression, columns_of, replaced
-from watersmeet.plan.nodes import (
-    Changes,
-    GroupBy,
-    Input,
-    Join,
-    Node,
-    Plan,
-    Project,
-    children,
-    nodes_below,
-    schema_of,
-)
+from watersmeet.plan.nodes import Changes, GroupBy, Input, Join, Node, Project, schema_of
 from watersmeet.plan.options import Options
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_children
+from watersmeet.plan.walks import children, nodes_below
 
 BIRTH = "__birth"
 

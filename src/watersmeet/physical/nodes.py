@@ -20,7 +20,8 @@ from watersmeet.physical.over import TopRows
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression, OverCall
-from watersmeet.plan.nodes import ChangesKind, Input, Join, Kind, SortKey
+from watersmeet.plan.nodes import ChangesKind, Input, Join, SortKey
+from watersmeet.plan.query import Kind
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.spilling import Spilling
 

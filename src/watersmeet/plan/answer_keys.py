@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from watersmeet.plan.nodes import OP, Distinct, GroupBy, Node, Plan, Project, SetOperation, TopK
+from watersmeet.plan.nodes import OP, Distinct, GroupBy, Node, Project, SetOperation, TopK
+from watersmeet.plan.query import Plan
 
 
 def change_column(plan: Plan) -> str | None:

@@ -58,13 +58,13 @@ from watersmeet.plan.nodes import (
     Join,
     Node,
     Over,
-    Plan,
     Project,
     SetOperation,
     SortKey,
     TopK,
     View,
 )
+from watersmeet.plan.query import Plan
 from watersmeet.plan.user_functions import UserFunction
 
 # Of this text, not of what is kept under its sum: those have numbers of their own.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Literal, TypeGuard, assert_never
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, assert_never
 
 import pyarrow as pa
 
-from watersmeet.errors import OptionError, PlanError, WindowError
+from watersmeet.errors import PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US, format_interval
@@ -33,14 +32,10 @@ from watersmeet.model.windows import (
     moves_in_steps,
     range_bounds,
 )
-from watersmeet.plan.constants import Constants, Selected, constants, selected
-from watersmeet.plan.expressions import Aggregate, Column, Expression, OverCall, columns_of, walk
+from watersmeet.plan.constants import Constants
+from watersmeet.plan.expressions import Aggregate, Expression, OverCall, columns_of, walk
 from watersmeet.plan.expressions import SortKey as SortKey
-from watersmeet.plan.method import Method
-from watersmeet.plan.options import Options
 from watersmeet.plan.over_functions import looks_ahead
-from watersmeet.plan.shedding import Shedding
-from watersmeet.plan.spilling import Spilling
 
 # As wide as the tables of the kernels (operators/kernels/walk.py, papers/joins/kernels/nested.py).
 MAX_INPUTS = 8
@@ -502,39 +497,6 @@ class Derived:
             raise PlanError(f"{self.time} is no column of {self.name} with times: {_listed(self.schema.names)}")
 
 
-def keeps_arrival(join: Join) -> bool:
-    """Whether it gives the rows of a stream, each with a partner perhaps, so that those of equal times have the order
-    in which they came. Others come into being together."""
-    first = join.inputs[0].relation
-    if join.asof is None:
-        alone = len(join.inputs) == 1 and not join.moves_in_steps
-        return alone and isinstance(first, Derived) and _is_ordered(first.plan)
-    if join.asof.key:  # several may come of one row
-        return False
-    if isinstance(first, Derived) and isinstance(first.plan, Project) and isinstance(first.plan.child, Join):
-        return first.plan.child.asof is not None and keeps_arrival(first.plan.child)
-    return isinstance(first, Stream)
-
-
-def _is_ordered(node: Node) -> bool:
-    """Whether its rows have an order of their own at equal times: a log, streams put together, or what is selected from
-    these."""
-    match node:
-        case Project(child=Join(asof=None) as join):
-            return keeps_arrival(join)
-    return (isinstance(node, Changes) and node.kind == "log") or bool(streams_together(node))
-
-
-def comes_as_stored(node: Project | Over) -> bool:
-    """Whether, put together with others, its rows of equal times stay in the order in which they came."""
-    match node:
-        case Project(child=Join(inputs=(Input(relation=Stream()),)) as join):
-            return not join.moves_in_steps
-        case Project(child=Join() as join):
-            return keeps_arrival(join)
-    return False
-
-
 @dataclass(frozen=True)
 class View:
     """A subquery in FROM whose rows are there exactly while they are in its answer. It has no event time."""
@@ -561,190 +523,10 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
 
 
-Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
 OP, AT = "_op", "_ts"
-_KINDS: dict[str, Kind] = {"istream": "inserts", "dstream": "deletes", "rstream": "snapshots", "complete": "rows"}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A whole query: its root node, its options and the text it came from. `says_less`: whether that may name views,
-    without which it says less than the plan, or is about rows that it says itself."""
-
-    root: Node
-    options: Options
-    sql: str = ""
-    order: tuple[SortKey, ...] = ()
-    """The order in which the whole answer is given, wherever it is given whole: that of ORDER BY."""
-    says_less: bool = False
-
-    @property
-    def plain_join(self) -> SelectedJoin | None:
-        """The join that this query is, if it is one of streams and static tables and nothing else."""
-        return plain_join(self.root)
-
-    @contextmanager
-    def pointing_at_options(self) -> Iterator[None]:
-        """An error of an option that shows only when the query is planned or built points at it in the text too."""
-        try:
-            yield
-        except OptionError as error:
-            raise error.at(self.sql, self.options.places.get(error.option or "")) from None
-
-    @property
-    def method(self) -> Method:
-        return method_of(self.root, self.options)
-
-    @property
-    def shedding(self) -> Shedding | None:
-        return shedding_of(self.root, self.options)
-
-    @property
-    def spilling(self) -> Spilling | None:
-        return spilling_of(self.root, self.options)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the select list."""
-        return schema_of(self.root)
-
-    @property
-    def kind(self) -> Kind:
-        """What the query gives: the rows of a join that only grows, the changes of an answer (all of them, what
-        enters it, what leaves it), or the whole answer again and again."""
-        if isinstance(self.root, Changes):
-            return _KINDS[self.root.kind]
-        return "rows" if is_monotone(self.root) else "changes"
-
-    @property
-    def output_schema(self) -> pa.Schema:
-        """The columns that come out: those of the select list; where the answer changes, before them the instant
-        `_ts`, and before that, in a change log, `_op`: `+` or `-`."""
-        return pa.schema([*(_LOG_FIELDS[name] for name in log_columns(self.kind)), *self.schema])
-
-
-_LOG_FIELDS = {OP: pa.field(OP, pa.string()), AT: pa.field(AT, pa.timestamp("us"))}
-
-
-def log_columns(kind: Kind) -> tuple[str, ...]:
-    """The columns that stand before the select list."""
-    match kind:
-        case "rows":
-            return ()
-        case "changes":
-            return (OP, AT)
-    return (AT,)
-
-
-@dataclass(frozen=True)
-class SelectedJoin:
-    """A select list over a join: what a query is whose rows never leave its answer."""
-
-    join: Join
-    project: Project
-
-    @property
-    def columns(self) -> tuple[tuple[str, Expression], ...]:
-        return self.project.columns
-
-
-def growing_join(node: Node) -> SelectedJoin | None:
-    """A join whose rows, once given, stay in the answer: it reads no answers that change, and gives rows without a
-    partner when that is certain."""
-    match node:
-        case Project(child=Join() as join) if not join.views and not join.changes:
-            return SelectedJoin(join, node)
-    return None
-
-
-def plain_join(node: Node) -> SelectedJoin | None:
-    """A growing inner join of streams and static tables, without subqueries, windows that step or duplicates to be left
-    out: what one operator runs by itself."""
-    found = growing_join(node)
-    if found is None or found.join.kind != "inner" or children(found.join) or found.join.moves_in_steps:
-        return None
-    return None if found.join.deduplicates else found
-
-
-def is_monotone(node: Node) -> bool:
-    """Whether the rows of an answer never leave it."""
-    final = isinstance(node, Over) and node.time is not None
-    return final or growing_join(node) is not None or bool(streams_together(node))
-
-
-def streams_together(node: Node) -> tuple[Project | Over, ...]:
-    """What UNION ALL puts together, from left to right, where all of it are streams without windows, and so one stream;
-    nothing otherwise."""
-    match node:
-        case SetOperation(kind="union", all=True, left=left, right=right):
-            sides = [(side,) if is_bare_stream(side) else streams_together(side) for side in (left, right)]
-            return tuple(part for side in sides for part in side if isinstance(part, Project | Over)) * all(sides)
-    return ()
-
-
-def is_bare_stream(node: Node) -> bool:
-    """Whether it is made of streams none of which has a window."""
-    if isinstance(node, Over):
-        return node.time is not None
-    found = growing_join(node)
-    return found is not None and bool(found.join.streams) and all(one.window is None for one in found.join.streams)
-
-
-def method_of(root: Node, options: Options) -> Method:
-    """How the options ask the join of a plan to run; other plans take no such options."""
-    match root:
-        case Project(child=Join(inputs=inputs, kind="inner")):
-            tables = [one.alias for one in inputs if one.is_table]
-            method = Method.of(options, [one.alias for one in inputs if not one.is_table], tables)
-            # The papers' joins read streams and tables; with a query in FROM, or windows that step, the engine's own
-            # runs, in any order.
-            plain = all(isinstance(one.relation, Stream | Table) and not moves_in_steps(one.window) for one in inputs)
-            return Method.of_no_join(options) if method.is_classic and not plain else method
-    return Method.of_no_join(options)
-
-
-def shedding_of(root: Node, options: Options) -> Shedding | None:
-    """What the options let a plan forget early: rows of a plain join of streams, and nothing else."""
-    plain = plain_join(root)
-    if plain is None:
-        return Shedding.of_no_join(options, _why_not_shed(root))
-    return Shedding.of(options, [one.alias for one in plain.join.streams])
-
-
-def spilling_of(root: Node, options: Options) -> Spilling | None:
-    """What the options let a plan put to disk: rows of a plain join of streams."""
-    plain = plain_join(root)
-    return None if plain is None else Spilling.of(options, [one.alias for one in plain.join.streams])
-
-
-def check_options(root: Node, options: Options) -> None:
-    """Refuse an option that the query has no use for, rather than pass it over."""
-    method_of(root, options)
-    shedding_of(root, options)
-    spilling_of(root, options)
-    if options.has("emit") and not has_windows_that_step(root):
-        raise OptionError(
-            "option emit says how windows of TUMBLE, HOP and SESSION are given, and the query has none",
-            hint="leave it out: an answer over [RANGE …] comes as its changes anyway",
-            option="emit",
-        )
-
-
-def _why_not_shed(root: Node) -> str:
-    match root:
-        case Changes(child=child):
-            return _why_not_shed(child)
-        case SetOperation(kind=kind) if kind.startswith("except"):
-            return "EXCEPT gives rows that must not be there once a row to take away is forgotten"
-        case GroupBy() | Project(child=GroupBy()):
-            return "an aggregate over an incomplete join is a wrong number, not a part of the right answer"
-        case Distinct():
-            return "DISTINCT says when rows leave the answer, and rows that are forgotten would leave it too early"
-        case Over():
-            return "OVER looks at the rows around a row, and would take others once some are forgotten"
-        case TopK():
-            return "ORDER BY … LIMIT gives rows that do not belong there once better ones are forgotten"
-    return "only a plain join of streams gives a part of its answer when rows are forgotten; this query asks for more"
+LOG_FIELDS = {OP: pa.field(OP, pa.string()), AT: pa.field(AT, pa.timestamp("us"))}
 
 
 def schema_of(node: Node) -> pa.Schema:
@@ -755,95 +537,10 @@ def schema_of(node: Node) -> pa.Schema:
         case SetOperation(left=left):
             return schema_of(left)
         case Changes(kind="log", child=child):
-            return pa.schema([_LOG_FIELDS[OP], *schema_of(child)])
+            return pa.schema([LOG_FIELDS[OP], *schema_of(child)])
         case Distinct(child=child) | TopK(child=child) | Changes(child=child):
             return schema_of(child)
         case GroupBy() | Join():
             raise PlanError("GROUP BY and joins have no output columns of their own: a select list goes around them")
         case _:
             assert_never(node)
-
-
-def relations_below(node: Node) -> Iterator[Stream | Table]:
-    """The streams and static tables a query reads, also inside its subqueries; one that is read twice comes twice."""
-    return (one.relation for one in inputs_below(node) if is_read(one.relation))
-
-
-def is_read(relation: Stream | Table | Derived | View) -> TypeGuard[Stream | Table]:
-    """Whether its rows come from outside the query."""
-    return isinstance(relation, Stream | Table) and not isinstance(relation, Constants)
-
-
-def constant_table(node: Node, name: str) -> Constants | None:
-    """The static table that a query is which reads no other; None if it does, or does more than to select."""
-    match node:
-        case Project(child=Join(inputs=(Input(relation=Constants(parts=parts)),)) as join, columns=columns):
-            return constants(name, [selected(part, columns, join.predicates) for part in parts])
-        case SetOperation(kind="union", all=True):
-            sides = [constant_table(side, name) for side in (node.left, node.right)]
-            names = schema_of(node).names
-            both = [_renamed(part, names) for side in sides if side is not None for part in side.parts]
-            return None if None in sides else constants(name, both)
-    return None
-
-
-def _renamed(part: Selected, names: Sequence[str]) -> Selected:
-    return replace(part, columns=tuple((name, e) for name, (_, e) in zip(names, part.columns, strict=True)))
-
-
-def streams_below(node: Node) -> Iterator[Stream]:
-    return (one for one in relations_below(node) if isinstance(one, Stream))
-
-
-def windows_below(node: Node) -> Iterator[Window | None]:
-    return (one.window for one in inputs_below(node))
-
-
-def has_windows_that_step(node: Node) -> bool:
-    return any(isinstance(one, Hop | Session) for one in windows_below(node))
-
-
-def inputs_below(node: Node) -> Iterator[Input]:
-    """The entries of every FROM, those of subqueries after the subquery itself."""
-    if not isinstance(node, Join):
-        for child in children(node):
-            yield from inputs_below(child)
-        return
-    for one in node.inputs:
-        yield one
-        if isinstance(one.relation, Derived | View):
-            yield from inputs_below(one.relation.plan)
-
-
-def origin_of(column: Column, join: Join) -> tuple[Input, str] | None:
-    """The entry of FROM that a column is of, also in a join that stands as a view in another, and its name there."""
-    one = join.input(column.stream)
-    match one.relation:
-        case View(plan=Project(child=Join() as inside, columns=columns)):
-            below = dict(columns)[column.name]
-            return origin_of(below, inside) if isinstance(below, Column) else None
-    return one, column.name
-
-
-def children(node: Node) -> tuple[Node, ...]:
-    """What a node is made of; for a join, the plans of the subqueries that it reads."""
-    match node:
-        case Join(inputs=inputs):
-            return tuple(one.relation.plan for one in inputs if isinstance(one.relation, Derived | View))
-        case SetOperation(left=left, right=right):
-            return (left, right)
-        case Project(child=child) | GroupBy(child=child) | Distinct(child=child) | TopK(child=child):
-            return (child,)
-        case Over(child=child) | Changes(child=child):
-            return (child,)
-        case _:
-            assert_never(node)
-
-
-def nodes_below(node: Node, *, into_subqueries: bool = True) -> Iterator[Node]:
-    """The node and everything it is made of, outermost first."""
-    yield node
-    # Below a join there are only subqueries.
-    if into_subqueries or not isinstance(node, Join):
-        for child in children(node):
-            yield from nodes_below(child, into_subqueries=into_subqueries)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.plan.nodes import Derived, Input, Join, Node, SetOperation, View, children, is_read
+from watersmeet.plan.nodes import Derived, Input, Join, Node, SetOperation, View
+from watersmeet.plan.walks import children, is_read
 
 Change = Callable[[Stream | Table], Stream | Table]
 

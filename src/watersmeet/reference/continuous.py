@@ -45,19 +45,15 @@ from watersmeet.plan.nodes import (
     Join,
     Node,
     Over,
-    Plan,
     Project,
-    SelectedJoin,
     SetOperation,
     TopK,
     View,
-    children,
-    comes_as_stored,
-    growing_join,
-    keeps_arrival,
     schema_of,
-    streams_together,
 )
+from watersmeet.plan.query import Plan
+from watersmeet.plan.shapes import SelectedJoin, comes_as_stored, growing_join, keeps_arrival, streams_together
+from watersmeet.plan.walks import children
 from watersmeet.reference.aggregates import aggregate
 from watersmeet.reference.combinations import combinations, latest, matches
 from watersmeet.reference.evaluate import Combination, evaluate

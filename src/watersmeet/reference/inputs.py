@@ -10,7 +10,8 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.plan.constants import Constants, Listed, Selected, Series
-from watersmeet.plan.nodes import Node, relations_below
+from watersmeet.plan.nodes import Node
+from watersmeet.plan.walks import relations_below
 from watersmeet.reference.evaluate import Combination, Row, evaluate, holds
 from watersmeet.reference.order import same
 from watersmeet.reference.values import Value, plain_column, tick_ns

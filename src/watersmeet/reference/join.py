@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.reference.continuous import End, change_log
 from watersmeet.reference.inputs import Arrivals
 from watersmeet.reference.values import present

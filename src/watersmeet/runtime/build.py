@@ -40,8 +40,9 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import columns_of
-from watersmeet.plan.nodes import AT, OP, Input, Join, Plan, log_columns
+from watersmeet.plan.nodes import AT, OP, Input, Join
 from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER, load
+from watersmeet.plan.query import Plan, log_columns
 
 if TYPE_CHECKING:
     from watersmeet.operators.merged_logs import Log

@@ -63,8 +63,8 @@ from watersmeet.physical.nodes import (
     leaves_below,
 )
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import keeps_arrival
 from watersmeet.plan.published import PUBLISHED_OPERATORS, PUBLISHED_PIPELINES, load
+from watersmeet.plan.shapes import keeps_arrival
 
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin

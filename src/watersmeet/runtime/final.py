@@ -13,7 +13,9 @@ from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.value_order import answer_order
 from watersmeet.operators.contract import Operator
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import AT, OP, GroupBy, Plan, SortKey, nodes_below
+from watersmeet.plan.nodes import AT, OP, GroupBy, SortKey
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import nodes_below
 
 
 def check_final(plan: Plan) -> None:

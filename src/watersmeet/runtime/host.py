@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import Answers, RunSettings
 

@@ -14,9 +14,11 @@ from watersmeet.model.time_reading import TimeReading
 from watersmeet.operators.constants import constant_rows
 from watersmeet.optimizer.read_inputs import unlike
 from watersmeet.plan.constants import Constants
-from watersmeet.plan.nodes import Input, Join, Node, Plan, relations_below
+from watersmeet.plan.nodes import Input, Join, Node
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import transform, with_relations
 from watersmeet.plan.user_functions import brought_in
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.host import Host
 
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.continuous.delta import joined
-from watersmeet.plan.nodes import AT, OP, Plan
+from watersmeet.plan.nodes import AT, OP
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.final import final_answer, in_order
 
 # Changes are added up when there are twice as many as rows in the answer, and not before there are some: so few that it

@@ -10,7 +10,8 @@ import pyarrow as pa
 from watersmeet.errors import UnsupportedError, WatersmeetError
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import ConnectorWarning
 

@@ -12,7 +12,7 @@ from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
 from watersmeet.plan.explaining import Explaining
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.declaring import Opened, Opener, declare, declare_sink, open_in_process, rows_as_stream
 from watersmeet.sql import bind_query, bind_view, parse_script
 from watersmeet.sql.declarations import declaration_of

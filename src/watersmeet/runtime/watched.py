@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
 

@@ -22,7 +22,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.names import nearest
 from watersmeet.model.types import sql_type
 from watersmeet.plan.explaining import Explaining
-from watersmeet.plan.nodes import streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.host import Host
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.watched import Failure, Watched

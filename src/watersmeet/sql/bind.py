@@ -15,28 +15,11 @@ from watersmeet.model.types import common_type, comparable, sql_type
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.expressions import Column, to_text
-from watersmeet.plan.nodes import (
-    Changes,
-    GroupBy,
-    Input,
-    Join,
-    Node,
-    Plan,
-    Project,
-    SetOperation,
-    SortKey,
-    check_options,
-    constant_table,
-    has_windows_that_step,
-    is_bare_stream,
-    is_monotone,
-    log_columns,
-    nodes_below,
-    schema_of,
-    streams_below,
-    streams_together,
-)
+from watersmeet.plan.nodes import Changes, GroupBy, Input, Join, Node, Project, SetOperation, SortKey, schema_of
 from watersmeet.plan.options import Options
+from watersmeet.plan.query import Plan, check_options, log_columns
+from watersmeet.plan.shapes import constant_table, is_bare_stream, is_monotone, streams_together
+from watersmeet.plan.walks import has_windows_that_step, nodes_below, streams_below
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.constants import says_all_rows
 from watersmeet.sql.context import Context

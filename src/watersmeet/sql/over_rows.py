@@ -20,8 +20,9 @@ from watersmeet.plan.expressions import (
     replaced,
     walk,
 )
-from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, View, children
+from watersmeet.plan.nodes import Changes, Derived, GroupBy, Input, Join, Node, Over, Project, View
 from watersmeet.plan.over_functions import OFFSETS, SHARES
+from watersmeet.plan.walks import children
 from watersmeet.sql.scope import Scope, event_time_type
 from watersmeet.sql.syntax import Span
 

@@ -20,10 +20,9 @@ from watersmeet.plan.nodes import (
     Project,
     SetOperation,
     View,
-    growing_join,
     schema_of,
-    streams_together,
 )
+from watersmeet.plan.shapes import growing_join, streams_together
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import HIDDEN_TIME, event_time_type, visible_fields
 from watersmeet.sql.syntax import SourceSyntax

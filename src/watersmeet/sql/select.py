@@ -23,7 +23,8 @@ from watersmeet.plan.expressions import (
     to_text,
     walk,
 )
-from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project, is_monotone
+from watersmeet.plan.nodes import Changes, Distinct, GroupBy, Input, Join, Node, Project
+from watersmeet.plan.shapes import is_monotone
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.expressions import ExpressionBinder
 from watersmeet.sql.from_clause import FromClause

@@ -23,15 +23,8 @@ from watersmeet.model.windows import (
 from watersmeet.model.zones import zoned_schema
 from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import (
-    Changes,
-    Derived,
-    Input,
-    Join,
-    Project,
-    View,
-    constant_table,
-)
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Project, View
+from watersmeet.plan.shapes import constant_table
 from watersmeet.sql.constants import bind_constants
 from watersmeet.sql.context import Context, SubqueryBinder
 from watersmeet.sql.gap_fill import bind_gap_fill

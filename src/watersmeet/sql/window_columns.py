@@ -8,7 +8,8 @@ from typing import TypeGuard
 
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop, Session, Stepped
 from watersmeet.plan.expressions import Call, Column, Expression
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View, children, origin_of
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Over, Project, View
+from watersmeet.plan.walks import children, origin_of
 from watersmeet.sql.scope import HIDDEN_TIME
 
 Told = tuple[str, Hop | None]  # which column of the windows, and their form where the start tells the end

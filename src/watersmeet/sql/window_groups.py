@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import WINDOW_COLUMNS, Bound, Hop, Session
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, columns_of, replaced, walk
-from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project, children
+from watersmeet.plan.nodes import Changes, Derived, Input, Join, Node, Project
+from watersmeet.plan.walks import children
 from watersmeet.sql.context import Context
 from watersmeet.sql.scope import Scope, Text
 from watersmeet.sql.syntax import SelectSyntax, Span

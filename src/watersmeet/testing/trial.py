@@ -22,8 +22,9 @@ from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Relation, Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, interval_us
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.run_settings import Answers
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query

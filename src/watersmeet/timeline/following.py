@@ -14,8 +14,9 @@ from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import FOREVER_US, Times, times_of
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import AT, OP, Changes, Input, Join, Node, Over, Plan, Project, SetOperation, schema_of
+from watersmeet.plan.nodes import AT, OP, Changes, Input, Join, Node, Over, Project, SetOperation, schema_of
 from watersmeet.plan.options import Options
+from watersmeet.plan.query import Plan
 from watersmeet.timeline.inputs import NUMBER, Inputs
 from watersmeet.timeline.story import Answer
 from watersmeet.timeline.words import values_text

@@ -12,8 +12,9 @@ from watersmeet.errors import UnsupportedError
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Statistics, Stream, Table
-from watersmeet.plan.nodes import Input, Join, Node, nodes_below, relations_below
+from watersmeet.plan.nodes import Input, Join, Node
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.plan.walks import nodes_below, relations_below
 from watersmeet.why.asked import rows_of
 
 NUMBER = "#number"  # no column of the language's own is written so

@@ -18,7 +18,9 @@ from watersmeet.model.time import FOREVER_US, Times, format_instant, format_inte
 from watersmeet.model.wording import counted
 from watersmeet.operators.evaluate import evaluate_predicate
 from watersmeet.plan.expressions import Call, Column, Expression, columns_of
-from watersmeet.plan.nodes import GroupBy, Input, Join, Plan, Project, nodes_below
+from watersmeet.plan.nodes import GroupBy, Input, Join, Project
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import nodes_below
 from watersmeet.plan.window_words import window_text
 from watersmeet.runtime.over import constants_as_tables
 from watersmeet.timeline.following import Log, Meetings, Numbers, answers, meetings, rows_in, survivors, without_options

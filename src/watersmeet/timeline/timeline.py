@@ -10,7 +10,7 @@ from pathlib import Path
 from watersmeet.errors import OptionError
 from watersmeet.io.writers import writable
 from watersmeet.pictures.page import Shown, fragment, page
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.timeline.draw import timeline_svg
 from watersmeet.timeline.story import Story
 from watersmeet.timeline.telling import Part, story_of

@@ -16,7 +16,8 @@ from watersmeet.io.sources import TableSource
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import format_instant
 from watersmeet.plan.expressions import Column, EventTime
-from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.nodes import Input, Join, Project
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.over import constants_as_tables
 from watersmeet.why.asked import Asked, Picked, check_asked, join_of, pick, picked_row, rows_of
 from watersmeet.why.conditions import Meeting, Reason, shown_values

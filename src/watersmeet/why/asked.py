@@ -16,7 +16,9 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.names import column_named, columns_hint, nearest
 from watersmeet.model.types import sql_type
 from watersmeet.model.wording import counted
-from watersmeet.plan.nodes import Input, Join, Plan, nodes_below
+from watersmeet.plan.nodes import Input, Join
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import nodes_below
 
 BATCH_ROWS = 1 << 16
 # Of an input: the number of a row, counted from 1 in the order of the input, or columns and their values.

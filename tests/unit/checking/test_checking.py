@@ -22,7 +22,7 @@ from watersmeet.checking.compare import differences, same_rows
 from watersmeet.checking.inputs import load
 from watersmeet.cli import check as command
 from watersmeet.hosts.local.host import LocalHost
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.reference.join import answer
 from watersmeet.runtime.clock import OnLateRows
 from watersmeet.runtime.metrics import Metrics

@@ -27,7 +27,8 @@ from watersmeet.optimizer.replan import Replanner
 from watersmeet.optimizer.stages import optimize
 from watersmeet.papers.joins.settings import best_expiration, share_buckets
 from watersmeet.physical.strategy import InputStatistics, JoinStrategy
-from watersmeet.plan.nodes import Join, Plan, Project
+from watersmeet.plan.nodes import Join, Project
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Query
 from watersmeet.sql import bind

@@ -11,8 +11,9 @@ from tests.plans import FOLDER, golden_catalog
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.plan.expressions import Column, Literal, replaced, to_text
 from watersmeet.plan.identity import identity_of
-from watersmeet.plan.nodes import Join, Node, children, inputs_below, nodes_below, relations_below
+from watersmeet.plan.nodes import Join, Node
 from watersmeet.plan.rewrite import transform, with_children, with_relations
+from watersmeet.plan.walks import children, inputs_below, nodes_below, relations_below
 from watersmeet.sql import bind
 
 CATALOG = golden_catalog()

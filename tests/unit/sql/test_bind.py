@@ -13,7 +13,8 @@ from tests.plans import golden_catalog
 from watersmeet.errors import BindError
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.expressions import Call, Column, EventTime, Literal, to_text
-from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Over, Plan, Project, SetOperation, TopK
+from watersmeet.plan.nodes import Changes, Derived, Distinct, GroupBy, Join, Over, Project, SetOperation, TopK
+from watersmeet.plan.query import Plan
 from watersmeet.sql import bind, bind_query, parse_script
 from watersmeet.sql.syntax import CreateSink
 

@@ -8,7 +8,9 @@ import pytest
 from tests.plans import golden_catalog
 from watersmeet.errors import BindError, WindowError
 from watersmeet.model.catalog import Catalog, Stream, Table
-from watersmeet.plan.nodes import Derived, GroupBy, Join, Node, Plan, Project, View, relations_below
+from watersmeet.plan.nodes import Derived, GroupBy, Join, Node, Project, View
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.sql import bind
 
 CATALOG = golden_catalog()

@@ -11,7 +11,8 @@ import pyarrow as pa
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Records
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:

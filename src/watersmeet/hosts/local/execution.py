@@ -22,7 +22,7 @@ from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.plan_query import plan_query
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import Built, LoadsTable, build_query
 from watersmeet.runtime.clock import QueryClock, StreamClock
 from watersmeet.runtime.floods import MANY, Floods

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.importing import undisturbed
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.answers import as_batch
 from watersmeet.optimizer.choose_join import ends_by_itself
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.build import Built, build_query
 from watersmeet.runtime.clock import OnLateRows, StreamClock

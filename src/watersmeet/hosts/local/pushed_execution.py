@@ -20,7 +20,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import End, Operator, Results, Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.plan.constants import SAID_AT
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build_query
 from watersmeet.runtime.clock import OnLateRows
 from watersmeet.runtime.left_out import Tell

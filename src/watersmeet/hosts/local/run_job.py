@@ -10,7 +10,7 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.sinks import check_sink, sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
-from watersmeet.plan.nodes import streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics

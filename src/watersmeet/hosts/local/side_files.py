@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from watersmeet.io.sinks import Sink, sink_from_options
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.side_output import SideOutput, with_columns
 
 

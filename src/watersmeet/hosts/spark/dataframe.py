@@ -41,8 +41,10 @@ from watersmeet.hosts.spark.types import is_of_fixed_size, spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.stage_joins import Staged
-from watersmeet.plan.nodes import Input, Plan, relations_below, streams_below
+from watersmeet.plan.nodes import Input
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.plan.walks import relations_below, streams_below
 from watersmeet.runtime.reloading import refuse_reload
 
 

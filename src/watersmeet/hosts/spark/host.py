@@ -37,7 +37,8 @@ from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
-from watersmeet.plan.nodes import Plan, relations_below, streams_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below, streams_below
 from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer, given_whole
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.outcome import Outcome

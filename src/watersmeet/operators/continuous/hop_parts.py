@@ -14,7 +14,7 @@ from watersmeet.operators.continuous.stepping import By, HopsAtOnce
 from watersmeet.operators.continuous.triggers import Timely
 from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Column
-from watersmeet.plan.nodes import Kind
+from watersmeet.plan.query import Kind
 
 
 class HopParts:

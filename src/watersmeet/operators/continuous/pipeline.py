@@ -32,7 +32,7 @@ from watersmeet.operators.time_order import in_row_window
 from watersmeet.operators.waiting import Waiting, waiting_rows_of
 from watersmeet.physical.nodes import LastOfEach
 from watersmeet.physical.pipeline import Pipeline
-from watersmeet.plan.nodes import Kind
+from watersmeet.plan.query import Kind
 
 
 class Expiring(Protocol):

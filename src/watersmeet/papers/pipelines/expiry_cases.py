@@ -5,7 +5,8 @@ Case 1: in⁺ makes out⁺. Case 2: in⁺ makes out⁻. Case 3: in⁻ makes out�
 
 from __future__ import annotations
 
-from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, SetOperation, nodes_below
+from watersmeet.plan.nodes import Distinct, GroupBy, Join, Node, SetOperation
+from watersmeet.plan.walks import nodes_below
 
 SELECT, W_JOIN, W_UNION = "Select", "W-Join", "W-Union"
 W_DISTINCT, W_AGGREGATE, W_GROUP_BY = "W-Distinct", "W-Aggregate", "W-Group-By"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.model.catalog import Catalog, Statistics, Stream, Table
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.sql import bind
 
 pytest.importorskip("pyspark")

@@ -39,7 +39,8 @@ def codes_of(rows: RankedRows, group: int) -> list[int]:
     for block in range(head[BLOCKS]):
         entry = rows._words[head[DIRECTORY] + ENTRY * block :]
         codes = rows._words[entry[START] : entry[START] + entry[SIZE]].tolist()
-        assert codes and (not block or found[-1] <= entry[BOUND] <= codes[0])
+        assert codes
+        assert not block or found[-1] <= entry[BOUND] <= codes[0]
         assert block != head[AT] or head[BEFORE] == len(found)
         found += codes
     assert len(found) == head[ROWS]

@@ -18,7 +18,7 @@ from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapsh
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import StateWarning
 

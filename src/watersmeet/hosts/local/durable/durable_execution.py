@@ -30,7 +30,7 @@ from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.hosts.local.pulled_execution import FINISHING_S
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.connectors.contract import Reader, SourceBatch
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import RunSettings

@@ -18,7 +18,8 @@ from watersmeet.io.connectors.contract import NumberedSink, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import Plan, streams_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings

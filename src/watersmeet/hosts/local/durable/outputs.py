@@ -16,7 +16,7 @@ from watersmeet.io.connectors.numbered_sinks import numbered_sink
 from watersmeet.io.modes import appending, replaced_path
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.plan.answer_keys import answer_keys, change_column
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.warning import warn

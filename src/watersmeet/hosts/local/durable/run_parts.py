@@ -17,7 +17,7 @@ from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
 

@@ -23,7 +23,7 @@ from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.declaration import Declaration
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.run_settings import Answers, OnAnswer, RunSettings
 
 MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending

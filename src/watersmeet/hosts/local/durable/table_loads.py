@@ -21,7 +21,8 @@ from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.model.catalog import Table
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 from watersmeet.warning import ConnectorWarning

@@ -19,7 +19,8 @@ from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
-from watersmeet.plan.nodes import Plan, relations_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

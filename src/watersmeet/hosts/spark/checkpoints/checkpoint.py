@@ -26,7 +26,9 @@ from watersmeet.hosts.spark.jobs.fingerprint import GO_BACK, OTHER_VERSION, is_o
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.paths import NOTES
-from watersmeet.plan.nodes import Input, Plan, relations_below
+from watersmeet.plan.nodes import Input
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.checkpoints import CheckpointNotes
 from watersmeet.runtime.skipped_batches import not_repeated
 from watersmeet.version import VERSION

@@ -18,7 +18,8 @@ from watersmeet.hosts.spark.exchange.messages import BadRecords, LeftOut
 from watersmeet.hosts.spark.packets import from_packet, to_packet
 from watersmeet.model.catalog import Stream
 from watersmeet.model.metric import sum_by_name
-from watersmeet.plan.nodes import Plan, streams_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import streams_below
 
 STREAM = b"stream"
 REASON = "reason"

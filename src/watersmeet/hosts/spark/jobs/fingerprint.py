@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from watersmeet.plan.identity import identity_of, sum_of
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 
 # To be raised whenever what lies in the state store can no longer be read by the code that reads it now.
 STATE_FORMAT = 6

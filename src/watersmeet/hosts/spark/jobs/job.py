@@ -27,7 +27,9 @@ from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.identity import expression_text
 from watersmeet.plan.memory import Memory
-from watersmeet.plan.nodes import Input, Plan, relations_below
+from watersmeet.plan.nodes import Input
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.build import build_plan
 
 _pickle: Any = cloudpickle

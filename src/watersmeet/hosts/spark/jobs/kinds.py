@@ -25,10 +25,12 @@ from watersmeet.optimizer.stages import optimize
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.strategy import Code, JoinStrategy
 from watersmeet.plan.expressions import Column, EventTime, columns_of
-from watersmeet.plan.nodes import Input, Join, Plan, Project, SelectedJoin
+from watersmeet.plan.nodes import Input, Join, Project
 from watersmeet.plan.options import Options
 from watersmeet.plan.published import PUBLISHED_PIPELINES
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_relations
+from watersmeet.plan.shapes import SelectedJoin
 from watersmeet.runtime.build import build
 
 # Of an announced row: whether it belongs to this bucket.

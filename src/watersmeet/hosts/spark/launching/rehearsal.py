@@ -22,8 +22,9 @@ from watersmeet.model.windows import single_window
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.plan.expressions import Call, Column
-from watersmeet.plan.nodes import Input, Join, Plan, Project
+from watersmeet.plan.nodes import Input, Join, Project
 from watersmeet.plan.options import Options
+from watersmeet.plan.query import Plan
 
 SECOND_US = 1_000_000
 BATCHES, ROWS = 2, 64

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from watersmeet.hosts.spark.bucket.output import REPORTS
 from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import Plan, streams_below
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.metrics import Metrics
 
 

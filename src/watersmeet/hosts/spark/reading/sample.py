@@ -13,7 +13,7 @@ from watersmeet.io.conform import entered
 from watersmeet.io.formats import Parquet
 from watersmeet.io.sources import source_of
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.plan.nodes import Plan
+from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_relations
 
 

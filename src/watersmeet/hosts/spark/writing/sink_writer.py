@@ -20,7 +20,8 @@ from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.model.catalog import Stream
-from watersmeet.plan.nodes import AT, OP, Plan
+from watersmeet.plan.nodes import AT, OP
+from watersmeet.plan.query import Plan
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.watched import OnAnswers
 

@@ -42,7 +42,7 @@ from watersmeet.io.sinks import limit_of
 from watersmeet.io.source_options import TO_SPARK, name_for_spark
 from watersmeet.io.writers import WRITERS
 from watersmeet.plan.answer_keys import answer_keys, change_column
-from watersmeet.plan.nodes import streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput, side_run
 from watersmeet.runtime.watched import OnAnswers
