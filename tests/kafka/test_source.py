@@ -144,14 +144,25 @@ def is_closed(client: consumers.ReadingClient) -> bool:
     return False
 
 
+def test_what_a_kept_client_reads_next_does_not_wait_for_what_it_asked_before(mock: MockCluster):
+    begun = monotonic()
+    for _ in range(3):
+        topic = mock.topic()
+        for partition in range(2):
+            mock.put(topic, [b'{"id": 1, "ts": "2026-01-01T00:00:00"}'], partition=partition)
+        assert len(all_rows(source(mock.brokers, topic))) == 2
+    assert monotonic() - begun < 1.0
+
+
 def test_a_client_is_kept_for_the_next_and_closed_when_none_comes(mock: MockCluster, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(consumers, "_KEPT_SECONDS", 0.2)
     monkeypatch.setattr(consumers, "_idle", {})
     monkeypatch.setattr(consumers, "_sweeps", [])
-    cluster = source(mock.brokers, mock.topic()).reading.cluster  # type: ignore[attr-defined]
-    one, other = consumers.lend("a", cluster), consumers.lend("a", cluster)
+    topic = mock.topic()
+    cluster = source(mock.brokers, topic).reading.cluster  # type: ignore[attr-defined]
+    one, other = consumers.lend("a", cluster, topic), consumers.lend("a", cluster, topic)
     consumers.give_back(one)
-    assert consumers.lend("a", cluster) is one
+    assert consumers.lend("a", cluster, topic) is one
     consumers.give_back(other)
     deadline = monotonic() + 10
     while not is_closed(other) and monotonic() < deadline:

@@ -87,7 +87,7 @@ def test_a_job_finds_workers_that_lack_something_or_do_not_start(
     zips = Path(pyspark.__file__).parent.glob("python/lib/*.zip")
     monkeypatch.setitem(spark.sparkContext.environment, "PYTHONPATH", os.pathsep.join(map(str, zips)))
     monkeypatch.setattr(spark.sparkContext, "pythonExec", bare_python)
-    with pytest.raises(SetupError, match=r"/bare/bin/python, has no numpy, numba, .*\nhint: .*PYSPARK_PYTHON"):
+    with pytest.raises(SetupError, match=r"/bare/bin/python, has no numpy, pyarrow, .*\nhint: .*PYSPARK_PYTHON"):
         check_workers(spark.newSession())
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/none/python")
     with pytest.raises(SetupError, match=r"Spark's workers cannot run Python functions: .*/none/python.*\nhint: "):

@@ -34,12 +34,19 @@ def rows_of(needs: Needs) -> list[int]:
 
 
 def test_where_only_rows_count_shares_follow_their_numbers():
-    needs = needs_of(Memory(rows=1000))
+    needs = needs_of(Memory(rows=100))
     needs.add([came(0, [10, 20, 30, 40]), came(1, [40, 30, 20, 10])])
     shares = [needs.share_of(bucket) for bucket in range(4)]
-    assert [share.streams["a"].rows for share in shares] == [50, 100, 150, 200]
-    assert [share.streams["b"].rows for share in shares] == [200, 150, 100, 50]
-    assert rows_of(needs) == [250] * 4
+    assert [share.streams["a"].rows for share in shares] == [5, 10, 15, 20]
+    assert [share.streams["b"].rows for share in shares] == [20, 15, 10, 5]
+    assert rows_of(needs) == [25] * 4
+
+
+def test_of_memory_that_nobody_needs_each_has_as_much():
+    """Rows that come to a bucket with few find room at once, though a share grows only after others have shrunk."""
+    needs = needs_of(Memory(rows=1000), fixed=False, buckets=2)
+    needs.add([came(0, [100, 0])])
+    assert rows_of(needs) == [553, 447]
 
 
 def test_rows_whose_partners_come_often_have_room_first():
@@ -60,20 +67,20 @@ def test_in_one_pool_streams_compete():
 
 
 def test_memory_in_bytes_goes_by_what_rows_take():
-    needs = needs_of(Memory(size=100_000), fixed=False, buckets=2)
+    needs = needs_of(Memory(size=30_000), fixed=False, buckets=2)
     needs.add([came(0, [100, 0], width=30), came(1, [0, 100], width=320)])
     sizes = [needs.share_of(bucket).memory.size or 0 for bucket in range(2)]
-    assert sum(sizes) == 100_000
+    assert sum(sizes) == 30_000
     assert sizes[1] / sizes[0] == pytest.approx(400 / 80, rel=0.02)
 
 
 def test_what_came_long_ago_fades():
-    needs = needs_of(Memory(rows=1002), fixed=False, buckets=2, window=100)
+    needs = needs_of(Memory(rows=11), fixed=False, buckets=2, window=100)
     needs.add([came(0, [100, 0])])
     before = rows_of(needs)
     needs.add([came(0, [0, 100], (1000, 1010))])
-    assert before[0] > 990
-    assert rows_of(needs)[1] > 980
+    assert before == [9, 2]
+    assert rows_of(needs) == [2, 9]
 
 
 def test_where_keys_come_and_go_worth_is_what_came_of_late():
@@ -90,14 +97,14 @@ def test_where_keys_come_and_go_worth_is_what_came_of_late():
 
 
 def test_a_window_in_rows_fades_by_rows():
-    sharing = Sharing(Memory(rows=1002), False, ("a", "b"), 2)
+    sharing = Sharing(Memory(rows=102), False, ("a", "b"), 2)
     needs = Needs(sharing, [(100, True), (inf, False)], [1.0, 1.0])
     needs.add([came(0, [1000, 0], (0, 0))])
     needs.add([came(0, [0, 1000], (0, 0))])
-    assert rows_of(needs)[1] > 990
+    assert rows_of(needs)[1] > 98
     needs.add([came(1, [1000, 0], (9000, 9000))])  # kept for ever
     needs.add([came(0, [0, 1], (10**6, 10**6))])
-    assert rows_of(needs)[0] > 800
+    assert rows_of(needs)[0] > 81
 
 
 @pytest.mark.parametrize("batch_s", [5, 50, 400])

@@ -195,14 +195,15 @@ def filled(room: Amounts, worth: Amounts, memory: float) -> Amounts:
 
 
 def shared_out(total: int, least: int, wanted: Amounts) -> Counts:
-    """Whole numbers in proportion to what is wanted, none below the least, that add up to the total if it is enough.
+    """Whole numbers, none below the least, that add up to the total if it is enough: in proportion to what is wanted
+    where that is more, else what is wanted and of the rest as much for each, as it is not known who will need it.
 
-    >>> shared_out(10, 1, np.array([3.0, 1.0, 0.0])).tolist(), shared_out(10, 1, np.zeros(3)).tolist()
-    ([7, 2, 1], [4, 3, 3])
+    >>> shared_out(4, 1, np.array([9.0, 3.0, 0.0])).tolist(), shared_out(10, 1, np.array([3.0, 1.0, 0.0])).tolist()
+    ([2, 1, 1], [5, 3, 2])
     """
     free = max(total - least * wanted.size, 0)
-    sum_wanted = float(wanted.sum())
-    parts = np.maximum(wanted * (total / sum_wanted) - least, 0.0) if sum_wanted > 1e-100 else np.ones(wanted.size)
+    wanted = wanted + max(total - float(wanted.sum()), 0.0) / wanted.size
+    parts = np.maximum(wanted * (total / max(float(wanted.sum()), 1e-100)) - least, 0.0)
     parts *= free / max(float(parts.sum()), 1.0)
     shares = np.floor(parts).astype(np.int64)
     # What rounding left over goes where it cut off most.
