@@ -16,6 +16,7 @@ from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_er
 
 _KEPT = 8
 _WAIT_MS = 10
+_LOOKS_AROUND_S = 1.0
 _KEPT_SECONDS = 15.0
 _GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
@@ -61,9 +62,10 @@ def lend(stream: str, cluster: Cluster, topic: str) -> ReadingClient:
     if client is None:
         client = ReadingClient(stream, cluster, wait_ms=_WAIT_MS)
     elif topic not in client.topics:
-        # Of a topic that it has not read before it would hear at its next look around, up to a second later.
+        # Of a topic that it has not read before it would hear at its next look around, up to a second later: so there
+        # is no use in asking for longer.
         with suppress(KafkaException):
-            client.consumer.list_topics(topic, timeout=cluster.timeout_s)
+            client.consumer.list_topics(topic, timeout=_LOOKS_AROUND_S)
     client.topics.add(topic)
     return client
 
