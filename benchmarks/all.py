@@ -2,18 +2,21 @@
 
     python -m benchmarks.all [--only 'joins;peers'] [--again] [--quick]
 
-Each is a process of its own and writes its JSON. One that is done is not run again until the commit has changed or
-`--again` is said, so Ctrl-C loses one part at most. What fails is told at the end; the others run nevertheless.
-`--quick` leaves out what takes minutes and is for trying this.
+Each is a process of its own and writes its JSON figure by figure. One that is done is not run again until the commit
+has changed or `--again` is said. One that takes three times its minutes is ended, with all that it has started; what
+fails is told at the end, and the others run nevertheless. `--quick` leaves out what takes minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 TOP = Path(__file__).parents[1]
@@ -61,6 +64,21 @@ def command(part: str) -> list[str]:
     return [sys.executable, "-m", *filled.split()]
 
 
+def finished(part: str) -> bool:
+    """With Ctrl-C or beyond its time, nothing is left of what it has started: that would be measured with the next."""
+    run = subprocess.Popen(command(part), cwd=TOP, start_new_session=True)
+    try:
+        return run.wait(timeout=60 * 3 * PARTS[part][1]) == 0
+    except subprocess.TimeoutExpired:
+        print(f"{part} took more than three times its {PARTS[part][1]:g} minutes and was ended", flush=True)
+        return False
+    finally:
+        for how, most_s in ((signal.SIGTERM, 10.0), (signal.SIGKILL, None)):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(run.pid, how)
+                run.wait(timeout=most_s)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=";".join(PARTS), help="parted by semicolons")
@@ -77,7 +95,7 @@ def main() -> None:
         left = sum(PARTS[one][1] for one in wanted[place - 1 :])
         print(f"[{place}/{len(wanted)}] {part}, about {left:.0f} minutes to go", flush=True)
         started = time.monotonic()
-        if subprocess.run(command(part), cwd=TOP, check=False).returncode:
+        if not finished(part):
             failed.append(part)
             continue
         print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)

@@ -9,6 +9,7 @@ a slide of one microsecond. `instants` is how many rows share one: fewer rows an
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from time import perf_counter
 
 import numpy as np
@@ -94,19 +95,19 @@ def rate(session: wm.Session, sql: str, rows: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
-    rows = parser.parse_args().rows
-    figures: list[Figure] = []
+    report("continuous", figures(parser.parse_args().rows))
+
+
+def figures(rows: int) -> Iterator[Figure]:
     session = session_of(rows)
     for name, (sql, goal) in QUERIES.items():
         rate(session_of(10_000), sql, 10_000)
-        figures.append(figure(name, "M rows/s", [rate(session, sql, rows) for _ in range(RUNS)], goal))
-        print(figures[-1].line(), flush=True)
+        yield figure(name, "M rows/s", [rate(session, sql, rows) for _ in range(RUNS)], goal)
     for together in (1, 10, 100, 1_000):
         shared = session_of(rows, together)
         sql, _ = QUERIES["COUNT(*), SUM of int64 by group"]
         samples = [rate(shared, sql, rows) for _ in range(RUNS)]
-        figures.append(figure(f"COUNT(*), SUM by group, {together} rows an instant", "M rows/s", samples))
-    report("continuous", figures)
+        yield figure(f"COUNT(*), SUM by group, {together} rows an instant", "M rows/s", samples)
 
 
 if __name__ == "__main__":

@@ -115,8 +115,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--query", choices=list(QUERIES))
     asked = parser.parse_args()
-    figures = [one for name in QUERIES if asked.query in (None, name) for one in compared(name, asked.rows, asked.runs)]
-    report("durable_throughput", figures)
+    names = [name for name in QUERIES if asked.query in (None, name)]
+    found = (one for name in names for one in compared(name, asked.rows, asked.runs))
+    report("durable_throughput", found, beside=len(names) < len(QUERIES))
 
 
 if __name__ == "__main__":

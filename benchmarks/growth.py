@@ -9,7 +9,6 @@ logarithmic, so that a power is a straight line; the exponent of the line throug
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import watersmeet as wm
-from benchmarks.harness import RESULTS, Figure, figure, report
+from benchmarks.harness import Figure, figure, report
 
 NAMES = "abcdefgh"
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
@@ -150,12 +149,8 @@ def main() -> None:
     parser.add_argument("--only", default=";".join(CURVES), help="curves, parted by semicolons")
     parser.add_argument("--quick", action="store_true", help="nothing above a hundred thousand")
     asked = parser.parse_args()
-    path = RESULTS / "growth.json"
-    before = [Figure(**one) for one in json.loads(path.read_text())["figures"]] if path.exists() else []
-    for name in asked.only.split(";"):
-        before = [one for one in before if one.notes["curve"] != name]
-        before += measured(name, 100_000 if asked.quick else 10**8)
-        report("growth", before)
+    most, names = 100_000 if asked.quick else 10**8, asked.only.split(";")
+    report("growth", (one for name in names for one in measured(name, most)), beside=set(names) != set(CURVES))
 
 
 if __name__ == "__main__":

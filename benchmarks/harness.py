@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -66,15 +67,34 @@ def checksum(table: pa.Table) -> tuple[int, int]:
     return table.num_rows, total
 
 
-def report(benchmark: str, figures: list[Figure]) -> None:
-    """Print a line per figure and keep them as JSON."""
-    for one in figures:
-        print(one.line(), flush=True)
+def report(benchmark: str, figures: Iterable[Figure], *, beside: bool = False) -> None:
+    """Print a line per figure and keep it as JSON, each as it comes.
+
+    Until all have come, those of before stay beside them, and so they do after it if only a part was asked for.
+    """
+    signal.signal(signal.SIGTERM, _unwind)
     RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{benchmark}.json"
     machine = {"machine": platform.machine(), "python": platform.python_version(), "cpu": cpu_name()}
     busy = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
-    content = {"benchmark": benchmark, **machine, **busy, "figures": [asdict(one) for one in figures]}
-    (RESULTS / f"{benchmark}.json").write_text(json.dumps(content, indent=2) + "\n")
+    before = json.loads(path.read_text())["figures"] if path.exists() else []
+    new: dict[str, dict[str, object]] = {}
+
+    def keep(whole: bool) -> None:
+        others = [] if whole else [one for one in before if one["name"] not in new]
+        content = {"benchmark": benchmark, **machine, **busy, "whole": whole, "figures": [*others, *new.values()]}
+        path.write_text(json.dumps(content, indent=2) + "\n")
+
+    for one in figures:
+        print(one.line(), flush=True)
+        new[one.name] = asdict(one)
+        keep(whole=False)
+    keep(whole=not beside)
+
+
+def _unwind(*_: object) -> None:
+    """One that is ended ends what it has started: servers, Spark's Java, children that measure."""
+    raise SystemExit("ended")
 
 
 def cpu_name() -> str:

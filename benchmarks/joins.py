@@ -11,7 +11,8 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from time import thread_time
 from unittest.mock import patch
@@ -143,9 +144,8 @@ class Sum:
         self.rows, self.total = self.rows + rows, self.total + total
 
 
-def hash_by_window(cpp: ctypes.CDLL | None) -> list[Figure]:
+def hash_by_window(cpp: ctypes.CDLL | None) -> Iterator[Figure]:
     """Our joins beside one in C++ that gives the numbers of rows, as kernels do, and one that gives their columns."""
-    figures = []
     goals = {100_000: ">= 15 M rows/s", 1_000_000: ">= 8 M rows/s"}
     cases = [(2, window) for window in (10_000, 30_000, 100_000, 300_000, 1_000_000)]
     cases += [(streams, window) for streams in (3, 4, 5, 6) for window in (10_000, 100_000, 1_000_000)]
@@ -173,8 +173,8 @@ def hash_by_window(cpp: ctypes.CDLL | None) -> list[Figure]:
         named = f"{streams}-way hash, window {window:,} rows"
         goal = goals.get(window, "") if streams == 2 else ""
         matches = round(ours.rows / rows, 2)
-        figures.append(figure(f"{named}, kernel", "M rows/s", rates["kernel"], goal, matches_per_row=matches))
-        figures += [figure(f"{named}, {name}", "M rows/s", r) for name, r in rates.items() if r and name != "kernel"]
+        yield figure(f"{named}, kernel", "M rows/s", rates["kernel"], goal, matches_per_row=matches)
+        yield from (figure(f"{named}, {name}", "M rows/s", r) for name, r in rates.items() if r and name != "kernel")
         ratios = [
             ("kernel / C++, numbers", ">= 1.2"),
             ("whole operator / C++", ""),
@@ -184,13 +184,10 @@ def hash_by_window(cpp: ctypes.CDLL | None) -> list[Figure]:
             over, under = ratio.split(" / ")
             both = [a / b for a, b in zip(rates[over], rates[under], strict=bool(rates[under]))]
             if both:
-                figures.append(figure(f"{named}, {ratio}", "x", both, wanted))
-        for one in figures[-7:] if cpp is not None else figures[-3:]:
-            print(one.line(), flush=True)
-    return figures
+                yield figure(f"{named}, {ratio}", "x", both, wanted)
 
 
-def theta() -> list[Figure]:
+def theta() -> Iterator[Figure]:
     window, rows = 100_000, 2_000
     old = batches(1, window, 10, 3)[0]
     new = batches(1, rows, 10, 4, start_us=window)[0]
@@ -203,12 +200,12 @@ def theta() -> list[Figure]:
         results = sum(batch.num_rows for batch in join.push("s1", new))
         if run:
             rates.append(window * rows / (join.counters.kernel_seconds - before) / 1e9)
-    return [figure("theta scan, window 100,000 rows", "G comparisons/s", rates, ">= 2", results=results)]
+    yield figure("theta scan, window 100,000 rows", "G comparisons/s", rates, ">= 2", results=results)
 
 
-def n_way() -> list[Figure]:
+def n_way() -> Iterator[Figure]:
     """An n-way probe against the sum of its n - 1 binary probes, all on the same stores and new rows."""
-    window, figures = 100_000, []
+    window = 100_000
     for streams in (3, 4, 5, 6):
         old = [batches(1, window, window, 10 + i)[0] for i in range(streams)]
         new = batches(1, BATCH, window, 99, start_us=window)[0]
@@ -235,10 +232,9 @@ def n_way() -> list[Figure]:
         )
         ratios = [a / b for a, b in zip(samples["n-way"], samples["binary"], strict=True)]
         per_row = round(min(samples["n-way"]) / BATCH * 1e9, 1)
-        figures.append(figure(f"{streams}-way probe / its binary probes", "x", ratios, "<= 2", ns_per_row=per_row))
-    return figures
+        yield figure(f"{streams}-way probe / its binary probes", "x", ratios, "<= 2", ns_per_row=per_row)
 
 
 if __name__ == "__main__":
     with patch.object(window_join, "perf_counter", thread_time):  # kernels by the processor's time too
-        report("joins", [*hash_by_window(yardstick()), *theta(), *n_way()])
+        report("joins", chain(hash_by_window(yardstick()), theta(), n_way()))

@@ -64,11 +64,7 @@ def main() -> None:
             found = latency(brokers, asked.rate, asked.seconds, asked.runs, Path(made), more)
         else:
             found = throughput(brokers, asked.rows, asked.runs, asked.only.split(","), Path(made))
-        figures = []
-        for one in found:
-            print(one.line(), flush=True)  # as they come: it takes minutes
-            figures.append(one)
-    report("kafka_latency" if asked.latency else "kafka", figures)
+        report("kafka_latency" if asked.latency else "kafka", found)
 
 
 if __name__ == "__main__":

@@ -293,7 +293,7 @@ def main() -> None:
         streams = write_streams(scratch, asked.rows)
         for host in hosts:
             try:
-                keep(asked.into, list(measured(host, asked, queries, streams, few)))
+                report(asked.into, measured(host, asked, queries, streams, few), beside=True)
             except jvm.MissingError as missing:
                 print(f"{host} is left out: {missing}", flush=True)
     finally:
@@ -320,15 +320,6 @@ def measured(
             rows = count(query, streams)
             ran = [streams.timed(partial(run_locally, query)) for _ in range(asked.runs)]
             yield as_figure(query, host, ran, streams, answer=rows)
-
-
-def keep(name: str, figures: Sequence[Figure]) -> None:
-    """Beside what was measured of other hosts before."""
-    path = RESULTS / f"{name}.json"
-    before = json.loads(path.read_text())["figures"] if path.exists() else []
-    new = {one.name for one in figures}
-    others = [Figure(**one) for one in before if one["name"] not in new]
-    report(name, [*others, *figures])
 
 
 if __name__ == "__main__":

@@ -80,7 +80,12 @@ def figures(benchmark: str, word: str | None) -> str:
 
 def circumstances(found: dict[str, Any]) -> list[str]:
     """How busy the machine was; results of before have not noted it."""
-    return [f"The machine had a load of {found['load']} on {found['cores']} cores.", ""] if "load" in found else []
+    if "load" not in found:
+        return []
+    told = f"The machine had a load of {found['load']} on {found['cores']} cores."
+    whole = found.get("whole", True)
+    part = "" if whole else " The last run was of a part, or was cut off: other figures are of one before."
+    return [told + part, ""]
 
 
 # ---- beside others ---------------------------------------------------------------------------------------------------

@@ -168,8 +168,7 @@ def batches_in(rows: int) -> Iterator[int]:
     return iter(range(1, rows // BATCH))
 
 
-def memory() -> list[Figure]:
-    figures = []
+def memory() -> Iterator[Figure]:
     bound_mb, window = 64, 1_600_000
     for recall, goal in (("none", "<= bound + 100 MB"), ("panes", "<= bound + 100 MB"), ("exact", "")):
         asked = json.dumps([recall, bound_mb, window])
@@ -179,13 +178,17 @@ def memory() -> list[Figure]:
         told = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
         notes = {name: round(value, 1) for name, value in told.items() if name != "resident_mb"}
         name = f"resident memory, bound {bound_mb} MB, recall {recall}"
-        figures.append(figure(name, "MB", [told["resident_mb"]], goal, **notes))
-    return figures
+        yield figure(name, "MB", [told["resident_mb"]], goal, **notes)
+
+
+def figures() -> Iterator[Figure]:
+    yield from whole_queries(100_000, 2_000_000)
+    yield from whole_queries(1_000_000, 4_000_000)
+    for window, size, count in ((100_000, BATCH, 24), (1_000_000, 4 * BATCH, 12)):
+        for matches in (1, 10):
+            yield from operators(window, matches, size, count)
+    yield from memory()
 
 
 if __name__ == "__main__":
-    figures = [*whole_queries(100_000, 2_000_000), *whole_queries(1_000_000, 4_000_000)]
-    for window, size, count in ((100_000, BATCH, 24), (1_000_000, 4 * BATCH, 12)):
-        for matches in (1, 10):
-            figures += operators(window, matches, size, count)
-    report("shedding", [*figures, *memory()])
+    report("shedding", figures())

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def ran(df: DataFrame) -> Ran:
 _KINDS: tuple[Kind, ...] = ("java", "python")
 
 
-def split(spark: SparkSession, folder: Path, rows: int, batches: int) -> list[Figure]:
+def split(spark: SparkSession, folder: Path, rows: int, batches: int) -> Iterator[Figure]:
     label = f"2-way, {rows:,} rows a batch"
     job = _job(spark, folder)
     results = expected(folder, WAYS, WINDOW_ROWS // 2)[0] // batches
@@ -205,18 +206,17 @@ def split(spark: SparkSession, folder: Path, rows: int, batches: int) -> list[Fi
             read_packed(spark, folder, job, idle=True), job, 0
         ),
     }
-    figures = [ran(build()).figure(name) for name, build in steps.items()]
+    yield from (ran(build()).figure(name) for name, build in steps.items())
     for how, from_packets in (("from rows", False), ("from packets", True)):
         whole = ran(ours(spark, folder, WAYS, WINDOW_ROWS // 2, packed=from_packets))
-        figures.append(whole.figure(f"{label} {how}: whole batch"))
-        figures.append(figure(f"{label} {how}: all tasks (addBatch)", "s", whole.seconds("addBatch")))
+        yield whole.figure(f"{label} {how}: whole batch")
+        yield figure(f"{label} {how}: all tasks (addBatch)", "s", whole.seconds("addBatch"))
         for name, what in INSIDE:
-            figures.append(figure(f"{label} {how}: {what}, both cores added", "s", whole.counted(name)))
+            yield figure(f"{label} {how}: {what}, both cores added", "s", whole.counted(name))
         for phase in PHASES:
-            figures.append(figure(f"{label} {how}: {phase}", "s", whole.seconds(phase)))
+            yield figure(f"{label} {how}: {phase}", "s", whole.seconds(phase))
         stores = [sum(o.commitTimeMs for o in p.stateOperators) / 1000 for p in whole.progress]
-        figures.append(figure(f"{label} {how}: state store commits, added", "s", stores))
-    return figures
+        yield figure(f"{label} {how}: state store commits, added", "s", stores)
 
 
 def _job(spark: SparkSession, folder: Path) -> SparkJob:
@@ -228,7 +228,7 @@ def _job(spark: SparkSession, folder: Path) -> SparkJob:
     return make_job(query.plan, 2)
 
 
-def fixed_costs(spark: SparkSession, folder: Path) -> list[Figure]:
+def fixed_costs(spark: SparkSession, folder: Path) -> Iterator[Figure]:
     """A batch of 20 rows: a query without state, Spark's join, ours; and ours if its Python does nothing."""
     window_ms = WINDOW_ROWS // 2
     job = _job(spark, folder)
@@ -248,7 +248,6 @@ def fixed_costs(spark: SparkSession, folder: Path) -> list[Figure]:
             lambda: to_idle_buckets(read_packed(spark, folder, job, idle=True), job, 0),
         ),
     }
-    figures = []
     for name, (settings, build) in contenders.items():
         for setting, value in settings.items():
             spark.conf.set(setting, value)
@@ -257,8 +256,7 @@ def fixed_costs(spark: SparkSession, folder: Path) -> list[Figure]:
         phases = batches.progress[0].durationMs
         one.notes["phases"] = {phase: round(statistics.median(batches.seconds(phase)), 3) for phase in phases}
         one.notes["inside"] = {what: round(statistics.median(batches.counted(name)), 4) for name, what in INSIDE}
-        figures.append(one)
-    return figures
+        yield one
 
 
 def main() -> None:
@@ -273,8 +271,8 @@ def main() -> None:
         large, small = Path(root) / "large", Path(root) / "small"
         write_streams(large, WAYS, given.rows, given.batches, WINDOW_ROWS)
         write_streams(small, WAYS, 20, 20, WINDOW_ROWS)
-        figures = split(spark, large, given.rows, given.batches) + fixed_costs(spark, small)
-    report("spark_batches", figures)
+        steps = split(spark, large, given.rows, given.batches)
+        report("spark_batches", chain(steps, fixed_costs(spark, small)))
     spark.stop()
 
 

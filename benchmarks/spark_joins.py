@@ -219,11 +219,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2)
     given = parser.parse_args()
     spark = start_spark("local[2]", {"spark.driver.memory": "8g", "spark.sql.shuffle.partitions": "2"})
-    figures: list[Figure] = []
-    for rows in map(int, given.rows.split(",")):
-        for ways in map(int, given.ways.split(",")):
-            figures += compare(spark, ways, rows, given.batches, given.runs)
-            report("spark_joins", figures)
+    cases = [(int(rows), int(ways)) for rows in given.rows.split(",") for ways in given.ways.split(",")]
+    found = (one for rows, ways in cases for one in compare(spark, ways, rows, given.batches, given.runs))
+    report("spark_joins", found, beside=given.ways != parser.get_default("ways"))
     spark.stop()
 
 

@@ -194,13 +194,9 @@ def wanted(word: str, folder: Path) -> Iterator[tuple[str, Run, int]]:
 
 
 def main(word: str = "", threads: int = 2) -> None:
-    figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, run, rows in wanted(word, Path(folder)):
-            figures += compared(name, run, rows, threads)
-            for one in figures[-3:]:
-                print(one.line(), flush=True)
-    report("threads", figures)
+        cases = wanted(word, Path(folder))
+        report("threads", (one for case in cases for one in compared(*case, threads)), beside=bool(word))
 
 
 if __name__ == "__main__":
