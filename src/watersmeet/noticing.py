@@ -10,8 +10,10 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from watersmeet.dataclass import dataclass
 
 _log = logging.getLogger("watersmeet.phases")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.advise.sample import Sample
+from watersmeet.dataclass import dataclass
 from watersmeet.io.event_times import timed_rows
 from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream

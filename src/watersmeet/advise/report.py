@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 from watersmeet.model.wording import aligned, in_bytes, short
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.query import Plan

@@ -7,7 +7,6 @@ and none of them computes the select list.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -18,6 +17,7 @@ from watersmeet.advise.replay import LARGEST_PIECE, Replay
 from watersmeet.advise.report import Advice, Ceiling, Trial
 from watersmeet.advise.sample import Sample, take_sample
 from watersmeet.compiling import working_seconds
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.time import FOREVER_US, UNITS_US, format_interval
 from watersmeet.operators.join.door import Door

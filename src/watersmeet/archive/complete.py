@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from watersmeet.archive.completion import CHUNK_ROWS, Completion, CompletionProg
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
 from watersmeet.archive.targets import Target
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.io.sinks import Sink
 from watersmeet.plan.query import Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from watersmeet.archive.description import fingerprint_of
 from watersmeet.archive.disk import reading, replace_file
 from watersmeet.archive.folder import Archive, by_bucket
 from watersmeet.archive.missing import MissingJoin, Stretch
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import FOREVER_US

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from watersmeet.archive.disk import reading, replace_file
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError, UnsupportedError
 from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.plan.identity import identity_of, sum_of

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +26,7 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.archive.description import FILE, ArchiveDescription
 from watersmeet.archive.disk import reading, replace_file, replace_parquet
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.writers import writable
 from watersmeet.operators.memory_bound import Page

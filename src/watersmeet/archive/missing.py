@@ -7,13 +7,14 @@ of the order in which rows come, so any stretch of time can be completed on its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Codes, Mask

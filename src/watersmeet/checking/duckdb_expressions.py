@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import UNITS_US
 from watersmeet.model.types import is_bytes, is_instant, is_number, is_text, sql_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall

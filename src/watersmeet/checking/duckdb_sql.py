@@ -10,7 +10,7 @@ Every stream is a table `rows of …` of its rows in time, with `#time` in micro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from watersmeet.checking.duckdb_windows import (
     since_landmark,
     timed_rows,
 )
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.pace import Pace
 from watersmeet.model.versions import DELETES

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import StringIO
 from textwrap import fill
 from typing import Any, TextIO
 
 from watersmeet.checking.compare import differences, surplus
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import format_instant
 
 Row = tuple[Any, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.archive.complete import Completing, Worker, archive_of
 from watersmeet.archive.completion import CHUNK_ROWS, Completion, Round
 from watersmeet.archive.folder import Archive, follow_checkpoint
 from watersmeet.archive.targets import FolderTarget, Target, target_of
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.model.time import format_instant
 from watersmeet.runtime.declaring import Opener, open_in_process

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 
 PACKED, IN_TREE = Path(__file__).parents[1] / "_examples", Path(__file__).parents[3] / "examples"

@@ -8,13 +8,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from watersmeet.cli.own_process import preferring_latency
 from watersmeet.cli.run_durable import summary, tell_of_progress, tell_of_restart
 from watersmeet.cli.voice import voice
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.explain.explaining import explained
 from watersmeet.hosts.local.durable.jobs import DurableJobs

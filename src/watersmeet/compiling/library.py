@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.warning import StateWarning, warn
 
 PACKAGE = Path(__file__).parents[1]

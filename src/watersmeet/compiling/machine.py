@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 
 import llvmlite.binding as llvm
 import numba
+
+from watersmeet.dataclass import dataclass
 
 # What a processor of the level x86-64-v3 has (Intel since 2013, AMD since 2015), in LLVM's words.
 X86_64_V3 = (

@@ -6,12 +6,12 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.console import Console
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import run_job
 from watersmeet.noticing import phase

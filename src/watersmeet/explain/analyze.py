@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
+from watersmeet.dataclass import dataclass
 from watersmeet.explain.audit import Audit
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.model.time import UNITS_US

@@ -9,11 +9,11 @@ recall in a join of two streams is that share. Keys are taken to come as often l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.keeping.bounded import BoundedMemory
 from watersmeet.operators.keeping.policies import POLICIES, AgeCurve

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from watersmeet.dataclass import dataclass
 from watersmeet.explain.data import explain_data
 from watersmeet.explain.drawing import plan_svg, plan_tree
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer

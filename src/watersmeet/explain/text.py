@@ -6,13 +6,14 @@ Written to be read in 80 columns, and kept as golden files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, groupby
 from textwrap import wrap
 from typing import assert_never
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.explain.costs import assumptions, cost_tables, memory_lines, unique_keys
 from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table

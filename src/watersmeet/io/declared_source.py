@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.bad_rows import OnBad, OnCounted
 from watersmeet.io.connectors.connected_source import ConnectedSource

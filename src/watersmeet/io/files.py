@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError, OptionError, SourceError
 from watersmeet.io.bad_rows import OnBad, without_bad_rows
 from watersmeet.io.broken_text import check_names

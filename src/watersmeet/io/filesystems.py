@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SetupError
 
 PREFIX = "fs."

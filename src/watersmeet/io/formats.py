@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SourceError, WatersmeetError
 from watersmeet.io import csv_errors
 from watersmeet.io.connectors.registry import known_sources

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -17,6 +16,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.plan.memory import Memory

@@ -6,7 +6,7 @@ Rows of equal time keep the order in which they stand. What flows keeps its orde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.io.bad_rows import OnBad, OnCounted, without_bad_rows
 from watersmeet.io.conform import conform, entered

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.bad_rows import OnCounted
 from watersmeet.io.event_times import in_microseconds, is_sorted, refuse_nulls, without_nulls
 from watersmeet.io.files import FileSource, pieces, readable

@@ -10,7 +10,6 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import LONGEST_LINE, DataError, SourceError
 from watersmeet.io.bad_rows import bad_records
 from watersmeet.io.connectors.bad_reasons import NOT_CSV, NOT_TEXT, UNREADABLE_TIME, WRONG_TYPE

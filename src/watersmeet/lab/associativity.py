@@ -7,13 +7,13 @@ so that what it finds is as small as a counterexample can be. Where it finds non
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations_with_replacement, product
 from random import Random
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.reference.join import answer
 from watersmeet.sql import bind

@@ -7,8 +7,9 @@ holds for all its experiments that say nothing of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from watersmeet.dataclass import dataclass
 from watersmeet.lab.coverage.table import items
 from watersmeet.lab.experiment import Experiment
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.lab.experiment import SCALES
 from watersmeet.lab.jobs import Job
 from watersmeet.lab.store import Record

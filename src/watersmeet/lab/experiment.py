@@ -6,9 +6,10 @@ A verdict is never written by hand: it follows from the checks, each of which lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 
 Scale = Literal["small", "paper", "10x", "100x"]

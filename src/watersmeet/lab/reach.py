@@ -10,10 +10,11 @@ import ast
 import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from watersmeet.dataclass import dataclass
 
 PACKAGE = Path(__file__).parents[1]
 NAME = PACKAGE.name

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from watersmeet.dataclass import dataclass
 
 CITED = re.compile(r"AMB-\d\d")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 from watersmeet.lab import store
 from watersmeet.lab.experiment import Experiment, ExperimentTrial, Judgement, judge

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.io.whole_files import write_whole
 from watersmeet.lab.experiment import SCALES, Panel, Result, Scale

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, CatalogError, OptionError, WatersmeetError
 from watersmeet.model.arriving import is_arrival, named_time
 from watersmeet.model.stream_options import STREAM_OPTIONS

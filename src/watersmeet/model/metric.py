@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Literal
+
+from watersmeet.dataclass import dataclass
 
 Stage = Literal["all", "first", "last"]
 Where = Literal["both", "in-process", "spark"]

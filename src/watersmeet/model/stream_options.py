@@ -4,10 +4,10 @@ does not belong is refused, and the documentation is tested."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.model.hints import parse_distinct, parse_rate, parse_unique
 from watersmeet.model.side_sink import parse_policy

@@ -8,7 +8,7 @@ long each stream's rows must be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain, permutations, product
 from typing import Literal, TypeVar
@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WindowError
 from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US, Times, format_interval

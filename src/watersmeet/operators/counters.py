@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import reduce
 from typing import ClassVar
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.metric import KNOWN, LATEST, SECONDS, WORK, metric, metrics_of, sum_by_name
 from watersmeet.physical.estimate import Switch
 

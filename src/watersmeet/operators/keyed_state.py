@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.counters import Counters
 from watersmeet.operators.saving import Saved, load_state, state_of
 

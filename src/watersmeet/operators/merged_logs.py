@@ -4,12 +4,12 @@ before what enters."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US, times_of
 from watersmeet.operators.few_rows import fresh, in_a_row, one_letter_texts, picked_from, taken_of_all
 from watersmeet.operators.kernels.changes import merge_runs

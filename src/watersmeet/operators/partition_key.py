@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import Times
 from watersmeet.operators.codes import Codes, codes_of, read_only
 from watersmeet.operators.few_rows import fresh

@@ -15,7 +15,6 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Semaphore
@@ -26,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.background import Background
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Results, Rows, WaitingRows

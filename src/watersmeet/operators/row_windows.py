@@ -6,13 +6,12 @@ the time of the N-th row after it. Rows must come in time order, which time_orde
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.model.windows import RowsWindow, SteppedRows
 from watersmeet.operators.codes import encode

@@ -24,12 +24,12 @@ import struct
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.version import VERSION
 

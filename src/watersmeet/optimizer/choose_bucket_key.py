@@ -7,11 +7,11 @@ the same value in it: an equality of a join, a column that is grouped by, a colu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Session, Window, is_counted
 from watersmeet.physical.nodes import LeafNode

@@ -6,8 +6,7 @@ every change of the value would take out all rows that pass, and bring them in a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from watersmeet.dataclass import dataclass
 from watersmeet.model.windows import Hop, Session
 from watersmeet.optimizer.classify_predicates import classify_predicates
 from watersmeet.physical.nodes import Columns

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import FOREVER_US, UNITS_US
 from watersmeet.model.windows import RowsWindow

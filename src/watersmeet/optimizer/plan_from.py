@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Range

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import format_instant
 from watersmeet.model.wording import time_a_second
 from watersmeet.optimizer.choose_routes import with_routes

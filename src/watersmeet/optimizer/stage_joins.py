@@ -6,8 +6,9 @@ one stream, which can be cut by another key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream
 from watersmeet.model.windows import Range, Until
 from watersmeet.plan.expressions import Column, EventTime, Expression, columns_of, replaced

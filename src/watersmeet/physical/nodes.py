@@ -7,11 +7,12 @@ answer (`AnswerNode`), and the inputs of FROM below those (`SourceNode`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US

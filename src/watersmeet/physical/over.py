@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.plan.expressions import Call, Column, Expression, Frame, Literal, OverCall, columns_of, conjuncts
 from watersmeet.plan.nodes import Over
 from watersmeet.plan.over_functions import RANKINGS

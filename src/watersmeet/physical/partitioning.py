@@ -8,9 +8,9 @@ every combination has exactly one bucket in which all its members meet.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
+from watersmeet.dataclass import dataclass
 from watersmeet.physical.strategy import Code
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from watersmeet.dataclass import dataclass
 
 Pipeline = Literal["ita", "tpa", "nta", "ita_scan", "tpa_scan", "nta_scan"]
 WORDS: dict[Pipeline, str] = {

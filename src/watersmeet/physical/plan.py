@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream
 from watersmeet.physical.nodes import JoinNode, LeafNode, PhysicalNode, RowsNode, everything_below
 from watersmeet.physical.pipeline import PipelineChoice

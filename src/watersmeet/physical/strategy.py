@@ -7,7 +7,7 @@ equal values and, except for hashes, smaller codes smaller values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.types import is_instant
 from watersmeet.plan.expressions import Expression, to_text
 from watersmeet.plan.identity import expression_text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from html import escape
 
+from watersmeet.dataclass import dataclass
 from watersmeet.pictures.text import visible
 
 _CSS = """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from unicodedata import category, east_asian_width
+
+from watersmeet.dataclass import dataclass
 
 # Wider than in the fixed-width fonts that machines have, so that text stays inside whatever is drawn around it.
 CELL = 0.617

@@ -6,9 +6,9 @@ Every subtree has a strip of its height to itself and every depth a column of it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
+from watersmeet.dataclass import dataclass
 from watersmeet.pictures.text import LEADING, Line, lines_of
 
 WIDEST = 38  # cells of a line in a box

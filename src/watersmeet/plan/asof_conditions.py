@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.types import common_type
 from watersmeet.plan.expressions import Call, Expression, streams_of
 

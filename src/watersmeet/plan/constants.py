@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Statistics, Table
 from watersmeet.plan.expressions import Column, Expression, Literal, replaced
 

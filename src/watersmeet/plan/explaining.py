@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 
 FORMATS = ("text", "json", "svg", "html")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import isnan, nan
 from typing import Any
 from typing import Literal as OneOf
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import format_interval
 from watersmeet.model.types import sql_type
 from watersmeet.model.zones import moved

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 
 _UNITS = {

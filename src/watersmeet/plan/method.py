@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import format_interval
 from watersmeet.plan.options import Options, names_for
 from watersmeet.plan.published import ALGORITHMS, JoinAlgorithm, OrderRule, names_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import PlanError, WindowError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.pace import Pace

@@ -8,10 +8,11 @@ docs/lab.md if it asks for an algorithm of the papers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.model.time import format_interval, parse_interval
 from watersmeet.model.windows import Boundary

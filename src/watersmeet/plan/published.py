@@ -7,9 +7,10 @@ the engine imports them; whoever is asked for one finds here where it is, and lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from watersmeet.dataclass import dataclass
 
 
 def load(where: str | None) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.constants import Constants, Selected, constants, selected
 from watersmeet.plan.expressions import Expression

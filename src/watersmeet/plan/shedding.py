@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import Options, names_for
 

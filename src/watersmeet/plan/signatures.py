@@ -6,10 +6,10 @@ A rule raises TypeError with a sentence for the user. NULL literals have Arrow's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.types import is_bytes, is_instant, is_number, is_text, sql_type
 from watersmeet.plan.arithmetic import promoted
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import FUNCTIONS_OF_ALL, Stream, Table
 from watersmeet.model.plain_types import is_known

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import common_type
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal

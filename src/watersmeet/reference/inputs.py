@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Deduplication, Stream, Table
 from watersmeet.plan.constants import Constants, Listed, Selected, Series

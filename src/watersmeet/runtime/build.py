@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.constants import constant_rows

@@ -6,8 +6,8 @@ Whatever runs a query fills the table of metrics; the sentences are made of that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import format_instant, format_interval

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.metric import (
     BY_NAME,
     BY_NAME_NOW,

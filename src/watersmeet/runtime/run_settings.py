@@ -4,7 +4,6 @@ and travel to whoever reads and writes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from inspect import iscoroutinefunction
 from os import PathLike, fspath
@@ -13,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.io.filesystems import is_in_store
 from watersmeet.model.declaration import as_text

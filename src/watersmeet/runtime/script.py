@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, CatalogError, ParseError
 from watersmeet.io.redacted_text import redacted, redacting
 from watersmeet.io.sink_options import check_sink_options

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WatersmeetError
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.metrics import Metrics

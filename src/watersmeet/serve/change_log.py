@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.row_texts import json_objects
 
 EVENT_ROWS = 500

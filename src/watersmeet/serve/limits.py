@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from watersmeet.dataclass import dataclass
 
 MIB = 1 << 20
 

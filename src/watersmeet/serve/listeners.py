@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
+from watersmeet.dataclass import dataclass
 from watersmeet.runtime.watched import Failure
 from watersmeet.serve.change_log import ALL_PARTS, ChangeLog, Missed, Place
 from watersmeet.serve.http_error import busy

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WatersmeetError
 from watersmeet.hosts.local.durable.batches import LeftOut
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TypeGuard
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import is_text
 from watersmeet.model.windows import moves_in_steps

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WindowError
 from watersmeet.model.windows import Bound, Each, Range, RowsWindow, Stepped, SteppedRows, is_counted
 from watersmeet.plan.nodes import Input

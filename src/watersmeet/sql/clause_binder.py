@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, UnsupportedError
 from watersmeet.model.types import is_instant, is_text, sql_type
 from watersmeet.plan.expressions import Call, Expression, Literal

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.windows import Boundary
 from watersmeet.plan.constants import Constants

@@ -8,13 +8,14 @@ into its FROM, each combination of what is named of them once: it is asked for a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import count
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, UnsupportedError, WindowError
 from watersmeet.plan.expressions import Column, Expression, columns_of, to_text
 from watersmeet.plan.nodes import Input

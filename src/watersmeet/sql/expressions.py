@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, UnsupportedError
 from watersmeet.model.types import arrow_type, is_number, is_text, sql_type
 from watersmeet.model.zones import zoned_type

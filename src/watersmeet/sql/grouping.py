@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.plan.expressions import Aggregate, Call, Column, EventTime, Expression, Literal, OverCall, to_text, walk
 from watersmeet.sql.counting import is_aggregate
 from watersmeet.sql.expressions import ExpressionBinder

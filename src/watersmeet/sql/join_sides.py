@@ -8,12 +8,13 @@ wide enough for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import count
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WindowError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import FOREVER_US

@@ -6,10 +6,11 @@ Inner joins beside each other are one group, whose members meet all at once; the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SqlError, UnsupportedError, WindowError
 from watersmeet.model.windows import Bound, Boundary
 from watersmeet.plan.nodes import Input, JoinKind

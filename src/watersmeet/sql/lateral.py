@@ -8,10 +8,11 @@ conditions on what does; where it gives the first rows only, these are the first
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SqlError, UnsupportedError
 from watersmeet.plan.user_functions import UserFunction
 from watersmeet.sql.counting import has_aggregates

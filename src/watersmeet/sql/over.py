@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import comparable, is_instant, sql_type
 from watersmeet.plan.expressions import Aggregate, Expression, Frame, Literal, OverCall, SortKey

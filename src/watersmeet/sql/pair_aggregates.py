@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.plan.expressions import Literal
 from watersmeet.sql.syntax import Constant, all_of, span_of
 

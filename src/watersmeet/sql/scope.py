@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, SqlError
 from watersmeet.plan.expressions import Column, Expression
 from watersmeet.plan.nodes import Input

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsupportedError, WindowError
 from watersmeet.model.windows import Each, Hop, Landmark, Session, moves_in_steps
 from watersmeet.plan.expressions import (

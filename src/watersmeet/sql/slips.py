@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sqlglot import Token, TokenType
 
+from watersmeet.dataclass import dataclass
 from watersmeet.sql.foreign import AFTER_A_STREAM, PHRASES
 
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "EVERY", "OPTIONS")

@@ -8,9 +8,9 @@ when it is certain that a row has no partner, and how long rows must be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Boundary, Range, close, range_bounds
 from watersmeet.plan.expressions import Call, Expression, streams_of

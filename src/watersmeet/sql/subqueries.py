@@ -7,12 +7,13 @@ there is at most one of: a left join; where there is none it is what aggregates 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsupportedError
 from watersmeet.model.types import is_text
 from watersmeet.model.windows import Bound, Choice

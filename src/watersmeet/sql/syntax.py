@@ -6,13 +6,14 @@ Every piece carries its span, the (start, end) offsets into the original text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.declaration import Setting
 from watersmeet.model.declaration import Span as Span
 from watersmeet.model.windows import Hop, Session, Window

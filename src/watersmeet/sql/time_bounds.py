@@ -7,10 +7,9 @@ predicate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.windows import Bound
 from watersmeet.plan.expressions import Call, Column, Expression, Literal
 from watersmeet.sql.scope import Scope

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SqlError, UnsupportedError, WindowError
 from watersmeet.model.catalog import Stream
 from watersmeet.model.types import sql_type

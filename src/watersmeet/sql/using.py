@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.plan.nodes import Input
 from watersmeet.sql.scope import Merged, Scope, field_index
 from watersmeet.sql.syntax import JoinSyntax, Name, locate

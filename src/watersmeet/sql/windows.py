@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WindowError
 from watersmeet.model.windows import (
     Bound,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.contract import BAD_RECORDS, Offsets, PartitionedSource, Reader, Split
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.connectors.offset_reader import reader_of_partitions

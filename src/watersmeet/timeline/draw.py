@@ -4,9 +4,9 @@ that met, at the moment when the last of them was there."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import format_instant
 from watersmeet.pictures import svg
 from watersmeet.pictures.svg import number

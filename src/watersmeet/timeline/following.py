@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import FOREVER_US, Times, times_of

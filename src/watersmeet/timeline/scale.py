@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import UNITS_US
 from watersmeet.timeline.story import Story
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from watersmeet.dataclass import dataclass
 
 # late: below the watermark when it came. other: left out by a condition on its own columns. duplicate: of a key that
 # was there already.

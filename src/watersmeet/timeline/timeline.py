@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.io.writers import writable
 from watersmeet.pictures.page import Shown, fragment, page

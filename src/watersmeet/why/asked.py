@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import BindError, OptionError, SourceError, UnsupportedError
 from watersmeet.io.conform import entered
 from watersmeet.io.time_ordered import readable_of, source_now

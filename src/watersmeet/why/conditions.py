@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import format_interval
 from watersmeet.model.windows import Bound, Choice, Range, RowsWindow, Unbounded, range_words
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate

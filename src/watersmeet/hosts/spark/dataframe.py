@@ -9,7 +9,7 @@ Streaming inputs give a streaming DataFrame. If all inputs are batch, the same b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from watersmeet.archive.folder import OpenRun
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError, UnsupportedError
 from watersmeet.hosts.spark.bucket.archive import with_archive
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, PackedOutput, output_of

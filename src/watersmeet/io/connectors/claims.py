@@ -11,10 +11,11 @@ import json
 import os
 import socket
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import Claimed, SinkOpening, Start
 

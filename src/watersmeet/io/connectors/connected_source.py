@@ -6,10 +6,11 @@ Who asks for all of it is given what is there now. Who goes on with it has a rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.io.bad_rows import OnBad, OnCounted, converted, without_bad_rows
 from watersmeet.io.conform import conform

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Any, NamedTuple
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.changed_files import Changed
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, Split

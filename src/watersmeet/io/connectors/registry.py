@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import OptionError, SetupError
 from watersmeet.io.connectors.contract import Connector
 from watersmeet.io.filesystems import is_in_store
 from watersmeet.io.path_formats import ALIASES, KINDS
 from watersmeet.model.names import nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # Where the Connector of a name is, as 'module:name'; that module imports no library of its own.
 OURS: Mapping[str, str] = {
@@ -86,6 +88,8 @@ def known() -> list[Connector]:
 
 @cache
 def _installed() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # with an archive and e-mail behind it, for names that few queries have
+
     return {one.name.lower(): one for one in entry_points(group=GROUP)}
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError
 
 PAPERS = ("k05", "go03", "h02", "h04", "dgr03")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError
 from watersmeet.lab.experiment import Experiment, Judgement, Scale, judge
 from watersmeet.lab.jobs import is_current

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.model.types import sql_type
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.contract import Positions
 from watersmeet.operators.few_rows import one_letter_texts, picked_from, rows_taken
 from watersmeet.operators.kernels.changes import leaving_first

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, joined, no_changes
 from watersmeet.operators.contract import Positions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.types import is_bytes, is_text
 from watersmeet.operators.codes import as_slices, encode
 from watersmeet.operators.continuous.aggregates.contract import frozen

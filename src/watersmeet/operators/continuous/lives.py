@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US, normalize_time_column, times_of
 from watersmeet.model.windows import (
     Boundary,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Hop, RowsWindow, Session, SteppedRows
 from watersmeet.operators.continuous.delta import Bools, Delta, empty_batch, merged, signs

@@ -4,11 +4,11 @@ between where it was and where it is are touched."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.codes import codes_of
 from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.aggregates.contract import frozen

@@ -6,12 +6,12 @@ them and every row is sorted that often in its life. Expired rows are dropped wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.join.positions import check_positions
 
 

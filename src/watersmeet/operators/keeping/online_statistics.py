@@ -8,11 +8,11 @@ kept for the wrong reason, but no answer is wrong.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.keeping.kernels.priorities import count_keys, weigh
 from watersmeet.physical.strategy import Code, Equality
 

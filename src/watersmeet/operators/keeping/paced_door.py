@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from time import time as wall_time
 
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.door import Admitted, Door

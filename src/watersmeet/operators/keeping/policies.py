@@ -17,11 +17,10 @@ counts of the other streams, and a factor for its age.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.keeping.kernels.priorities import best_means
 
 Bins = npt.NDArray[np.float64]

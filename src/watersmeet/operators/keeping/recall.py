@@ -7,10 +7,9 @@ come in the order of their times, and up to equal hashes of different keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.operators.codes import Codes

@@ -13,13 +13,14 @@ others that a loss is made of, each once. Else all rows are. Of ROWS windows als
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Positions, Rows

@@ -12,12 +12,13 @@ one cell, and its need is the number of its rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp, expm1, inf
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.plan.memory import Memory
 

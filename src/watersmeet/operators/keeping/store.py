@@ -10,13 +10,13 @@ one time meets before any of it can go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import Times
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.few_rows import Cells

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.model.versions import DELETES, PUTS, WORDS_HINT
 from watersmeet.operators.codes import Mask

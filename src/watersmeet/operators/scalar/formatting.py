@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.casts import cast
 from watersmeet.model.types import is_number, is_text
 from watersmeet.operators.scalar.values import Function, Value, as_text, over_unique, per_constant

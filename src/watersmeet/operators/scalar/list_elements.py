@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.scalar.lists import Int64s, places_of, spread
 from watersmeet.operators.scalar.values import Function, Value, as_array, as_given, convert, rows_of
 from watersmeet.plan.expressions import Call

@@ -9,7 +9,8 @@ are in them, as what a join and the operators above it do for a new row is the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from watersmeet.dataclass import dataclass
 
 HELD_RESULT_NS = 80.0  # to hold a result by its end and take it out again, beyond what finding it again takes
 LEAVING_ROW_NS = 60.0  # to hold a row as it came, and to begin a second walk with it

@@ -8,8 +8,8 @@ kernels; only their ratios matter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.optimizer.cost.inputs import JoinGraph
 from watersmeet.optimizer.cost.loops import Loops
 from watersmeet.physical.strategy import Access

@@ -8,11 +8,12 @@ they came. Where a row's time and codes lie is read from a `Shelf` table of bias
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from watersmeet.dataclass import dataclass
 
 Int64s = npt.NDArray[np.int64]
 

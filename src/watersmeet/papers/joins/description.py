@@ -6,10 +6,10 @@ Inputs are numbered by their place in FROM. Static tables take part without limi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, product
 from typing import Literal
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WindowError
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Bound, Matrix, RowsWindow, close

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.kernels.memory import writable_address
 from watersmeet.papers.joins.contract import COUNTS, DEATHS, FIRST_CODE, TIMES, ArrivedRows, Int64s, Work

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.dataclass import dataclass
 from watersmeet.papers.joins.contract import Algorithm, ArrivedRows, Int64s, Observable
 
 

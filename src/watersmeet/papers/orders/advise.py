@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
 from watersmeet.optimizer.join_order import Order, best_local_orders
 from watersmeet.papers.orders.best_orders import best_lazy_orders, every_order

@@ -12,10 +12,10 @@ mean. Each formula gives the changes that arrivals cause and those that expiry c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.optimizer.cost.inputs import StreamRate
 
 

@@ -6,8 +6,7 @@ here each side has its own number of buckets, and no more of them count than the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import WatersmeetError
 from watersmeet.optimizer.cost.inputs import StreamRate
 from watersmeet.plan.options import INVALIDATIONS

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Int64s, empty_batch, joined
 from watersmeet.operators.contract import Positions

@@ -15,11 +15,11 @@ another, each at the best price left, so one run gives the optimum for every mem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.papers.shedding.arrivals import Arrivals, Numbers
 from watersmeet.papers.shedding.kernels.chains import events_of, keep_newest

@@ -8,13 +8,13 @@ with k times the number of rows: it is meant for thousands of rows, or for histo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.papers.shedding.arrivals import Numbers, as_array
 from watersmeet.papers.shedding.kernels.static import by_nodes, by_sides, most_edges

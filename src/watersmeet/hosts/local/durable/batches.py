@@ -6,11 +6,11 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey, TakenPushes
 from watersmeet.hosts.local.pushed_execution import PUSHED

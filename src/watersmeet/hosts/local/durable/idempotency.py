@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from watersmeet.dataclass import dataclass
 
 MOST_KEYS = 10_000  # of each stream
 MOST_CLIENTS = 10_000

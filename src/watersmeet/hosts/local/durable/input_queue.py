@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from threading import Condition, Thread
 from time import monotonic
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Arrived, Step
 from watersmeet.hosts.local.turns import in_turn, read_ahead, worth_waiting_until_s

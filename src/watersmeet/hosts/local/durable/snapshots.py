@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.whole_files import sync

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.model.catalog import Stream
 from watersmeet.model.metric import most_by_name

@@ -19,10 +19,10 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsafeFolderError
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.saving import ALIGN, Saved

@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.bucket.archive import with_archive_path
 from watersmeet.hosts.spark.checkpoints.place import SparkPlace, is_here

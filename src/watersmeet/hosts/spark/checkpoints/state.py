@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError, SourceError
 from watersmeet.hosts.spark.bucket.log import WHOLE, Manifest, Segment
 from watersmeet.hosts.spark.checkpoints.place import SparkPlace

@@ -19,7 +19,6 @@ import struct
 import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +28,7 @@ import pyarrow as pa
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.launching.java import use_java

@@ -7,12 +7,13 @@ to the driver, which commits both under the number of the batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.spark.exchange.messages import BadRecords, LeftOut
 from watersmeet.hosts.spark.packets import from_packet, to_packet

@@ -8,11 +8,11 @@ same, each can tell which of them are late. Those go on to the driver with the w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.exchange.bad_records import STREAM
 from watersmeet.hosts.spark.exchange.messages import MaybeLate
 from watersmeet.hosts.spark.packets import from_packet, to_packet

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.memory_bound import Came
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.exchange.bad_records import bad_packet
 from watersmeet.hosts.spark.exchange.late_rows import maybe_late_packet
 from watersmeet.hosts.spark.exchange.messages import (

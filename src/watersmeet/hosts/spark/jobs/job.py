@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.jobs.fingerprint import fingerprint_of
 from watersmeet.hosts.spark.jobs.layout import PacketLayout

@@ -4,11 +4,12 @@ job or several, in stages."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.layout import PacketLayout, own_columns

@@ -7,11 +7,11 @@ it; any other has one. What only the filters and the codes were made of stays be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows

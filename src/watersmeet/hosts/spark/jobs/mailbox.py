@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from dataclasses import dataclass
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.task import batch_number, query_id
 
 LOGGER = logging.getLogger("watersmeet")

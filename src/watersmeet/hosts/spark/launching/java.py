@@ -12,9 +12,9 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.private_folders import PrivateFolder, cache_folders, private_folder
 

@@ -10,11 +10,11 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.jobs.mailbox import PATIENCE_S, Mailbox
 from watersmeet.hosts.spark.launching.launch import is_connect
 from watersmeet.hosts.spark.progress.messages import tell_both

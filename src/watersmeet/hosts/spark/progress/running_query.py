@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.progress.tally import Batch, Tally
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
 from watersmeet.runtime.metrics import Metrics

@@ -5,10 +5,12 @@ Spark starts Python processes for every such source, so the module imports next 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
+
+from watersmeet.dataclass import dataclass
 
 NEWEST = "newest"
 PACKED = "bucket int, input int, part long, primary boolean, payload binary"

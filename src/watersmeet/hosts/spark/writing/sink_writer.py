@@ -7,12 +7,12 @@ batch that is repeated has the same rows, maybe in another order; the sink passe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.bucket.output import SIDE
 from watersmeet.hosts.spark.exchange.bad_records import stream_named
 from watersmeet.hosts.spark.exchange.late_rows import missed_watermark_us

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 
 TAKEN, CAME = "taken", "came"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SinkError
 from watersmeet.model.types import is_bytes, is_text, sql_type
 

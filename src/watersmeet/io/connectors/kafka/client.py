@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.model.time import parse_interval
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.row_texts import csv_lines, json_objects
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from time import monotonic, sleep
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Owner, owner_in
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error, naming_errors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SourceError
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error, naming_errors
 from watersmeet.model.names import nearest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SetupError, SourceError
 from watersmeet.io.conform import check_columns
 from watersmeet.io.connectors.contract import SourceOpening

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.bad_reasons import NULL_TIME
 from watersmeet.io.connectors.contract import BAD_RECORDS, SourceBatch
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, Decoder

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Claim, Owner
 from watersmeet.io.connectors.contract import NumberedSink, SinkOpening

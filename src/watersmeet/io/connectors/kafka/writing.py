@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, SetupError, SinkError
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.kafka.encoding import CsvEncoder, Encoder, JsonEncoder, RawEncoder, json_records

@@ -6,13 +6,13 @@ rows a few at a time: the newest of them, up to a sixty-fourth of its bound, hav
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.papers.dgr03.streams import Pair
 from watersmeet.lab.papers.running import session_of

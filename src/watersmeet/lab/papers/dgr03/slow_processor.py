@@ -8,13 +8,13 @@ is let in takes so many times as long as rows take to come.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Result
 from watersmeet.lab.papers.dgr03.joins import TICK_US
 from watersmeet.lab.papers.dgr03.reading import Floats, everywhere, lines_of_draws, numbers, panel_of

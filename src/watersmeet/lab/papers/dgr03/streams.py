@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.lab.experiment import ExperimentTrial, Scale
 from watersmeet.lab.workloads.zipf import zipf
 from watersmeet.papers.shedding.arrivals import Arrivals, one_per_tick

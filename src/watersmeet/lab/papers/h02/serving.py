@@ -8,10 +8,10 @@ whether a row can go, one each. Times are of the processor, medians of several r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from watersmeet.dataclass import dataclass
 from watersmeet.lab.experiment import ExperimentTrial, Panel, Result, Scale
 from watersmeet.lab.papers.running import Served, serve, session_of
 from watersmeet.lab.papers.spread import spread_panel

@@ -7,13 +7,13 @@ tumble and keeps state between its positions: that is an aggregate since a landm
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from time import thread_time
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.k05.windowed_join import PAPER, Settings
 from watersmeet.lab.papers.measuring import SpreadLines, query_over, repeated

@@ -8,7 +8,6 @@ more is forgotten when its run is merged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.continuous.aggregates.contract import Int64s, frozen
 from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between, renamed

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.continuous.aggregates.columns import wide_decimals, words_of
 from watersmeet.operators.continuous.aggregates.contract import Int64s
 from watersmeet.operators.kernels.digits import DECIMAL, FLOAT, INTEGER, LOWEST_FLOAT_EXPONENT, UNSIGNED

@@ -4,11 +4,11 @@ are still asked for, and what is made of them whenever rows come or time passes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.continuous.over.arranged import Arranged

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.value_order import value_order

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, merged, no_changes
 from watersmeet.operators.continuous.first_rows import Changed, FirstRows

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from watersmeet.dataclass import dataclass
 from watersmeet.operators.continuous.aggregates.columns import grown
 from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.over.arranged import Arranged

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_AVRO, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.avro_columns import is_flat, read_columns
 from watersmeet.io.connectors.kafka.decoding.avro_fits import as_one_of, kinds_of, misfit

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.bad_reasons import NO_CHANGE, NO_KEY
 from watersmeet.io.connectors.kafka.decoding.contract import Bad, Decoded, UndecodableError, sorted_out

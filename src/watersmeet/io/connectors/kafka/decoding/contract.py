@@ -6,13 +6,14 @@ Many records are decoded at once. If that fails, they are cut in halves until th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.kafka.records import Records
 
 Places = npt.NDArray[np.int64]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_CSV, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records

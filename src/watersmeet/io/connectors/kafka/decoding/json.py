@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.bad_reasons import NO_VALUE, NOT_JSON, NOT_TEXT
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out
 from watersmeet.io.connectors.kafka.records import Records

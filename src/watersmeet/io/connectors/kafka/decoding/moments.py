@@ -6,7 +6,6 @@ It stands in one column with the times of rows that are put there, which may be 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -14,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.dataclass import dataclass
 from watersmeet.model.stream_options import STREAM_OPTIONS
 from watersmeet.model.time_format import ISO
 from watersmeet.model.time_reading import PER_SECOND, TimeReading, time_reading

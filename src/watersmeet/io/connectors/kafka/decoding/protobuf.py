@@ -4,7 +4,7 @@ registry knows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.bad_reasons import NOT_PROTOBUF, WRONG_TYPE
 from watersmeet.io.connectors.kafka.decoding.contract import Decoded, UndecodableError, sorted_out

@@ -6,11 +6,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 
 _MAGIC = 0

@@ -1,0 +1,119 @@
+"""Dataclasses that are made quickly.
+
+Of the hundreds that are loaded, a query needs some seventy. The standard library writes six methods for each and
+compiles them, which was a third of the time to a first result. Here it only finds the fields when a class is made;
+methods that compare, show and protect are shared by all classes, and `__init__` is compiled when the first value is
+made. `replace`, `fields`, `asdict`, pickles and signatures are as ever, and type checkers are shown the standard one,
+which whoever needs more of it takes: fields that are no arguments, `kw_only`, `slots`, `order`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from copy import copy
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(cls=None, /, *, frozen=False, eq=True):
+        if cls is None:
+            return lambda cls: dataclass(cls, frozen=frozen, eq=eq)
+        _make(cls, frozen, eq)
+        return cls
+
+
+__all__ = ["dataclass"]
+Method = Callable[..., Any]
+
+
+def _make(cls: Any, frozen: bool, eq: bool) -> None:
+    own = set(cls.__dict__)
+    if not cls.__doc__:  # the standard library would write the signature there, which takes longer than all the rest
+        cls.__doc__ = cls.__name__
+    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    methods: dict[str, Any] = {"__repr__": _repr}
+    if "__init__" not in own:
+        methods |= {"__init__": _begun(cls), "__signature__": _Signature()}
+    if eq:
+        fields = dataclasses.fields(cls)
+        compared = tuple(one.name for one in fields if one.compare)
+        cls.__compared__ = attrgetter(*compared) if compared else type
+        methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
+    if frozen:
+        methods |= {"__setattr__": _set, "__delattr__": _delete}
+    for name, method in methods.items():
+        if name not in own:
+            setattr(cls, name, method)
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+    return f"{type(self).__qualname__}({shown})"
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return self.__compared__(self) == self.__compared__(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(self.__compared__(self))
+
+
+def _set(self: Any, name: str, _: object) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delete(self: Any, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _begun(cls: Any) -> Method:
+    """An `__init__` that compiles the one it stands for, and is it from then on."""
+
+    def compile_and_call(self: Any, /, *values: Any, **named: Any) -> None:
+        cls.__init__ = _init_of(cls)
+        cls.__init__(self, *values, **named)
+
+    return compile_and_call
+
+
+class _Signature:
+    """What `inspect` is told of the arguments: what the standard library would write."""
+
+    def __get__(self, _: object, cls: Any) -> inspect.Signature:
+        fields = [(one.name, one.type, copy(one)) for one in dataclasses.fields(cls)]
+        return inspect.signature(dataclasses.make_dataclass(cls.__name__, fields))
+
+
+def _init_of(cls: Any) -> Method:
+    """Values go where an object keeps them, so that one that is frozen is made like another."""
+    scope: dict[str, Any] = {"_MISSING": dataclasses.MISSING}
+    arguments, lines = ["self"], ["kept = self.__dict__"]
+    for one in dataclasses.fields(cls):
+        name, value = one.name, one.name
+        if one.default_factory is not dataclasses.MISSING:
+            scope[f"_{name}"] = one.default_factory
+            arguments.append(f"{name}=_MISSING")
+            value = f"_{name}() if {name} is _MISSING else {name}"
+        elif one.default is not dataclasses.MISSING:
+            scope[f"_{name}"] = one.default
+            arguments.append(f"{name}=_{name}")
+        else:
+            arguments.append(name)
+        lines.append(f"kept[{name!r}] = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    body = "".join(f"\n    {line}" for line in lines)
+    exec(f"def __init__({', '.join(arguments)}):{body}", scope)
+    made: Method = scope["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made

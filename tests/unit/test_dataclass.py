@@ -1,0 +1,144 @@
+"""Ours beside the standard library's: the same values, errors and signatures."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from dataclasses import field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pytest
+
+from watersmeet.dataclass import dataclass as ours
+
+
+def both(**options: bool) -> list[Any]:
+    """The same class made by either."""
+    made = []
+    for make in (ours, dataclasses.dataclass):
+
+        @make(**options)
+        class Point:
+            shared: ClassVar[int] = 7
+            x: int
+            y: int = 2
+            names: list[str] = field(default_factory=list)
+            secret: str = field(default="s", repr=False)
+            note: str = field(default="", compare=False)
+
+            @cached_property
+            def total(self) -> int:
+                return self.x + self.y
+
+        made.append(Point)
+    return made
+
+
+@ours(frozen=True)
+class Kept:
+    """Pickles need a class that has a place."""
+
+    x: int
+    words: tuple[str, ...] = ()
+
+
+@ours(frozen=True)
+class Wider(Kept):
+    y: int = 0
+
+    def __post_init__(self) -> None:
+        if self.y < 0:
+            raise ValueError("below zero")
+
+
+CALLS = [((1,), {}), ((1, 5), {}), ((1,), {"names": ["a"], "secret": "t"}), ((), {"x": 3, "note": "n"})]
+WRONG = [((), {}), ((1, 2, [], "s", "", 6), {}), ((1,), {"z": 2}), ((1,), {"x": 2})]
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"frozen": True, "eq": False}], ids=str)
+def test_values_are_those_of_the_standard_library(options: dict[str, bool]):
+    mine, theirs = both(**options)
+    for values, named in CALLS:
+        one, other = mine(*values, **named), theirs(*values, **named)
+        assert repr(one) == repr(other)
+        assert dataclasses.asdict(one) == dataclasses.asdict(other)
+        assert (one == mine(*values, **named)) is (other == theirs(*values, **named))
+        assert one.total == other.total
+        assert replace(one, x=9).x == 9
+        assert copy.deepcopy(one).x == one.x
+    for values, named in WRONG:
+        with pytest.raises(TypeError) as told:
+            theirs(*values, **named)
+        with pytest.raises(TypeError, match=str(told.value).split("()")[0].split(".")[-1]):
+            mine(*values, **named)
+    assert inspect.signature(mine) == inspect.signature(theirs)
+    assert mine(1).names is not mine(1).names
+    assert (mine.__hash__ is None) is (theirs.__hash__ is None)
+    assert mine.__match_args__ == theirs.__match_args__
+    assert mine(1, 2) != theirs(1, 2)
+
+
+def test_what_is_not_compared_makes_no_difference():
+    mine, theirs = both()
+    assert (mine(1, note="a") == mine(1, note="b")) is (theirs(1, note="a") == theirs(1, note="b")) is True
+    assert mine(1, secret="a") != mine(1, secret="b")
+
+
+def test_a_signature_is_told_before_and_after_the_first_value():
+    mine, theirs = both()
+    before = inspect.signature(mine)
+    mine(1)
+    assert before == inspect.signature(mine) == inspect.signature(theirs)
+
+
+def test_a_frozen_one_is_neither_changed_nor_lessened():
+    one = Wider(1)
+    for change in (lambda: setattr(one, "x", 2), lambda: setattr(one, "other", 2), lambda: delattr(one, "x")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            change()
+    assert one == Wider(1)
+    assert len({Wider(1), Wider(1), Wider(2)}) == 2
+
+
+def test_pickles_need_no_value_made_before():
+    """A process that has only ever unpickled one compares and protects it all the same."""
+    one = pickle.loads(pickle.dumps(Kept(1, ("a",))))
+    assert one == Kept(1, ("a",))
+    assert hash(one) == hash(Kept(1, ("a",)))
+
+
+def test_one_that_is_derived_has_the_fields_of_both():
+    assert repr(Wider(1, ("a",), 2)) == "Wider(x=1, words=('a',), y=2)"
+    assert Wider(1) != Kept(1)
+    with pytest.raises(ValueError, match="below zero"):
+        Wider(1, y=-1)
+
+
+def test_own_methods_stay():
+    @ours(frozen=True)
+    class Own:
+        x: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 3
+
+    assert (repr(Own(1)), Own(1) == 5, hash(Own(1))) == ("own", True, 3)
+
+
+def test_a_value_that_contains_itself_is_shown():
+    @ours
+    class Loop:
+        inner: Any = None
+
+    one = Loop()
+    one.inner = one
+    assert repr(one).endswith("Loop(inner=...)")
