@@ -4,7 +4,7 @@ Of the hundreds that are loaded, a query needs some seventy. The standard librar
 compiles them, which was a third of the time to a first result. Here it only finds the fields when a class is made;
 methods that compare, show and protect are shared by all classes, and `__init__` is compiled when the first value is
 made. `replace`, `fields`, `asdict`, pickles and signatures are as ever, and type checkers are shown the standard one,
-which whoever needs more of it takes: fields that are no arguments, `kw_only`, `slots`, `order`.
+which whoever needs more of it takes: fields that are no arguments, `slots`, `order`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, eq=True):
+    def dataclass(cls=None, /, *, frozen=False, eq=True, kw_only=False):
         if cls is None:
-            return lambda cls: dataclass(cls, frozen=frozen, eq=eq)
-        _make(cls, frozen, eq)
+            return lambda cls: dataclass(cls, frozen=frozen, eq=eq, kw_only=kw_only)
+        _make(cls, frozen, eq, kw_only)
         return cls
 
 
@@ -32,11 +32,11 @@ __all__ = ["dataclass"]
 Method = Callable[..., Any]
 
 
-def _make(cls: Any, frozen: bool, eq: bool) -> None:
+def _make(cls: Any, frozen: bool, eq: bool, kw_only: bool) -> None:
     own = set(cls.__dict__)
     if not cls.__doc__:  # the standard library would write the signature there, which takes longer than all the rest
         cls.__doc__ = cls.__name__
-    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
     methods: dict[str, Any] = {"__repr__": _repr}
     if "__init__" not in own:
         methods |= {"__init__": _begun(cls), "__signature__": _Signature()}
@@ -98,7 +98,9 @@ def _init_of(cls: Any) -> Method:
     """Values go where an object keeps them, so that one that is frozen is made like another."""
     scope: dict[str, Any] = {"_MISSING": dataclasses.MISSING}
     arguments, lines = ["self"], ["kept = self.__dict__"]
-    for one in dataclasses.fields(cls):
+    for one in sorted(dataclasses.fields(cls), key=attrgetter("kw_only")):
+        if one.kw_only and "*" not in arguments:
+            arguments.append("*")
         name, value = one.name, one.name
         if one.default_factory is not dataclasses.MISSING:
             scope[f"_{name}"] = one.default_factory

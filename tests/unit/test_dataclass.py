@@ -81,6 +81,19 @@ def test_values_are_those_of_the_standard_library(options: dict[str, bool]):
     assert mine(1, 2) != theirs(1, 2)
 
 
+def test_arguments_that_need_their_names_come_last():
+    mine, theirs = both(kw_only=True)
+
+    @ours
+    class After(mine):  # type: ignore[misc, valid-type]
+        z: int
+
+    assert After(5, x=1) == After(z=5, x=1)
+    assert inspect.signature(mine) == inspect.signature(theirs)
+    with pytest.raises(TypeError, match="positional"):
+        mine(1)
+
+
 def test_what_is_not_compared_makes_no_difference():
     mine, theirs = both()
     assert (mine(1, note="a") == mine(1, note="b")) is (theirs(1, note="a") == theirs(1, note="b")) is True

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError, DataError, SourceError
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.files_frame import nanosecond_files
