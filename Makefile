@@ -10,7 +10,7 @@ LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
 # what stands in targets of its own
-FAST := not spark and not soak and not lab and not browser and not flood and not postgres and not kafka and not lakes
+FAST := not slow and not spark and not soak and not lab and not browser and not flood and not postgres and not kafka and not lakes
 AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
@@ -27,7 +27,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) --d
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench bench-check lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-slow test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench bench-check lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -43,6 +43,10 @@ test: $(READY)
 test-fast: $(READY)
 	$(BIN)/python -m watersmeet.warm_up
 	nice -n 5 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m '$(FAST)'
+
+# What takes seconds of each of its cases: many rows in bounded memory, crashes at every call, with and without the node.
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'slow and not spark and not soak and not lab'
 
 # The papers' algorithms under every window, and their experiments in miniature: what they count, and that wrong numbers
 # would fail them.

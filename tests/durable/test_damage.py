@@ -26,6 +26,7 @@ def played(kind: Kind, folder: Path) -> tuple[Stage, list[str]]:
     return stage, expected
 
 
+@pytest.mark.slow
 @of_every_kind
 def test_a_damaged_file_is_named_or_does_no_harm(kind: Kind, tmp_path: Path) -> None:
     stage, expected = played(kind, tmp_path)

@@ -65,6 +65,7 @@ def test_the_algorithms_of_the_papers(name: str) -> None:
     goes_on_as_if_nothing_had_happened(Relay(bound_plan(sql, sources), sources))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "policy"), thinned(FORMS, ["rand", "prob", "life", "age", "drift", "arm"]))
 def test_joins_in_bounded_memory(form: str, policy: str) -> None:
     sources = [Source(name, table) for name, table in zip("abcd", random_tables(int(form[0])), strict=False)]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.poisoned import BYTE, ENVIRONMENT, POISONED
 
@@ -32,6 +33,7 @@ def test_arrays_that_nobody_has_written_hold_nonsense() -> None:
     assert POISONED.zeros(2).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_memory_that_nobody_has_written() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.poisoned", *CASES]
     ran = subprocess.run(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)

@@ -51,6 +51,7 @@ def answer_in_process() -> Bag:
     return bag_of(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 def test_a_bucket_follows_the_rates_wherever_its_next_batch_runs(lost):
     pieces = rows_whose_rates_flip()
@@ -67,6 +68,7 @@ GROUPED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "pipeline"), [("another worker", "nta"), ("another node", "tpa")])
 def test_a_join_below_group_by_follows_the_rates_too(lost, pipeline):
     pieces = rows_whose_rates_flip(3000)
@@ -81,6 +83,7 @@ def test_a_join_below_group_by_follows_the_rates_too(lost, pipeline):
     assert run.counted("plan_switches") >= 1  # what changes while rows are taken back is not counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lost", [another_node, *(pytest.param(one, marks=pytest.mark.soak) for one in (same_worker, another_worker))]
 )

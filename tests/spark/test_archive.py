@@ -46,6 +46,7 @@ def rows_in(folder: Path) -> Bag:
 # ---- without Spark, so that crashes can be put anywhere -------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "recall"), thinned(QUERIES, ["exact", "none"]))
 def test_every_bucket_archives_what_it_loses(name, recall, tmp_path):
     sources = sources_of(name)
@@ -60,6 +61,7 @@ def test_every_bucket_archives_what_it_loses(name, recall, tmp_path):
     assert run.counted("archived_bytes") == sum(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lost"), [("a common key", "another node"), ("rows", "another worker")])
 def test_batches_that_crash_and_run_again_overwrite_their_own_files(name, lost, tmp_path):
     sources = sources_of(name)

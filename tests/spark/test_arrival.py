@@ -60,6 +60,7 @@ def stamped(keys: list[int], at_ms: int) -> pa.Table:
     return pa.table({"k": pa.array(keys, pa.int64()), "ts": moments})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_own_warm_copies")
 @pytest.mark.parametrize(("sql", "loss"), thinned(QUERIES, LOSSES))
 def test_workers_that_die_at_every_call_change_nothing(sql: str, loss: str) -> None:

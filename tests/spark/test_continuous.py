@@ -50,6 +50,7 @@ def expected(case: Case, pieces: Pieces) -> Sent:
     return sent(plan, answer(plan, tables_of(let_in)))
 
 
+@pytest.mark.slow
 @few
 @given(cases(), st.data())
 def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_reference_log(case, data):

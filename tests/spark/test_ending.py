@@ -81,6 +81,7 @@ def test_the_end_of_all_streams_brings_the_whole_answer(name, buckets):
     assert run.answer() == whole(WAITING[name], sources, pieces) != without.answer()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lost"), thinned(["rows", "groups"], LOSSES))
 def test_a_crash_at_any_state_call_of_the_end_changes_nothing(name, lost):
     sources, pieces = inputs(WAITING[name])

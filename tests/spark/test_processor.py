@@ -124,6 +124,7 @@ def test_warm_copies_are_used_when_nothing_goes_wrong(name):
     assert run.counted("cache_hits") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lost"), thinned(QUERIES, LOSSES))
 def test_every_batch_crashing_at_each_of_its_state_calls_changes_nothing(name, lost):
     sources, pieces = six_batches(name)

@@ -96,6 +96,7 @@ def test_a_state_from_before_named_arrays_is_refused_with_its_format():
         run.batch({name: parts[1] for name, parts in pieces.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "recall"), thinned(QUERIES, ["exact", "none"]))
 def test_shed_rows_stay_gone_when_every_batch_runs_on_a_new_node(name, recall):
     sources = sources_of(name)
@@ -109,6 +110,7 @@ def test_shed_rows_stay_gone_when_every_batch_runs_on_a_new_node(name, recall):
         assert run.counted(number) == calm.counted(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lost"), thinned(["a common key", "rows"], LOSSES))
 def test_every_batch_crashing_at_each_of_its_state_calls_changes_nothing(name, lost):
     sources = sources_of(name)
@@ -159,6 +161,7 @@ def recall_of(run: Simulation) -> float:
     return found / (found + run.counted("lost_results"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocation", ["fixed", "variable"])
 def test_shares_by_need_find_more_than_equal_shares_within_the_same_bound(allocation, monkeypatch):
     sources = skewed(1050)
@@ -221,6 +224,7 @@ def test_a_bucket_without_new_rows_gives_up_memory_that_others_need():
     assert all(sum(pair) <= 150 for pair in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_shares_are_the_same_when_every_batch_runs_on_a_new_node(name):
     sources = sources_of(name)
@@ -299,6 +303,7 @@ def test_the_plan_says_how_the_memory_is_shared():
     assert "memory" not in told("a common key", 1)
 
 
+@pytest.mark.slow
 def test_a_batch_of_many_windows_loses_no_more_than_many_batches():
     """Rows leave their windows inside a batch, too."""
     sources = skewed()

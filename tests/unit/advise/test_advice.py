@@ -73,6 +73,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_sizes")
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_told_is_what_a_run_finds(form):
@@ -89,6 +90,7 @@ def test_what_is_told_is_what_a_run_finds(form):
     assert all(told.recall(policy, "variable", told.sizes[-1]) == 1.0 for policy in told.policies)
 
 
+@pytest.mark.slow
 def test_the_windows_need_what_they_hold_at_most():
     assert advice().rows_needed == pytest.approx(2 * (WINDOW + 1), abs=16)
 
@@ -209,6 +211,7 @@ def memory_of(sql: str, *, analyze: bool = True, rows: int = 3000) -> tuple[dict
     return told["memory"], told.get("measured", {}).get("recall")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocation", ["fixed", "variable"])
 @pytest.mark.parametrize("policy", ["rand", "prob"])
 def test_the_recall_to_expect_is_close_to_what_is_measured(policy, allocation):
@@ -221,6 +224,7 @@ def test_the_recall_to_expect_is_close_to_what_is_measured(policy, allocation):
     assert memory["recall"] == pytest.approx(measured, abs=0.04)
 
 
+@pytest.mark.slow
 def test_the_recall_of_three_streams_is_expected_too():
     sql = "SELECT a.id FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW = 60 SECONDS OPTIONS (memory = '96 rows'{})"
     rand, measured = memory_of(sql.format(", shed = 'rand'"))

@@ -40,6 +40,7 @@ def _dicts(value: object) -> list[dict[str, object]]:
     return [*([value] if isinstance(value, dict) else []), *(one for each in below for one in _dicts(each))]
 
 
+@pytest.mark.slow
 def test_what_is_expected_of_two_keys_is_near_what_comes() -> None:
     asked = query("150 rows", 1.7)
     asked.to_arrow()

@@ -197,6 +197,7 @@ def pieces(rows: int, seed: int, rows_each: int) -> tuple[pa.Table, list[Piece]]
     return table, cut
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fan_in", "rows"), [(2, 900), (3, 1_200), (32, 3_000)])
 def test_sorted_runs_on_disk_are_merged_whatever_their_number(
     monkeypatch: pytest.MonkeyPatch, fan_in: int, rows: int
@@ -268,6 +269,7 @@ print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10,
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_bounded_however_many_rows_there_are(tmp_path: Path) -> None:
     """40 MB of rows in any order, sorted with 6 MB."""
     rng = np.random.default_rng(1)

@@ -89,6 +89,7 @@ def bag(table: pa.Table) -> Counter[Any]:
     return Counter(map(tuple, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "nulls"), thinned(QUERIES, [0.0, 0.02]))
 def test_rows_pushed_a_few_at_a_time_meet_as_all_at_once(
     name: str, nulls: float, monkeypatch: pytest.MonkeyPatch

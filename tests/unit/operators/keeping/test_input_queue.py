@@ -188,6 +188,7 @@ def test_what_is_given_is_a_part_of_the_answer(form, policy):
         assert (counters.lost_results is None) == (recall == "none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_rows_at_the_same_times_give_the_same(policy):
     first, second = (live(zipf_tables(4, 400), two_way(100, options(policy, memory=100)), 2.0) for _ in range(2))
@@ -203,6 +204,7 @@ def test_panes_know_no_losses_once_rows_are_turned_away():
     assert run.operator.counters.lost_between is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", MODELS)
 def test_a_join_that_was_saved_goes_on_as_if_nothing_had_happened(queue):
     sql, taken = two_way(100, options("drift", queue, 200)), steps(zipf_tables(5, 600), 10)
@@ -235,6 +237,7 @@ def test_by_keys_far_more_is_found_than_by_chance():
     assert share_given("prob", "modular", 5, 7)[0] > 4 * share_given("rand", "integrated", 5, 7)[0]
 
 
+@pytest.mark.slow
 def test_knowing_the_memory_finds_more_than_knowing_the_keys_alone():
     given = {q: [share_given("prob", q, slow, seed)[0] for slow in (2, 5) for seed in (7, 8)] for q in MODELS}
     assert np.mean(given["integrated"]) > np.mean(given["modular"])

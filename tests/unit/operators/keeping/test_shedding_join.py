@@ -93,6 +93,7 @@ def exactly(form: str) -> Bag:
     return run(random_tables(int(form[0])), selected(form))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "policy"), thinned(FORMS, POLICIES))
 def test_given_and_lost_make_up_the_exact_answer(form, policy):
     ways = [("fixed", "exact", 7), ("variable", "exact", None), ("fixed", "none", None), ("variable", "none", 7)]
@@ -131,6 +132,7 @@ def test_what_only_payload_can_tell_leaves_the_recall_unknown():
 # ---- losses by panes ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["rand", "prob"])
 def test_panes_tell_the_losses_within_their_bounds(policy):
     rng = np.random.default_rng(9)
@@ -147,6 +149,7 @@ def test_panes_tell_the_losses_within_their_bounds(policy):
     assert told["panes"]["recall_between"][0] <= told["exact"]["recall"] <= told["panes"]["recall_between"][1]
 
 
+@pytest.mark.slow
 def test_more_keys_than_there_is_room_for_widen_the_bounds_and_keep_them_true():
     rng = np.random.default_rng(10)
     tables = [table(rng.integers(0, 20_000, 12_000)) for _ in range(2)]
@@ -255,6 +258,7 @@ def test_many_rows_at_once_take_little_time_in_a_tiny_memory():
     assert 0 < len(competed) <= 250
 
 
+@pytest.mark.slow
 def test_memory_in_bytes_holds_the_rows_that_fit():
     rng = np.random.default_rng(3)
     tables = [table(zipf(rng, 20_000, 500)) for _ in range(2)]
@@ -275,6 +279,7 @@ def lengths(count: int, length: int, first_s: int) -> pa.Table:
     return found.set_column(2, "s", pa.array(["x" * length] * count))
 
 
+@pytest.mark.slow
 def test_texts_that_grow_longer_take_no_more_memory():
     sql = two_way(100_000, "memory = '2 MB', recall = 'none'", "a.s, b.s").replace("a.k = b.k", "a.k < b.k")
     operator = operator_of(sql, 2)
@@ -425,6 +430,7 @@ def test_age_beats_prob_where_partners_come_at_one_age(recall):
     assert found["age"] > 1.8 * found["rand"]
 
 
+@pytest.mark.slow
 def test_the_more_useful_stream_gets_more_of_one_pool():
     """Rows whose partners come by skewed keys differ more in worth; DGR03 found up to three quarters there."""
     rng = np.random.default_rng(7)

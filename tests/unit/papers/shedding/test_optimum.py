@@ -71,6 +71,7 @@ def test_the_optimum_equals_trying_everything_with_one_row_per_tick(seed: int, a
     assert tight > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_optimum_equals_trying_everything_whenever_rows_arrive(seed: int, allocation: Allocation):
