@@ -95,25 +95,26 @@ class _Signature:
 
 
 def _init_of(cls: Any) -> Method:
-    """Values go where an object keeps them, so that one that is frozen is made like another."""
-    scope: dict[str, Any] = {"_MISSING": dataclasses.MISSING}
-    arguments, lines = ["self"], ["kept = self.__dict__"]
+    """Values go where an object keeps them, so that one that is frozen is made like another. No field has a name of the kind
+    that is used here beside theirs."""
+    scope: dict[str, Any] = {"__missing__": dataclasses.MISSING}
+    arguments, lines = ["__self__"], ["__values__ = __self__.__dict__"]
     for one in sorted(dataclasses.fields(cls), key=attrgetter("kw_only")):
         if one.kw_only and "*" not in arguments:
             arguments.append("*")
-        name, value = one.name, one.name
+        name, value, default = one.name, one.name, f"__default_{one.name}__"
         if one.default_factory is not dataclasses.MISSING:
-            scope[f"_{name}"] = one.default_factory
-            arguments.append(f"{name}=_MISSING")
-            value = f"_{name}() if {name} is _MISSING else {name}"
+            scope[default] = one.default_factory
+            arguments.append(f"{name}=__missing__")
+            value = f"{default}() if {name} is __missing__ else {name}"
         elif one.default is not dataclasses.MISSING:
-            scope[f"_{name}"] = one.default
-            arguments.append(f"{name}=_{name}")
+            scope[default] = one.default
+            arguments.append(f"{name}={default}")
         else:
             arguments.append(name)
-        lines.append(f"kept[{name!r}] = {value}")
+        lines.append(f"__values__[{name!r}] = {value}")
     if hasattr(cls, "__post_init__"):
-        lines.append("self.__post_init__()")
+        lines.append("__self__.__post_init__()")
     body = "".join(f"\n    {line}" for line in lines)
     exec(f"def __init__({', '.join(arguments)}):{body}", scope)
     made: Method = scope["__init__"]

@@ -130,6 +130,23 @@ def test_one_that_is_derived_has_the_fields_of_both():
         Wider(1, y=-1)
 
 
+def test_fields_may_have_any_name():
+    @ours(frozen=True)
+    class Named:
+        values: int
+        kept: list[int] = field(default_factory=list)
+        self_: int = 1
+        _kept: int = 2
+        cls: int = 3
+        default_kept: int = 4
+        missing: int = 5
+
+    assert vars(Named(0)) == {
+        "values": 0, "kept": [], "self_": 1, "_kept": 2, "cls": 3, "default_kept": 4, "missing": 5
+    }  # fmt: skip
+    assert Named(0, [7], _kept=8) == replace(Named(0), kept=[7], _kept=8)
+
+
 def test_own_methods_stay():
     @ours(frozen=True)
     class Own:
