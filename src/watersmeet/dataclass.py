@@ -95,8 +95,8 @@ class _Signature:
 
 
 def _init_of(cls: Any) -> Method:
-    """Values go where an object keeps them, so that one that is frozen is made like another. No field has a name of the kind
-    that is used here beside theirs."""
+    """Values go where an object keeps them, so that one that is frozen is made like another. No field has a name with
+    underscores all around, as those that are used here beside theirs have."""
     scope: dict[str, Any] = {"__missing__": dataclasses.MISSING}
     arguments, lines = ["__self__"], ["__values__ = __self__.__dict__"]
     for one in sorted(dataclasses.fields(cls), key=attrgetter("kw_only")):
