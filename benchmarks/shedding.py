@@ -1,9 +1,12 @@
 """Joins in bounded memory against the same join that keeps everything, and what bounded memory really takes.
 
-Throughput is that of whole queries, from Parquet files to results, and that of the bare operator, window full, one
-core, both joins given the same batches. Resident memory is measured in a process of its own, whose window would need
-ten times the bound; it is what the process takes above what it took before the join was made, with its batches made
-one at a time.
+Throughput is that of whole queries, from Parquet files to results, and that of the bare operator, window full, by the
+time of one core, both joins given the same batches. Resident memory is measured in a process of its own, whose window
+would need ten times the bound; it is what the process takes above what it took before the join was made, with its
+batches made one at a time.
+
+Figures are printed when they are measured. `python -m benchmarks.shedding "operator 100000"` measures the parts alone
+whose names begin so, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from watersmeet.runtime.build import build
 from watersmeet.sql import bind
 
 BATCH = 16_384
+RUNS = 3
 WAYS = (("rand", "exact"), ("prob", "exact"), ("prob", "none"), ("prob", "panes"), ("drift", "exact"))
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("note", pa.string()), ("ts", pa.timestamp("us"))])
 NOTES = pa.array(["n" * length for length in range(64)])
@@ -105,7 +109,7 @@ def whole_queries(window: int, rows: int) -> list[Figure]:
 
         ways = {"off": plain(window, columns)}
         ways |= {f"{p}, recall {r}": bounded(window, p, r, columns) for p, r in WAYS}
-        samples = alternate({way: lambda way=way, sql=sql: run(way, sql) for way, sql in ways.items()})
+        samples = alternate({way: lambda way=way, sql=sql: run(way, sql) for way, sql in ways.items()}, RUNS)
     return ratios(f"whole query, windows of {window:,} rows", 2 * rows, samples)
 
 
@@ -123,13 +127,13 @@ def operators(window: int, matches: int, size: int, count: int) -> list[Figure]:
         join = make(sql)
         for pair in pairs[:fill]:
             pushed(join, pair)
-        started = time.perf_counter()
+        started = time.thread_time()
         for pair in pairs[fill:]:
             pushed(join, pair)
-        return time.perf_counter() - started
+        return time.thread_time() - started
 
     ways = {"off": plain(window), **{f"{p}, recall {r}": bounded(window, p, r) for p, r in WAYS}}
-    samples = alternate({way: lambda sql=sql: run(sql) for way, sql in ways.items()})
+    samples = alternate({way: lambda sql=sql: run(sql) for way, sql in ways.items()}, RUNS)
     return ratios(f"operator, windows of {window:,} rows, {matches} matches a row", 2 * count * size, samples)
 
 
@@ -181,14 +185,21 @@ def memory() -> Iterator[Figure]:
         yield figure(name, "MB", [told["resident_mb"]], goal, **notes)
 
 
-def figures() -> Iterator[Figure]:
-    yield from whole_queries(100_000, 2_000_000)
-    yield from whole_queries(1_000_000, 4_000_000)
-    for window, size, count in ((100_000, BATCH, 24), (1_000_000, 4 * BATCH, 12)):
-        for matches in (1, 10):
-            yield from operators(window, matches, size, count)
-    yield from memory()
+PARTS = {
+    "operator 100000 1": lambda: operators(100_000, 1, BATCH, 24),
+    "operator 100000 10": lambda: operators(100_000, 10, BATCH, 24),
+    "whole 100000": lambda: whole_queries(100_000, 2_000_000),
+    "operator 1000000 1": lambda: operators(1_000_000, 1, 4 * BATCH, 12),
+    "operator 1000000 10": lambda: operators(1_000_000, 10, 4 * BATCH, 12),
+    "whole 1000000": lambda: whole_queries(1_000_000, 4_000_000),
+    "memory": memory,
+}
+
+
+def main(begins: str = "") -> None:
+    asked = (measured for name, measured in PARTS.items() if name.startswith(begins))
+    report("shedding", (one for measured in asked for one in measured()), beside=bool(begins))
 
 
 if __name__ == "__main__":
-    report("shedding", figures())
+    main(*sys.argv[1:])

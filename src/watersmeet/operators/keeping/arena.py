@@ -74,6 +74,10 @@ class SlottedBytes:
         self.end += size
         self._changed(slots.size, int(np.maximum(self.lengths[slots], 0).sum()))
 
+    def put_some(self, values: pa.Array, chosen: Positions, slots: Slots, at: int) -> None:
+        """Values of some rows for their slots."""
+        self.put(values.take(pa.array(chosen)), slots, at)
+
     def leave(self, slots: Slots) -> None:
         """The values of these slots belong to no row any more."""
         self._changed(-slots.size, -int(np.maximum(self.lengths[slots], 0).sum()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.keeping.allocation import Allocation, Rooms
@@ -49,7 +50,8 @@ class Contest:
             room = self.allocation.fresh_rows(self.stores, alias) if patient else 0
             seed = None if valuation.policy.keys else self._seed(alias)
             partners = valuation.keys.of_partners[alias]
-            matured = store.mature(self.settled_us, room, valuation.worth(alias), partners, seed)
+            soon = partial(valuation.is_due, alias)
+            matured = store.mature(self.settled_us, room, valuation.worth(alias), partners, seed, soon)
             valuation.matured(alias, matured)
 
     def _shed_lowest(self, coming: Rooms) -> None:

@@ -6,13 +6,15 @@ A store finds the values of a row through `slot_of`, an array beside its times t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.operators.codes import read_only
 from watersmeet.operators.keeping.arena import SlottedBytes, is_text
-from watersmeet.operators.keeping.kernels.slots import GROWTH, Slots, scatter, slots_at
+from watersmeet.operators.keeping.kernels.slots import GROWTH, Slots, scatter, scatter_some, slots_at
 from watersmeet.operators.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
 
 MIN_WASTE = 1024
@@ -40,9 +42,19 @@ class SlottedFixed:
     def append(self, values: pa.Array, at: int) -> None:
         self.put(values, self.slot_of()[at : at + len(values)], at)
 
+    def put_some(self, values: pa.Array, chosen: Positions, slots: Slots, at: int) -> None:
+        """Values of some rows for their slots."""
+        inner = self.inner
+        if inner.valid is not None or values.null_count or inner.values.dtype.kind != "u":
+            self.put(values.take(pa.array(chosen)), slots, at)
+        else:
+            scatter_some(inner.values, slots, read_only(self._data(values)), chosen)
+
+    def _data(self, values: pa.Array) -> npt.NDArray[Any]:
+        return np.frombuffer(values.buffers()[1], self.inner.values.dtype)[values.offset : values.offset + len(values)]
+
     def put(self, values: pa.Array, slots: Slots, at: int) -> None:
-        inner, count = self.inner, len(values)
-        data = np.frombuffer(values.buffers()[1], inner.values.dtype)[values.offset : values.offset + count]
+        inner, data = self.inner, self._data(values)
         # Numba does not know values of 16 bytes, which are bare bytes to NumPy.
         if inner.values.dtype.kind == "u":
             scatter(inner.values, slots, read_only(data))
@@ -108,6 +120,10 @@ class SlottedChunks:
         self.end += count
         self.appended_rows += count
         self.appended_bytes += int(values.nbytes)
+
+    def put_some(self, values: pa.Array, chosen: Positions, slots: Slots, at: int) -> None:
+        """Values of some rows for their slots."""
+        self.put(values.take(pa.array(chosen)), slots, at)
 
     def gather(self, positions: Positions) -> pa.Array:
         return self.inner.gather(self.places[self.slot_of()[positions]])

@@ -9,7 +9,7 @@ one time meets before any of it can go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from watersmeet.operators.keeping.kernels.slots import (
     Slots,
     give_back,
     give_back_between,
+    keep_promises,
     take_slots,
 )
 from watersmeet.operators.keeping.online_statistics import Factors
@@ -182,17 +183,14 @@ class SheddingStore(WindowStore):
 
     def keep_promises(self, rows: pa.RecordBatch) -> None:
         """Give memory to the rows that still are promised it, of those that came last."""
-        first = self.head - rows.num_rows
-        winners = np.flatnonzero(self.slot_of[first : self.head] == PROMISED)
+        first, many = self.head - rows.num_rows, self.promised
+        if self.free_count < many:
+            self._grow(self.kept + many)
         self.promised = 0
-        if self.free_count < winners.size:
-            self._grow(self.kept + winners.size)
-        left = self.free_count - winners.size
-        slots = self.free[left : self.free_count].copy()
-        self.slot_of[first + winners] = slots
-        self.free_count = left
+        winners, slots = np.empty(many + 1, np.int64), np.empty(many, np.int32)
+        self.free_count = keep_promises(self.slot_of, first, self.head, self.free, self.free_count, winners, slots)
         for name, column in self.columns.items():
-            column.put(rows.column(name).take(pa.array(winners)), slots, first)
+            column.put_some(rows.column(name), winners[:many], slots, first)
 
     def _competitors(self) -> npt.NDArray[np.int32]:
         """The positions of the rows that compete, in place."""
@@ -226,14 +224,6 @@ class SheddingStore(WindowStore):
         for column in self.columns.values():
             if slots.size and isinstance(column, SlottedBytes):
                 column.leave(slots)
-
-    def turn_away(self, positions: Positions) -> Slots:
-        """Take the memory of rows that do not compete; the slots they had."""
-        slots = self.slot_of[positions].copy()
-        self._release(positions)
-        if self.promised:
-            self.promised -= int(np.count_nonzero(slots == PROMISED))
-        return slots
 
     def _keep_only(self, positions: Positions) -> None:
         going = np.ones(len(self), np.bool_)
@@ -272,25 +262,34 @@ class SheddingStore(WindowStore):
 
     # ---- competing for memory ---------------------------------------------------------------------------------------
 
-    def mature(self, until_us: int, room: int, worth: Worth, factors: Factors, seed: int | None) -> int:
-        """Let fresh rows up to a time compete, and the oldest of more than `room`; returns how many."""
+    def mature(
+        self,
+        until_us: int,
+        room: int,
+        worth: Worth,
+        factors: Factors,
+        seed: int | None,
+        all_ranked_after: Callable[[int], bool] = lambda rows: False,
+    ) -> int:
+        """Let fresh rows up to a time compete, and the oldest of more than `room`; returns how many. They are not
+        ranked if all rows are to be, after so many."""
         first = self.mature_until
         fresh = self.times[first : self.head]
-        # Where rows came in order, the last tells of all; mostly they are all old enough.
-        if fresh.size and fresh[-1] <= until_us and not self.disorder_us:
-            stop = fresh.size
+        if not self.disorder_us:
+            stop = int(fresh.searchsorted(until_us, side="right"))
         else:
             young = fresh > until_us
             stop = int(young.argmax()) if young.any() else fresh.size
         last = first + max(stop, fresh.size - room)
         if last > first:
             self._make_room_to_compete(last - first)
-            if seed is None:
-                self._enter(first, last, worth, factors)
+            before, self.matured, self.mature_until = self.matured, self.matured + last - first, last
+            if seed is not None:
+                contest.enter_at_random(self.slot_of, first, last, before, seed, *self._contest())
             else:
-                contest.enter_at_random(self.slot_of, first, last, self.matured, seed, *self._contest())
-            self.mature_until = last
-            self.matured += last - first
+                start = contest.line_up(self.slot_of, first, last, self.held, self.levels, self.contest)
+                if not all_ranked_after(last - first):
+                    contest.rank_from(start, *self._what_ranks(worth, factors), *self._contest())
         return last - first
 
     def _ages(self, worth: Worth) -> Times:
@@ -308,14 +307,14 @@ class SheddingStore(WindowStore):
             room = int((rows + count) * GROWTH * GROWTH) + 1
             self.held, self.levels = moved(self.held, 0, rows, room), moved(self.levels, 0, rows, room)
 
-    def _enter(self, first: int, last: int, worth: Worth, factors: Factors) -> None:
-        contest.enter(self.slot_of, first, last, *self._what_ranks(worth, factors), *self._contest())
-
     def evict(self, count: int) -> tuple[Positions, Slots]:
         """Take the memory of the rows with the lowest priority; their positions, and the slots they had."""
-        victims = np.empty(min(count, self.competing), np.int64)
-        contest.evict(*self._contest(), victims)
-        return victims, self.turn_away(victims)
+        many = min(count, self.competing)
+        victims, slots = np.empty(many, np.int64), np.empty(many, np.int32)
+        free, promised = contest.evict(*self._contest(), self.slot_of, self.free, self.free_count, victims, slots)
+        self._freed(free)
+        self.promised -= promised
+        return victims, slots
 
     def look_again(self, worth: Worth, factors: Factors) -> None:
         """Give the rows that compete the priorities of now."""

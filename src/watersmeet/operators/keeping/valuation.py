@@ -88,12 +88,17 @@ class Valuation:
             bins = np.clip(ages / worth.per_bin, 0, AGE_BINS - 1).astype(np.int64)
             self.ages[alias].matched += np.bincount(bins, minlength=AGE_BINS)
 
+    def is_due(self, alias: str, rows: int) -> bool:
+        """Whether all priorities of a stream are to be looked at again once so many more of its rows compete."""
+        store = self.stores[alias]
+        enough = self.policy.new_rows_to_refresh(store.competing, store.matured)
+        return self.policy.keys and self.unrefreshed[alias] + rows > enough
+
     def matured(self, alias: str, rows: int) -> None:
         """So many more rows of a stream compete. Now and then all its priorities are looked at again."""
-        store = self.stores[alias]
+        is_due = self.is_due(alias, rows)
         self.unrefreshed[alias] += rows
-        enough = self.policy.new_rows_to_refresh(store.competing, store.matured)
-        if self.policy.keys and self.unrefreshed[alias] > enough:
+        if is_due:
             self._refresh(alias)
 
     def _refresh(self, alias: str) -> None:

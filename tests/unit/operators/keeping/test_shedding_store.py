@@ -122,10 +122,6 @@ def test_whatever_happens_slots_levels_and_values_stay_right(seed, at_random, fo
     def look_again() -> None:
         store.look_again(worth(), factors)
 
-    def turn_away() -> None:
-        fresh = np.arange(store.mature_until, store.head)
-        store.turn_away(fresh[rng.random(fresh.size) < 0.3])
-
     actions = [
         append,
         append,
@@ -137,7 +133,6 @@ def test_whatever_happens_slots_levels_and_values_stay_right(seed, at_random, fo
         evict,
         expire,
         look_again,
-        turn_away,
         store.squeeze_records,
     ]
     for step in range(200):

@@ -13,7 +13,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.keeping.kernels.priorities import chance, level_of, rank
-from watersmeet.operators.keeping.kernels.slots import GONE
+from watersmeet.operators.keeping.kernels.slots import GONE, PROMISED
 
 GAP = np.uint16(0xFFFF)
 # state: where the rows in use begin and end, and how many of them compete. The last pass went up to a level: rows
@@ -23,12 +23,27 @@ STATE_FIELDS = 6
 
 
 @kernel
-def enter(
-    slot_of, first, last, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
-    per_count, held, levels, sizes, state,
+def line_up(slot_of, first, last, held, levels, state):
+    """Put the rows at first..last-1 that have memory, or are promised it, at the end, without a rank; there must be
+    room for one row more. Returns where the first of them is."""
+    start = state[END]
+    end = np.uint64(start)
+    for p in range(first, last):
+        held[end] = p
+        levels[end] = 0
+        end += np.uint64(slot_of[np.uint64(p)] != GONE)
+    state[COMPETING] += np.int64(end) - start
+    state[END] = end
+    return start
+
+
+@kernel
+def rank_from(
+    start, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count,
+    held, levels, sizes, state,
 ):  # fmt: skip
-    """Let the rows at first..last-1 that have memory compete for it; there must be room for one row more."""
-    start, end = state[END], line_up(slot_of, first, last, held, state)
+    """Let the rows from a place on compete by what they are worth."""
+    end = state[END]
     rank(
         held[start:end], codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
         per_count, levels[start:end],
@@ -39,23 +54,10 @@ def enter(
 
 @kernel
 def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, state):
-    """The same with a random priority for each row: `number` is how many rows came before the first."""
-    start, end = state[END], line_up(slot_of, first, last, held, state)
-    for i in range(start, end):
+    """Line up rows and let them compete by a random priority each: `number` is how many rows came before the first."""
+    for i in range(line_up(slot_of, first, last, held, levels, state), state[END]):
         levels[i] = level_of(chance(seed, number + held[i] - first))
         sizes[levels[i]] += 1
-
-
-@kernel
-def line_up(slot_of, first, last, held, state):
-    """Put the rows that have memory, or are promised it, at the end; returns where that is then."""
-    end = state[END]
-    for p in range(first, last):
-        held[end] = p
-        end += slot_of[p] != GONE
-    state[COMPETING] += end - state[END]
-    state[END] = end
-    return end
 
 
 @kernel
@@ -70,39 +72,48 @@ def lowest(count, sizes):
 
 
 @kernel
-def evict(held, levels, sizes, state, victims):
-    """Find the rows with the lowest priority, which compete no more; `victims` is filled with their positions."""
+def evict(held, levels, sizes, state, slot_of, free, left, victims, slots):
+    """Find the rows with the lowest priority, which compete no more, and take their slots back. `victims` is filled
+    with their positions and `slots` with what they had; returns how many slots are free now, and how many of the
+    victims had none yet (see slots.PROMISED)."""
     limit, of_limit = lowest(victims.size, sizes)
-    begin = state[START]
+    begin, end = state[START], state[END]
     # What the last pass has left below its limit, or at it, tells where there can be victims (see `state`).
     if limit < state[LIMIT]:
         begin = max(begin, state[PASSED])
     elif limit == state[LIMIT]:
         begin = max(begin, min(state[LEFT_AT_LIMIT], state[PASSED]))
     # Which rows are low is anyone's guess, so they are picked out without a branch.
-    found = np.empty(state[END] - begin + 1, np.int32)
+    found = np.empty(end - begin + 1, np.int32)
     many, low = np.uint64(0), np.uint16(limit)
-    for i in range(begin, state[END]):
+    for i in range(np.uint64(begin), np.uint64(end)):
         found[many] = i
         many += np.uint64(levels[i] <= low)
-    gone = 0
-    left = state[END]
+    gone, promised, left_at_limit = 0, 0, end
     for k in range(many):
-        i = found[k]
+        i = np.uint64(found[k])
         level = levels[i]
         if level == low:
             of_limit -= 1
             if of_limit < 0:
-                left = min(left, np.int64(i))
+                left_at_limit = min(left_at_limit, np.int64(i))
                 continue
-        sizes[level] -= 1
+        sizes[np.uint64(level)] -= 1
         levels[i] = GAP
-        victims[gone] = held[i]
+        p = held[i]
+        slot = slot_of[p]
+        slot_of[p] = GONE
+        victims[gone] = p
+        slots[gone] = slot
         gone += 1
+        free[left] = slot
+        left += slot >= 0
+        promised += slot == PROMISED
     state[COMPETING] -= gone
     state[LIMIT] = limit
-    state[LEFT_AT_LIMIT] = left
-    state[PASSED] = state[END]
+    state[LEFT_AT_LIMIT] = left_at_limit
+    state[PASSED] = end
+    return left, promised
 
 
 @kernel
@@ -120,19 +131,27 @@ def leave(tail, held, levels, sizes, state):
 @kernel
 def close_gaps(held, levels, state):
     """Move the rows that compete to the front."""
-    kept = np.int64(0)
-    left = passed = np.int64(0)  # how many rows there are before each of these places
-    for i in range(state[START], state[END]):
-        held[kept] = held[i]
-        levels[kept] = levels[i]
-        competes = levels[i] != GAP
-        kept += competes
-        left += competes & (i < state[LEFT_AT_LIMIT])
-        passed += competes & (i < state[PASSED])
+    start, end = state[START], state[END]
+    # Between these places there is nothing to note but how many compete.
+    left, passed = min(max(state[LEFT_AT_LIMIT], start), end), min(max(state[PASSED], start), end)
+    kept = start_of_second = move_up(held, levels, start, min(left, passed), 0)
+    kept = start_of_third = move_up(held, levels, min(left, passed), max(left, passed), kept)
+    state[END] = move_up(held, levels, max(left, passed), end, kept)
     state[START] = 0
-    state[END] = kept
-    state[LEFT_AT_LIMIT] = left
-    state[PASSED] = passed
+    state[LEFT_AT_LIMIT] = start_of_second if left <= passed else start_of_third
+    state[PASSED] = start_of_second if passed <= left else start_of_third
+
+
+@kernel
+def move_up(held, levels, first, last, kept):
+    """Move the rows that compete among those from one place to another; returns where they end then."""
+    to = np.uint64(kept)
+    for i in range(np.uint64(first), np.uint64(last)):
+        level = levels[i]
+        held[to] = held[i]
+        levels[to] = level
+        to += np.uint64(level != GAP)
+    return np.int64(to)
 
 
 @kernel
@@ -162,12 +181,9 @@ def look_again(
 ):  # fmt: skip
     """Give every row the priority of now."""
     close_gaps(held, levels, state)
-    end = state[END]
-    rank(
-        held[:end], codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
-        per_count, levels[:end],
-    )  # fmt: skip
     sizes[:] = 0
-    for i in range(end):
-        sizes[levels[i]] += 1
+    rank_from(
+        0, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count,
+        held, levels, sizes, state,
+    )  # fmt: skip
     state[PASSED] = state[LEFT_AT_LIMIT] = 0

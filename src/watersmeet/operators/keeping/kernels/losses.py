@@ -19,13 +19,13 @@ def look_up(members, slot_of, lost):
 def take_apart(numbers, lost, of_lost):
     """Move the numbers of what is not lost to the front, and the others to `of_lost`, which has room for
     one more."""
-    kept = gone = np.int64(0)
-    for i in range(lost.size):
-        number, away = numbers[i], np.int64(lost[i])
+    kept = gone = np.uint64(0)
+    for i in range(np.uint64(lost.size)):
+        number, away = numbers[i], np.uint64(lost[i])
         numbers[kept] = number
         of_lost[gone] = number
-        kept += 1 - away
         gone += away
+        kept = i + np.uint64(1) - gone
 
 
 @kernel
@@ -33,6 +33,7 @@ def note_flaws(rows, flawed):
     """Mark rows as incomplete; returns how many were not before."""
     noted = np.int64(0)
     for i in range(rows.size):
-        noted += 1 - np.int64(flawed[rows[i]])
-        flawed[rows[i]] = 1
+        row = np.uint64(rows[i])
+        noted += 1 - np.int64(flawed[row])
+        flawed[row] = 1
     return noted

@@ -40,8 +40,8 @@ def level_of(priority):
 def chance(seed, number):
     """A random number of a row, above 0 and at most 1."""
     z = finish(np.uint64(seed) + np.uint64(number + 1) * GOLDEN)
-    # 53 bits, as many as a double tells apart.
-    return (np.float64(z >> np.uint64(11)) + 1.0) / 9007199254740993.0
+    # 53 bits, as many as a double tells apart; a signed number becomes one in a single step.
+    return (np.float64(np.int64(z >> np.uint64(11))) + 1.0) / 9007199254740993.0
 
 
 @kernel(inline="always")
@@ -49,7 +49,7 @@ def bucket_of(codes, p, first, last, key_columns, shift):
     h = np.uint64(0)
     for k in range(first, last):
         h = combine(h, codes[key_columns[k], p])
-    return np.int64(h >> shift)
+    return h >> shift
 
 
 @kernel
@@ -61,19 +61,23 @@ def weigh(rows, codes, factors, key_columns, counts, shift, unseen, weights):
         if last - first == 1:  # the same as below, several times as fast
             values = codes[key_columns[first]]
             for i in range(rows.size):
-                h = combine(np.uint64(0), values[rows[i]])
-                weights[i] *= of_key[np.int64(h >> shift)] + unseen
+                h = combine(np.uint64(0), values[np.uint64(rows[i])])
+                weights[i] *= of_key[h >> shift] + unseen
             continue
         for i in range(rows.size):
             weights[i] *= of_key[bucket_of(codes, rows[i], first, last, key_columns, shift)] + unseen
+
+
+@kernel(inline="always")
+def age_bin(age, per_bin, bins):
+    return np.uint64(min(max(np.int64(age / per_bin), 0), bins - 1))
 
 
 @kernel
 def weigh_by_age(rows, ages, now, by_age, per_bin, weights):
     """Multiply the weights of rows by the value for their age; ages beyond the last bin count as the last."""
     for i in range(rows.size):
-        bin_ = np.int64((now - ages[rows[i]]) / per_bin)
-        weights[i] *= by_age[min(max(bin_, 0), by_age.size - 1)]
+        weights[i] *= by_age[age_bin(now - ages[np.uint64(rows[i])], per_bin, by_age.size)]
 
 
 @kernel
@@ -107,6 +111,15 @@ def rank(
 ):  # fmt: skip
     """The levels of rows at any positions of a store; with `per_count`, by what their loss would leave incomplete. Bins
     of age without end are for what never ages."""
+    if per_count == 0.0 and factors.shape[0] == 1 and factors[0, 2] - factors[0, 1] == 1:
+        values, of_key = codes[key_columns[factors[0, 1]]], counts[factors[0, 0]]
+        for i in range(rows.size):
+            row = np.uint64(rows[i])
+            weight = scale * (of_key[combine(np.uint64(0), values[row]) >> shift] + unseen)
+            if per_bin < np.inf:
+                weight *= by_age[age_bin(now - ages[row], per_bin, by_age.size)]
+            levels[i] = level_of(weight)
+        return
     weights = np.empty(min(BLOCK, rows.size))
     for start in range(0, rows.size, BLOCK):
         part = rows[start : start + BLOCK]
@@ -131,30 +144,39 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
     if half_life > 0.0:
         return count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life)
     for f in range(tracked.shape[0]):
-        begin, end = tracked[f, 1], tracked[f, 2]
-        of_key = counts[tracked[f, 0]]
-        if end - begin == 1:  # the same as below, several times as fast
-            values = codes[key_columns[begin]]
-            for p in range(first, last):
-                of_key[np.int64(combine(np.uint64(0), values[p]) >> shift)] += np.float32(1)
-            continue
-        for p in range(first, last):
-            of_key[bucket_of(codes, p, begin, end, key_columns, shift)] += np.float32(1)
+        add_to_keys(codes, first, last, tracked[f], key_columns, counts, shift, np.float32(1))
     return np.float64(last - first)
 
 
 @kernel
-def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
-    total, amount, then = 0.0, 0.0, np.inf
+def add_to_keys(codes, first, last, key, key_columns, counts, shift, amount):
+    """Count the rows at first..last-1 for so much each."""
+    begin, end = key[1], key[2]
+    of_key = counts[key[0]]
+    if end - begin == 1:  # the same as below, several times as fast
+        values = codes[key_columns[begin]]
+        for p in range(first, last):
+            of_key[combine(np.uint64(0), values[np.uint64(p)]) >> shift] += amount
+        return
     for p in range(first, last):
-        # At first `then` is infinite, so the first row is always worked out.
-        if not abs(clock[p - first] - then) <= half_life * AT_ONCE:
-            then = np.float64(clock[p - first])
-            amount = 2.0 ** ((then - since) / half_life)
-        total += amount
+        of_key[bucket_of(codes, p, begin, end, key_columns, shift)] += amount
+
+
+@kernel
+def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
+    total = 0.0
+    start = first
+    while start < last:
+        # Rows that come within a moment count the same; what that is takes long to work out.
+        then = np.float64(clock[start - first])
+        amount = 2.0 ** ((then - since) / half_life)
+        stop = start + 1
+        while stop < last and abs(clock[stop - first] - then) <= half_life * AT_ONCE:
+            stop += 1
+        total += amount * (stop - start)
         for f in range(tracked.shape[0]):
-            bucket = bucket_of(codes, p, tracked[f, 1], tracked[f, 2], key_columns, shift)
-            counts[tracked[f, 0], bucket] += np.float32(amount)
+            add_to_keys(codes, start, stop, tracked[f], key_columns, counts, shift, np.float32(amount))
+        start = stop
     return total
 
 

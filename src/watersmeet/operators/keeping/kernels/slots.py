@@ -46,6 +46,21 @@ def give_back_between(slot_of, first, last, free, left):
 
 
 @kernel
+def keep_promises(slot_of, first, last, free, left, winners, slots):
+    """Give slots to the rows at first..last-1 that are promised one. Fills in which these are, counted from the first,
+    and their slots; there must be room for one more. Returns how many slots are left."""
+    many = np.int64(0)
+    for i in range(last - first):
+        winners[many] = i
+        many += slot_of[np.uint64(first + i)] == PROMISED
+    left -= many
+    for k in range(many):
+        slots[k] = free[left + k]
+        slot_of[first + winners[k]] = slots[k]
+    return left
+
+
+@kernel
 def slots_at(slot_of, positions, slots):
     """The slots of rows that have one."""
     for i in range(positions.size):
@@ -57,3 +72,10 @@ def scatter(values, slots, data):
     """Put values into their slots."""
     for i in range(slots.size):
         values[slots[i]] = data[i]
+
+
+@kernel
+def scatter_some(values, slots, data, chosen):
+    """Put some of the values into their slots."""
+    for i in range(slots.size):
+        values[slots[i]] = data[np.uint64(chosen[i])]
