@@ -5,8 +5,8 @@ time of one core, both joins given the same batches. Resident memory is measured
 would need ten times the bound; it is what the process takes above what it took before the join was made, with its
 batches made one at a time.
 
-Figures are printed when they are measured. `python -m benchmarks.shedding "operator 100000"` measures the parts alone
-whose names begin so, and keeps nothing.
+Figures are printed when they are measured. `python -m benchmarks.shedding operator/100000/` measures the parts alone
+whose names begin so (see PARTS).
 """
 
 from __future__ import annotations
@@ -186,12 +186,12 @@ def memory() -> Iterator[Figure]:
 
 
 PARTS = {
-    "operator 100000 1": lambda: operators(100_000, 1, BATCH, 24),
-    "operator 100000 10": lambda: operators(100_000, 10, BATCH, 24),
-    "whole 100000": lambda: whole_queries(100_000, 2_000_000),
-    "operator 1000000 1": lambda: operators(1_000_000, 1, 4 * BATCH, 12),
-    "operator 1000000 10": lambda: operators(1_000_000, 10, 4 * BATCH, 12),
-    "whole 1000000": lambda: whole_queries(1_000_000, 4_000_000),
+    "operator/100000/1": lambda: operators(100_000, 1, BATCH, 24),
+    "operator/100000/10": lambda: operators(100_000, 10, BATCH, 24),
+    "whole/100000/": lambda: whole_queries(100_000, 2_000_000),
+    "operator/1000000/1": lambda: operators(1_000_000, 1, 4 * BATCH, 12),
+    "operator/1000000/10": lambda: operators(1_000_000, 10, 4 * BATCH, 12),
+    "whole/1000000/": lambda: whole_queries(1_000_000, 4_000_000),
     "memory": memory,
 }
 
