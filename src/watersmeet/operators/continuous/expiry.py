@@ -123,6 +123,12 @@ class KnownDeaths:
         orders, deaths = self.orders_and_deaths()
         return KeyedRows.of(keys_of(data), data, deaths=deaths, order=orders)
 
+    def entering_again(self, at: int) -> Delta:
+        """The rows that are held, as if they entered at an instant: where they leave in turn, in that order."""
+        orders, _ = self.orders_and_deaths()
+        ones = np.ones(orders.size, np.int64)
+        return Delta(joined([run.data for run in self._runs], self.schema), at * ones, ones, orders)
+
     def kill(self, alias: str, serials: Int64s, at: Int64s) -> None:
         raise AssertionError("deaths are known in advance here")
 

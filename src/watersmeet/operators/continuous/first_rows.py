@@ -44,6 +44,8 @@ class Changed:
 class FirstRows:
     """Nothing of it is saved: it follows from the rows that are there, in whatever order they are entered."""
 
+    in_turn = False  # whether rows leave in the order of their numbers
+
     def __init__(
         self, keys: Sequence[SortKey], stop: int, *, start: int = 0, drops: bool = False, by: Sequence[str] = ()
     ) -> None:
@@ -105,7 +107,7 @@ class FirstRows:
 
     def forget(self, rows: Int64s) -> None:
         """Rows that have left, each once: their numbers may come back for others."""
-        if not self._class.size or not rows.size:
+        if not self._classes.live or not rows.size:
             return
         classes = self._class[rows]
         rows, classes = rows[classes >= 0], classes[classes >= 0]
@@ -135,6 +137,8 @@ class FirstRows:
             self._codes, self._ties = larger, _longer(self._ties, room, 0)
             self._marks, self._class = _longer(self._marks, room, 0), _longer(self._class, room, NOWHERE)
             self._links = _longer(self._links, room, 0)
+        elif not self._codes.size:
+            self._codes = np.zeros((len(self._ties), codes), np.int64)
 
     # ---- rows that come and go --------------------------------------------------------------------------------
 
@@ -148,22 +152,21 @@ class FirstRows:
         ends = frozen(ends[:cells])
         in_turn = additions_first(frozen(diffs[order]), ends)
         order = order[in_turn] if in_turn.size else order
-        if n and int(groups.max()) >= len(self._groups):
-            self._groups = _longer(self._groups, max(int(groups.max()) + 1, 2 * len(self._groups)), 0)
+        self._know_groups(groups)
         given = (frozen(rows[order]), frozen(groups[order]), frozen(diffs[order]), ends)
         gone = np.empty(n if self.drops else 0, np.int64)
         told, dropped = self._told(given, gone, by_place)
-        which, found, places, signs = (np.concatenate(arrays) for arrays in zip(*told, strict=True))
-        at = instants[order[ends - 1]][which]
-        # Cells are in the order of their instants, and at one of them in that of groups.
-        by_sign = in_order(at, signs)
         noticed = latest_noticed(changes, order, np.append(0, ends[:-1]))
-        seen = None if noticed is None else noticed[which[by_sign]]
-        return Changed(found[by_sign], places[by_sign], signs[by_sign], at[by_sign], seen), gone[:dropped]
+        return as_changed(told, instants[order[ends - 1]], noticed), gone[:dropped]
+
+    def _know_groups(self, groups: Int64s) -> None:
+        if groups.size and int(groups.max()) >= len(self._groups):
+            self._groups = _longer(self._groups, max(int(groups.max()) + 1, 2 * len(self._groups)), 0)
 
     def _told(
         self, given: tuple[Int64s, Int64s, Int64s, Int64s], gone: Int64s, by_place: bool
     ) -> tuple[list[tuple[Int64s, ...]], int]:
+        """Which cells change what, and how many rows are gone."""
         at = np.zeros(kernel.AT_FIELDS, np.int64)
         at[kernel.SEEN], at[kernel.USED] = NOWHERE, self._used
         filled = np.zeros(2, np.int64)
@@ -181,8 +184,8 @@ class FirstRows:
             else:
                 raise AssertionError("a row left that had not come")
             ended = kernel.first_rows(
-                *given, self._codes, self._ties, self.start, self.stop, self.drops, by_place, self._groups, self._heads,
-                self._links, self._seen, notes, self._marks, at, *out, filled, gone,
+                *given, self._codes, self._ties, self.start, self.stop, self.drops, self.in_turn, by_place,
+                self._groups, self._heads, self._links, self._seen, notes, self._marks, at, *out, filled, gone,
             )  # fmt: skip
             if ended in (kernel.FULL, kernel.DONE):
                 told.append(tuple(array[: filled[0]] for array in out))
@@ -197,6 +200,15 @@ class FirstRows:
         )
         kernel.move_blocks(self._groups, self._heads, larger, at)
         self._heads = larger
+
+
+def as_changed(told: list[tuple[Int64s, ...]], instants: Int64s, noticed: Int64s | None) -> Changed:
+    """What cells change, which are in the order of their instants, and at one of them in that of groups."""
+    which, found, places, signs = (np.concatenate(arrays) for arrays in zip(*told, strict=True))
+    at = instants[which]
+    by_sign = in_order(at, signs)
+    seen = None if noticed is None else noticed[which[by_sign]]
+    return Changed(found[by_sign], places[by_sign], signs[by_sign], at[by_sign], seen)
 
 
 def _codes_of(columns: Sequence[Ordered]) -> tuple[Int64s, bool]:

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.aggregates.labels import LIMIT, even_labels, labels_between
 from watersmeet.operators.continuous.aggregates.ordered_rows import Tree
 from watersmeet.operators.continuous.copies import Copies
 from watersmeet.operators.continuous.delta import Delta, Int64s, empty_batch, no_changes
-from watersmeet.operators.continuous.first_rows import FirstRows
+from watersmeet.operators.continuous.first_in_turn import FirstInTurn, rows_in_turn
+from watersmeet.operators.continuous.first_rows import Changed, FirstRows
 from watersmeet.operators.continuous.multiset import zeros_after
+from watersmeet.operators.continuous.net import net
 from watersmeet.operators.continuous.node import Node, Unary
 from watersmeet.operators.continuous.row_ids import RowIds, each_once
 from watersmeet.operators.continuous.row_table import RowTable
@@ -147,19 +150,32 @@ class TopKOperator(Unary):
         stop = _ALL if limit is None else offset + limit
         self._many = None if stop <= MOST_FOLLOWED else Ranks(keys, limit, offset)
         self._first = FirstRows(keys, min(stop, MOST_FOLLOWED), start=offset)
+        # Then only rows of the answer have ids.
+        self._in_turn = self._first_in_turn()
+
+    def _first_in_turn(self) -> FirstInTurn | None:
+        child, first = rows_in_turn(self.child), self._first
+        if child is None or self._many is not None:
+            return None
+        return FirstInTurn(child, _one_group, first.keys, first.stop, start=first.start)
 
     @property
     def held_rows(self) -> int:
-        return self.ids.live
+        return self.ids.live if self._in_turn is None else self._in_turn.held
 
     @property
     def nbytes(self) -> int:
-        order = self._first.nbytes if self._many is None else self._many.nbytes
-        return self.ids.nbytes + self.rows.nbytes + self.copies.nbytes + self.counts.nbytes + order
+        order = self._many or self._in_turn or self._first
+        return self.ids.nbytes + self.rows.nbytes + self.copies.nbytes + self.counts.nbytes + order.nbytes
 
     def loaded(self) -> None:
         """The first rows follow from those that are held."""
-        if self._many is None:
+        if self._in_turn is not None:
+            self._in_turn = self._first_in_turn()
+            assert self._in_turn is not None
+            changed, _ = self._in_turn.enter_again(BEGINNING_US)
+            self._keep_only(changed)
+        elif self._many is None:
             self._first = FirstRows(self._first.keys, self._first.stop, start=self._first.start)
             ids = np.flatnonzero(self.counts > 0)
             self._first.know(ids, 0 * ids, self._rows_of(ids), self._rows_of)
@@ -168,19 +184,56 @@ class TopKOperator(Unary):
             self._first.apply(copies, 0 * ones, Delta(empty_batch(self.schema), 0 * ones, ones, ones))
 
     def take(self, until: int) -> Delta:
+        if self._in_turn is not None:
+            changed, _ = self._in_turn.take(until)
+            return self._told_in_turn(changed, self._in_turn.rows(changed.rows))
         delta = self.child.take(until)
         if len(delta) == 0:
             return no_changes(self.schema)
         ids = self._number(delta)
         answer = self._answer(*self._changes(ids, delta))
         # Rows lose their numbers only now, as the answer may take them out.
-        np.add.at(self.counts, ids, delta.diffs)
+        self._first.forget(self._count(ids, delta.diffs))
+        return answer
+
+    def _count(self, ids: Int64s, diffs: Int64s) -> Int64s:
+        """Rows come and go; those of which no copy is left lose their numbers."""
+        np.add.at(self.counts, ids, diffs)
         empty = ids[self.counts[ids] == 0]
         empty = empty[each_once(empty, self.ids.room)]
         self.rows.drop(empty)
         self.ids.forget(empty)
-        self._first.forget(empty)
-        return answer
+        return empty
+
+    # ---- rows that leave in turn --------------------------------------------------------------------------
+
+    def _told_in_turn(self, changed: Changed, data: pa.RecordBatch) -> Delta:
+        """A row may be replaced by an equal one, which changes nothing."""
+        if not changed.rows.size:
+            return no_changes(self.schema)
+        told = net(Delta(data, changed.instants, changed.diffs, changed.rows))
+        ids = self._ids_of(told.data)
+        index, diffs, numbers = self.copies.change(ids, told.diffs)
+        self._count(ids, told.diffs)
+        return Delta(rows_taken(told.data, index), told.instants[index], diffs, numbers)
+
+    def _keep_only(self, changed: Changed) -> None:
+        """Rows that are in the answer have ids, and no others: there may be such, saved when all rows had."""
+        assert self._in_turn is not None
+        known = np.flatnonzero(self.counts > 0)
+        self.rows.drop(known)
+        ids = self._ids_of(self._in_turn.rows(changed.rows))
+        self.counts[:] = 0
+        np.add.at(self.counts, ids, changed.diffs)
+        self.ids.forget(known[self.counts[known] == 0])
+
+    def _ids_of(self, data: pa.RecordBatch) -> Int64s:
+        ids = self.ids.of(data.columns, data.num_rows)
+        if self.ids.room > self.counts.size:
+            self.counts = zeros_after(self.counts, self.ids.room)
+        return ids
+
+    # ---- rows that leave at any time ----------------------------------------------------------------------
 
     def _changes(self, ids: Int64s, delta: Delta) -> tuple[Int64s, Int64s, Int64s, Int64s | None]:
         if self._many is not None:
@@ -196,9 +249,7 @@ class TopKOperator(Unary):
     def _number(self, delta: Delta) -> Int64s:
         # Before numbers are given: these are known already.
         known = None if self._many is None else np.flatnonzero(self.counts > 0)
-        ids = self.ids.of(delta.data.columns, len(delta))
-        if self.ids.room > self.counts.size:
-            self.counts = zeros_after(self.counts, self.ids.room)
+        ids = self._ids_of(delta.data)
         new = np.flatnonzero(~self.rows.holds(ids))
         new = new[each_once(ids[new], self.ids.room)]
         if new.size:
@@ -212,3 +263,7 @@ class TopKOperator(Unary):
 
     def _rows_of(self, ids: Int64s) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.rows.get(ids), schema=self.schema)
+
+
+def _one_group(data: pa.RecordBatch, count: int) -> Int64s:
+    return np.zeros(count, np.int64)

@@ -4,6 +4,11 @@ Rows are known by small numbers. Of each group the first stand in order, in a bl
 are linked to each other in no order: its tail; none of them comes before a row of the head. So a row that does not come
 before the last of the head costs nothing but its links, whatever their number, and only when rows of the head have left
 is the tail looked through for those that follow.
+
+Where rows leave in turn their numbers are in the order in which they came. A row of the tail is gone for good once as
+many as are asked for have come after it that it is not before: they will be there for as long as it is. So a tail is
+looked through for such rows whenever it has four times as many as were left the last time, and few are ever kept. There
+the rows of the head are linked, too, so that all are in the order in which they came.
 """
 
 from __future__ import annotations
@@ -11,16 +16,20 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
+from watersmeet.operators.kernels.changes import sort_by_group
 from watersmeet.operators.kernels.hashing import combine, finish
 from watersmeet.operators.kernels.memory import move64, prefetch
 
-# groups[g]: where its head lies, how many rows it has room for and has; the first of its tail + 1, and how many it has
-START, ROOM, SIZE, TAIL, REST = range(5)
-GROUP_FIELDS = 5
+# groups[g]: where its head lies, how many rows it has room for and has; the first of its tail + 1, and how many it has;
+# with how many rows the tail is looked through for those that will never be seen
+START, ROOM, SIZE, TAIL, REST, LOOKED_THROUGH = range(6)
+GROUP_FIELDS = 6
 
-# links[row]: the rows of its tail before and after it, + 1; how many copies of it are in the tail
+# links[row]: the rows of its tail before and after it, + 1; how many copies of it are in the tail, or, where rows leave
+# in turn, that it is gone
 BEFORE, AFTER, COPIES = range(3)
 LINK_FIELDS = 3
+GONE = -1
 
 # at: where a kernel stands that stopped: the cell and the change in it; how much of the blocks is used; of the cell
 # that it is in, how many rows were seen before, or -1, and the first place that has changed since; how many are noted
@@ -77,11 +86,15 @@ def place_of(codes, ties, heads, start, size, row):
 
 
 @kernel(inline="always")
-def put_in_tail(groups, links, g, row):
+def put_in_tail(groups, links, g, row, in_turn):
     groups[g, REST] += 1
     links[row, COPIES] += 1
-    if links[row, COPIES] > 1:
-        return
+    if links[row, COPIES] == 1 and not in_turn:
+        link(groups, links, g, row)
+
+
+@kernel(inline="always")
+def link(groups, links, g, row):
     after = groups[g, TAIL]
     links[row, BEFORE], links[row, AFTER] = 0, after
     if after:
@@ -90,11 +103,15 @@ def put_in_tail(groups, links, g, row):
 
 
 @kernel(inline="always")
-def take_from_tail(groups, links, g, row):
+def take_from_tail(groups, links, g, row, in_turn):
     groups[g, REST] -= 1
     links[row, COPIES] -= 1
-    if links[row, COPIES]:
-        return
+    if links[row, COPIES] == 0 and not in_turn:
+        unlink(groups, links, g, row)
+
+
+@kernel(inline="always")
+def unlink(groups, links, g, row):
     before, after = links[row, BEFORE], links[row, AFTER]
     if before:
         links[before - 1, AFTER] = after
@@ -155,12 +172,17 @@ def place_to_leave(codes, ties, groups, heads, links, g, row):
 
 
 @kernel(inline="always")
-def put_in_head(groups, heads, g, place, row):
-    at, size = groups[g, START] + place, groups[g, SIZE]
-    address = np.int64(heads.ctypes.data) + 8 * at
+def put_at(heads, start, place, size, row):
+    """Put a row at a place among so many, of which those from there on move up."""
+    address = np.int64(heads.ctypes.data) + 8 * (start + place)
     move64(address + 8, address, size - place)
-    heads[at] = row
-    groups[g, SIZE] = size + 1
+    heads[start + place] = row
+
+
+@kernel(inline="always")
+def put_in_head(groups, heads, g, place, row):
+    put_at(heads, groups[g, START], place, groups[g, SIZE], row)
+    groups[g, SIZE] += 1
 
 
 @kernel(inline="always")
@@ -172,18 +194,17 @@ def take_from_head(groups, heads, g, place):
 
 
 @kernel
-def fill_up(codes, ties, groups, heads, links, g, wanted):
+def fill_up(codes, ties, groups, heads, links, g, wanted, in_turn):
     """Move the first so many rows of a tail to the end of the head, which has room for them."""
     start, size = groups[g, START], groups[g, SIZE]
     found = np.int64(0)
     row = groups[g, TAIL] - 1
     while row >= 0:
-        if found < wanted or comes_before(codes, ties, row, heads[start + size + found - 1]):
+        is_there = links[row, COPIES] > 0
+        if is_there and (found < wanted or comes_before(codes, ties, row, heads[start + size + found - 1])):
             place = place_behind(codes, ties, heads, start + size, found, row)
             found = min(found + 1, wanted)
-            for k in range(found - 1, place, -1):
-                heads[start + size + k] = heads[start + size + k - 1]
-            heads[start + size + place] = row
+            put_at(heads, start + size, place, found - 1, row)
         row = links[row, AFTER] - 1
     # Copies of one row are linked once, and are so many of those that are wanted.
     firsts = heads[start + size : start + size + found].copy()
@@ -191,10 +212,34 @@ def fill_up(codes, ties, groups, heads, links, g, wanted):
         for _ in range(links[row, COPIES]):
             if wanted:
                 heads[start + size] = row
-                take_from_tail(groups, links, g, row)
+                take_from_tail(groups, links, g, row, in_turn)
                 size += 1
                 wanted -= 1
     groups[g, SIZE] = size
+
+
+@kernel
+def let_go_of_hidden(codes, ties, groups, links, g, stop, gone, out):
+    """Let go of the rows of a tail that are not before `stop` that came later; they are added to `gone`."""
+    best, found = np.empty(stop + 1, np.int64), np.int64(0)
+    row = groups[g, TAIL] - 1
+    while row >= 0:
+        older = links[row, AFTER] - 1
+        if found < stop or (stop and comes_before(codes, ties, row, best[stop - 1])):
+            put_at(best, 0, place_behind(codes, ties, best, 0, found, row), found, row)
+            found = min(found + 1, stop)
+        elif links[row, COPIES]:
+            groups[g, REST] -= 1
+            let_go(groups, links, g, row, gone, out)
+        row = older
+
+
+@kernel(inline="always")
+def let_go(groups, links, g, row, gone, out):
+    unlink(groups, links, g, row)
+    links[row, COPIES] = GONE
+    gone[out[1]] = row
+    out[1] += 1
 
 
 @kernel(inline="always")
@@ -255,13 +300,13 @@ def look_ahead(rows, numbers, i, codes, groups, heads, links, drops):
 
 @kernel
 def first_rows(
-    rows, numbers, diffs, ends, codes, ties, first, stop, drops, by_place, groups, heads, links, seen, notes, marks, at,
-    out_cells, out_rows, out_places, out_diffs, out, gone,
+    rows, numbers, diffs, ends, codes, ties, first, stop, drops, in_turn, by_place, groups, heads, links, seen, notes,
+    marks, at, out_cells, out_rows, out_places, out_diffs, out, gone,
 ):  # fmt: skip
     """Enter changes, cell by cell, and say what each changes at the places from `first` up to `stop`: what was there
     leaves, then what is there enters. With `by_place` a row that is at another place than before leaves and enters,
     else it stays. out[0]: how many entries there are; out[1]: how many rows are `gone`, which are those behind `stop`
-    if it `drops` them.
+    if it `drops` them, and, where rows leave `in_turn`, those that have left or will never be seen.
 
     seen: the rows at these places before a cell; notes: those that have come or left, in room for two a change and all
     places; marks: a zero for every row.
@@ -274,8 +319,8 @@ def first_rows(
         g = numbers[ends[c] - 1]
         for i in range(at[AT_CHANGE], ends[c]):
             at[AT_CHANGE] = i
-            look_ahead(rows, numbers, i, codes, groups, heads, links, drops)
-            if diffs[i] == 0:
+            look_ahead(rows, numbers, i, codes, groups, heads, links, drops or in_turn)
+            if diffs[i] == 0 or (in_turn and links[rows[i], COPIES] == GONE):
                 continue
             if diffs[i] > 0 and not has_room(groups, heads, at, g, 1):
                 return NEEDS_ROOM
@@ -285,17 +330,21 @@ def first_rows(
                 place = place_to_leave(codes, ties, groups, heads, links, g, rows[i])
             if place == -2:
                 return NOT_THERE
+            if in_turn and diffs[i] > 0:
+                link(groups, links, g, rows[i])
             if 0 <= place < stop and by_place:
                 remember(groups[g], heads, seen, at, place, stop)
             elif 0 <= place < stop:
                 note(groups[g], heads, notes, marks, at, place, first, stop, rows[i], diffs[i])
             if diffs[i] < 0:
                 if place < 0:
-                    take_from_tail(groups, links, g, rows[i])
+                    take_from_tail(groups, links, g, rows[i], in_turn)
                 else:
                     take_from_head(groups, heads, g, place)
+                if in_turn:
+                    let_go(groups, links, g, rows[i], gone, out)
             elif place < 0:
-                put_in_tail(groups, links, g, rows[i])
+                put_in_tail(groups, links, g, rows[i], in_turn)
             else:
                 put_in_head(groups, heads, g, place, rows[i])
                 if groups[g, SIZE] > most:
@@ -305,14 +354,17 @@ def first_rows(
                         gone[out[1]] = last
                         out[1] += 1
                     else:
-                        put_in_tail(groups, links, g, last)
+                        put_in_tail(groups, links, g, last, in_turn)
         at[AT_CHANGE] = ends[c]
+        if in_turn and groups[g, REST] > groups[g, LOOKED_THROUGH]:
+            let_go_of_hidden(codes, ties, groups, links, g, stop, gone, out)
+            groups[g, LOOKED_THROUGH] = 4 * groups[g, REST] + stop + FEW
         size, rest = groups[g, SIZE], groups[g, REST]
         if size < stop and rest:
             wanted = min(stop + max(stop, rest // SHARE) - size, rest)
             if not has_room(groups, heads, at, g, wanted):
                 return NEEDS_ROOM
-            fill_up(codes, ties, groups, heads, links, g, wanted)
+            fill_up(codes, ties, groups, heads, links, g, wanted, in_turn)
             for k in range(max(first, size), stop if not by_place else 0):
                 if k < groups[g, SIZE]:
                     at[NOTED] = noted(notes, marks, at[NOTED], heads[groups[g, START] + k], 1)
@@ -322,6 +374,55 @@ def first_rows(
             tell_rows(notes, marks, at, c, out_cells, out_rows, out_places, out_diffs, out)
     at[AT_CELL] = len(ends)
     return DONE
+
+
+@kernel
+def changes_in_turn(births, deaths, left, orders, groups, links, tail, first, out, ends, instants):
+    """The changes of rows that leave in turn, as cells of their groups. Rows from `first` on enter, at their births;
+    from `tail` on those that `left`, by their numbers in `orders`, leave at their deaths, but for those that are gone.
+
+    Fills out[0..2] with the row, group and diff of every change, and `ends` and `instants` of the cells. Returns how
+    many changes and cells there are, and the first row that is still there or has yet to be looked at.
+    """
+    i, j, n, cells = 0, 0, 0, 0
+    while i < len(deaths) or j < len(births):
+        # What is born at the instant or later has not died before it.
+        at = deaths[i] if i < len(deaths) and (j >= len(births) or deaths[i] <= births[j]) else births[j]
+        start = n
+        while i < len(deaths) and deaths[i] == at:
+            while tail < first + j and links[tail, COPIES] == GONE:
+                tail += 1
+            if tail < first + j and orders[tail] == left[i]:
+                out[0, n], out[1, n], out[2, n] = tail, groups[tail], -1
+                tail += 1
+                n += 1
+            i += 1
+        while j < len(births) and births[j] == at:
+            out[0, n], out[1, n], out[2, n] = first + j, groups[first + j], 1
+            j += 1
+            n += 1
+        if n - start > 1:
+            sort_by_group(out, start, n)
+        for k in range(start + 1, n + 1):
+            if k == n or out[1, k] != out[1, k - 1]:
+                ends[cells], instants[cells] = k, at
+                cells += 1
+    return n, cells, tail
+
+
+@kernel
+def renumber(groups, heads, links, kept, new, moved):
+    """Rows that are `kept` get the numbers of their places there; new[row]: the number, of those that are not any."""
+    for g in range(len(groups)):
+        for k in range(groups[g, START], groups[g, START] + groups[g, SIZE]):
+            heads[k] = new[heads[k]]
+        if groups[g, TAIL]:
+            groups[g, TAIL] = new[groups[g, TAIL] - 1] + 1
+    for k in range(len(kept)):
+        row = kept[k]
+        moved[k, COPIES] = links[row, COPIES]
+        moved[k, BEFORE] = new[links[row, BEFORE] - 1] + 1 if links[row, BEFORE] else 0
+        moved[k, AFTER] = new[links[row, AFTER] - 1] + 1 if links[row, AFTER] else 0
 
 
 @kernel

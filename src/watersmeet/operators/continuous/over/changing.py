@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
-from watersmeet.model.time import normalize_time_column, times_of
+from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, merged, no_changes
+from watersmeet.operators.continuous.first_in_turn import FirstInTurn, rows_in_turn
 from watersmeet.operators.continuous.first_rows import Changed, FirstRows
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.over.arranged import Arranged
@@ -93,14 +94,25 @@ class OverChanging(Divides, Unary):
         self._again: KeyedRows | None = None  # what it held before another took over
 
     def _first_rows(self) -> FirstRows:
+        """In a window whose rows leave in turn, only those that are shown have a number here."""
         assert self.top is not None
         by = [one.name for one in self.partition_by if isinstance(one, Column)]
+        if (child := rows_in_turn(self.child)) is not None:
+            return FirstInTurn(child, self._parts, self.order_by, self.top.limit, by=by)
         return FirstRows(self.order_by, self.top.limit, drops=self.grows, by=by)
 
     def loaded(self) -> None:
         if self._first is None:
             return
         self._first = self._first_rows()
+        if isinstance(self._first, FirstInTurn):
+            self._first.enter_again(BEGINNING_US)
+            # Saved when all rows had numbers.
+            known = np.flatnonzero(self._alive)
+            self.rows.drop(known)
+            self._let_go_of_unseen(known)
+            self._alive[:], self._partition[:] = False, NOWHERE
+            return
         held = np.flatnonzero(self._alive & (self._partition >= 0))
         ones = np.ones(held.size, np.int64)
         again = Delta(self._rows_of(held), 0 * ones, ones, ones)
@@ -109,7 +121,7 @@ class OverChanging(Divides, Unary):
 
     @property
     def held_rows(self) -> int:
-        return self.numbers.live
+        return self._first.held if isinstance(self._first, FirstInTurn) else self.numbers.live
 
     @property
     def nbytes(self) -> int:
@@ -145,6 +157,8 @@ class OverChanging(Divides, Unary):
         return Delta(rows.data, at * ones, ones, -1 - np.arange(len(rows)))
 
     def take(self, until: int) -> Delta:
+        if isinstance(self._first, FirstInTurn):
+            return self._followed_in_turn(self._first, until)
         delta = self.child.take(until)
         if self._again is not None:
             delta = self._given_again(until - 1)
@@ -167,15 +181,31 @@ class OverChanging(Divides, Unary):
         first.know(slots[entering], parts[entering], data, self._rows_of)
         assert self.top is not None
         changed, behind = first.apply(slots, parts, delta, by_place=not self.top.unseen)
-        answer = self._shown_changes(changed)
+        answer = self._shown_changes(changed, changed.rows, self._rows_of(changed.rows))
         gone = np.concatenate([slots[delta.diffs < 0], behind])
         first.forget(gone)
         self._let_go(gone, parts[each_once(parts, self.ids.room)] if self.partition_by else NOBODY)
         return answer
 
-    def _shown_changes(self, changed: Changed) -> Delta:
+    def _followed_in_turn(self, first: FirstInTurn, until: int) -> Delta:
+        assert self.top is not None
+        changed, empty = first.take(until, by_place=not self.top.unseen)
+        if self.partition_by:
+            self.ids.forget(empty)
+        if not changed.rows.size:
+            return no_changes(self.schema)
+        numbers = self._numbers_of(first.orders(changed.rows))
+        answer = self._shown_changes(changed, numbers, first.rows(changed.rows))
+        self._let_go_of_unseen(numbers[each_once(numbers, self.numbers.room)])
+        return answer
+
+    def _let_go_of_unseen(self, numbers: Int64s) -> None:
+        self.numbers.forget(numbers[self._shown[numbers] < 0])
+
+    def _shown_changes(self, changed: Changed, rows: Int64s, data: pa.RecordBatch) -> Delta:
+        """What is shown of changes of rows, which are known by these numbers."""
         n = changed.rows.size
-        known = dict(zip(self.child.schema.names, self.rows.get(changed.rows), strict=True))
+        known = dict(zip(data.schema.names, data.columns, strict=True))
         known |= dict.fromkeys((name for name, _ in self.calls), pa.array(changed.places + 1))
 
         def column(one: Column) -> pa.Array:
@@ -183,7 +213,7 @@ class OverChanging(Divides, Unary):
 
         kept = np.ones(n, np.bool_) if self.keep is None else evaluate_predicate(self.keep, column, n)
         numbers = np.empty(n, np.int64)
-        given = (changed.rows, changed.diffs, kept, self._shown)
+        given = (rows, changed.diffs, kept, self._shown)
         self._next = int(number_changes(*given, self._next, numbers))
         made = pa.RecordBatch.from_arrays([evaluate(e, column, n) for _, e in self.columns], schema=self.schema)
         answer = Delta(made, changed.instants, changed.diffs, numbers, changed.noticed)
@@ -233,15 +263,8 @@ class OverChanging(Divides, Unary):
         )
 
     def _enter(self, delta: Delta) -> tuple[Int64s, Int64s]:
-        slots = self.numbers.fresh(len(delta)) if self.grows else self.numbers.of([pa.array(delta.order)], len(delta))
-        room = self.numbers.room
-        if room > self._partition.size:
-            self._partition, self._shown = (_longer(a, room, NOWHERE) for a in (self._partition, self._shown))
-            alive = np.zeros(room, np.bool_)
-            alive[: self._alive.size] = self._alive
-            self._alive = alive
-        keys = [evaluate(e, lambda column: delta.data.column(column.name), len(delta)) for e in self.partition_by]
-        parts = self.ids.of(keys, len(delta)) if keys else np.zeros(len(delta), np.int64)
+        slots = self._numbers_of(delta.order)
+        parts = self._parts(delta.data, len(delta))
         self._sizes = _longer(self._sizes, self.ids.room, 0)
         enters = np.flatnonzero(delta.diffs > 0)
         entering = delta.data if enters.size == len(delta) else rows_taken(delta.data, enters)
@@ -249,6 +272,22 @@ class OverChanging(Divides, Unary):
         self._partition[slots[enters]] = parts[enters]
         np.add.at(self._sizes, parts, delta.diffs)
         return slots, parts
+
+    def _numbers_of(self, orders: Int64s) -> Int64s:
+        """The numbers of rows here, by those that they have in the child."""
+        slots = self.numbers.fresh(orders.size) if self.grows else self.numbers.of([pa.array(orders)], orders.size)
+        room = self.numbers.room
+        if room > self._partition.size:
+            self._partition, self._shown = (_longer(a, room, NOWHERE) for a in (self._partition, self._shown))
+            alive = np.zeros(room, np.bool_)
+            alive[: self._alive.size] = self._alive
+            self._alive = alive
+        return slots
+
+    def _parts(self, data: pa.RecordBatch, count: int) -> Int64s:
+        """The partitions of rows, of so many."""
+        keys = [evaluate(e, lambda column: data.column(column.name), count) for e in self.partition_by]
+        return self.ids.of(keys, count) if keys else np.zeros(count, np.int64)
 
     def _ordered(self, data: pa.RecordBatch, parts: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """Positions by partition, then as asked for, then by all columns; and in that order which rows are peers, and
