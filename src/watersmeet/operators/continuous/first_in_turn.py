@@ -50,10 +50,6 @@ class FirstInTurn(FirstRows):
         self._make_room(self._room, 0)
 
     @property
-    def held(self) -> int:
-        return int(self._there().size)
-
-    @property
     def nbytes(self) -> int:
         return super().nbytes + 2 * self._orders.nbytes + sum(column.nbytes for column in self._payload)
 
@@ -85,19 +81,21 @@ class FirstInTurn(FirstRows):
         n = len(entered) + len(left)
         out, ends, instants = fresh(3, n), fresh(n), fresh(n)
         n, cells, self._tail = kernel.changes_in_turn(
-            frozen(entered.instants), frozen(left.instants), frozen(left.order), self._orders, self._group, self._links,
+            frozen(entered.instants), frozen(left.instants), frozen(left.order), self._orders, self._group, self._known,
             self._tail, first, out, ends, instants,
         )  # fmt: skip
         gone = fresh(self._head - self._tail + n)
-        given = (*(frozen(one[:n]) for one in out), frozen(ends[:cells]))
+        rows, groups, diffs = (frozen(one[:n]) for one in out)
+        given = (rows, groups, diffs, frozen(ends[:cells]))
         told, count = self._told(given, gone, by_place)
         gone = gone[:count]
         self.forget(gone)
         return as_changed(told, instants, None), self._emptied(self._group[gone])
 
     def _emptied(self, groups: Int64s) -> Int64s:
-        empty = groups[(self._groups[groups, kernel.SIZE] == 0) & (self._groups[groups, kernel.REST] == 0)]
-        return empty[each_once(empty, len(self._groups))]
+        empty: Int64s = groups[(self._groups[groups, kernel.SIZE] == 0) & (self._groups[groups, kernel.REST] == 0)]
+        empty = empty[each_once(empty, len(self._groups))]
+        return empty
 
     # ---- where rows lie -----------------------------------------------------------------------------------
 
@@ -116,7 +114,7 @@ class FirstInTurn(FirstRows):
         return first
 
     def _there(self) -> Int64s:
-        return self._tail + np.flatnonzero(self._links[self._tail : self._head, kernel.COPIES] != kernel.GONE)
+        return self._tail + np.flatnonzero(self._known[self._tail : self._head, kernel.COPIES] != kernel.GONE)
 
     def _number_anew(self, count: int) -> None:
         """Room for so many more behind those that are not gone."""
@@ -124,13 +122,10 @@ class FirstInTurn(FirstRows):
         room = max(self._room, 2 * (kept.size + count))
         new = np.full(self._head, NOWHERE, np.int64)
         new[kept] = np.arange(kept.size)
-        links = np.zeros((room, kernel.LINK_FIELDS), np.int64)
-        kernel.renumber(self._groups, self._heads, self._links, kept, new, links)
-        self._links = links
-        codes = np.empty((room, self._codes.shape[1]), np.int64)
-        codes[: kept.size] = self._codes[kept]
-        self._codes = codes
-        self._ties, self._orders, self._group = (picked(a, kept, room) for a in (self._ties, self._orders, self._group))
+        known = np.zeros((room, self._known.shape[1]), np.int64)
+        kernel.renumber(self._groups, self._heads, self._known, kept, new, known)
+        self._known = known
+        self._orders, self._group = picked(self._orders, kept, room), picked(self._group, kept, room)
         classes = self._class[kept]
         self._class = np.full(room, NOWHERE, np.int64)
         self._class[: kept.size] = classes

@@ -54,9 +54,7 @@ class FirstRows:
         self.keys = list(keys)
         self._named = {*by, *(key.expression.name for key in keys if isinstance(key.expression, Column))}
         self.start, self.stop, self.drops = start, stop, drops
-        self._codes: Int64s = np.zeros((0, 0), np.int64)
-        self._ties: Int64s = np.zeros(0, np.int64)
-        self._links: Int64s = np.zeros((0, kernel.LINK_FIELDS), np.int64)
+        self._known: Int64s = np.zeros((0, kernel.CODES), np.int64)
         self._marks: Int64s = np.zeros(0, np.int64)
         self._groups: Int64s = np.zeros((0, kernel.GROUP_FIELDS), np.int64)
         self._heads: Int64s = np.zeros(0, np.int64)
@@ -70,7 +68,7 @@ class FirstRows:
 
     @property
     def nbytes(self) -> int:
-        rows = self._codes.nbytes + self._ties.nbytes + self._links.nbytes + self._marks.nbytes + self._class.nbytes
+        rows = self._known.nbytes + self._marks.nbytes + self._class.nbytes
         return rows + self._groups.nbytes + self._heads.nbytes + self._classes.nbytes
 
     # ---- rows that are known --------------------------------------------------------------------------------
@@ -82,13 +80,17 @@ class FirstRows:
         if not rows.size:
             return
         codes, told_apart = _codes_of(self._columns(data))
-        self._make_room(int(rows.max()) + 1, codes.shape[1])
-        self._codes[rows] = codes
-        self._ties[rows] = 0
+        self._make_room(int(rows.max()) + 1, len(codes))
+        # One after the other they are written in half the time.
+        places = slice(rows[0], rows[-1] + 1) if self.in_turn else rows
+        self._known[places, kernel.TIE] = 0
+        for place, one in enumerate(codes, kernel.CODES):
+            self._known[places, place] = one
         if told_apart:
             return
         hashes = np.empty(rows.size, np.int64)
-        kernel.hash_codes(groups, codes, hashes)
+        given = np.stack(codes, axis=1) if codes else np.empty((rows.size, 0), np.int64)
+        kernel.hash_codes(groups, given, hashes)
         classes = self._classes.of([pa.array(hashes)], rows.size)
         self._sizes = _longer(self._sizes, self._classes.room, 0)
         self._class[rows] = classes
@@ -101,9 +103,10 @@ class FirstRows:
         """Number the rows of classes in their order."""
         is_shared = np.zeros(self._classes.room + 1, np.bool_)  # the last is that of NOWHERE
         is_shared[shared] = True
-        rows = np.flatnonzero(is_shared[self._class])
+        rows = np.flatnonzero(is_shared[self._class])[::-1]  # of equal rows the later one stands first
         classes = (pa.array(self._class[rows]), False, False)
-        self._ties[rows[value_order([classes, *self._columns(values(rows))])]] = np.arange(rows.size)
+        order = value_order([classes, *self._columns(values(rows))])
+        self._known[rows[order], kernel.TIE] = np.arange(rows.size)
 
     def forget(self, rows: Int64s) -> None:
         """Rows that have left, each once: their numbers may come back for others."""
@@ -130,15 +133,13 @@ class FirstRows:
         return [*given, *((values, False, False) for values in others)]
 
     def _make_room(self, rows: int, codes: int) -> None:
-        if rows > len(self._ties):
-            room = max(rows, 2 * len(self._ties), FIRST_ROOM)
-            larger = np.zeros((room, codes), np.int64)
-            larger[: len(self._ties)] = self._codes if self._codes.size else 0
-            self._codes, self._ties = larger, _longer(self._ties, room, 0)
+        held, fields = self._known.shape
+        if rows > held or kernel.CODES + codes > fields:
+            room = max(rows, held if rows <= held else 2 * held, FIRST_ROOM)
+            larger = np.zeros((room, kernel.CODES + codes), np.int64)
+            larger[:held, :fields] = self._known
+            self._known = larger
             self._marks, self._class = _longer(self._marks, room, 0), _longer(self._class, room, NOWHERE)
-            self._links = _longer(self._links, room, 0)
-        elif not self._codes.size:
-            self._codes = np.zeros((len(self._ties), codes), np.int64)
 
     # ---- rows that come and go --------------------------------------------------------------------------------
 
@@ -184,8 +185,8 @@ class FirstRows:
             else:
                 raise AssertionError("a row left that had not come")
             ended = kernel.first_rows(
-                *given, self._codes, self._ties, self.start, self.stop, self.drops, self.in_turn, by_place,
-                self._groups, self._heads, self._links, self._seen, notes, self._marks, at, *out, filled, gone,
+                *given, self._known, self.start, self.stop, self.drops, self.in_turn, by_place, self._groups,
+                self._heads, self._seen, notes, self._marks, at, *out, filled, gone,
             )  # fmt: skip
             if ended in (kernel.FULL, kernel.DONE):
                 told.append(tuple(array[: filled[0]] for array in out))
@@ -211,7 +212,7 @@ def as_changed(told: list[tuple[Int64s, ...]], instants: Int64s, noticed: Int64s
     return Changed(found[by_sign], places[by_sign], signs[by_sign], at[by_sign], seen)
 
 
-def _codes_of(columns: Sequence[Ordered]) -> tuple[Int64s, bool]:
+def _codes_of(columns: Sequence[Ordered]) -> tuple[list[Int64s], bool]:
     """For each of the first columns whether its value is NULL, and a code in the order of the values; and whether these
     tell all rows apart that differ."""
     made: list[Int64s] = []
@@ -220,7 +221,7 @@ def _codes_of(columns: Sequence[Ordered]) -> tuple[Int64s, bool]:
             values = values.dictionary_decode()
         exact = is_exact(values.type)
         if place == MOST_CODES or not (exact or is_text(values.type) or is_bytes(values.type)):
-            return _stacked(made, columns), False
+            return made, False
         codes = encode(values) if exact else _first_bytes(values)
         codes = ~codes if descending else codes
         null = np.zeros(len(values), np.int64)
@@ -230,12 +231,8 @@ def _codes_of(columns: Sequence[Ordered]) -> tuple[Int64s, bool]:
             codes = np.where(missing, 0, codes)
         made += [null, codes]
         if not exact:
-            return _stacked(made, columns), False
-    return _stacked(made, columns), True
-
-
-def _stacked(made: Sequence[Int64s], columns: Sequence[Ordered]) -> Int64s:
-    return np.stack(made, axis=1) if made else np.zeros((len(columns[0][0]) if columns else 0, 0), np.int64)
+            return made, False
+    return made, True
 
 
 def _first_bytes(values: pa.Array) -> Int64s:

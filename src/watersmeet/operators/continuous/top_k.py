@@ -161,7 +161,7 @@ class TopKOperator(Unary):
 
     @property
     def held_rows(self) -> int:
-        return self.ids.live if self._in_turn is None else self._in_turn.held
+        return self.ids.live
 
     @property
     def nbytes(self) -> int:
@@ -199,7 +199,7 @@ class TopKOperator(Unary):
     def _count(self, ids: Int64s, diffs: Int64s) -> Int64s:
         """Rows come and go; those of which no copy is left lose their numbers."""
         np.add.at(self.counts, ids, diffs)
-        empty = ids[self.counts[ids] == 0]
+        empty: Int64s = ids[self.counts[ids] == 0]
         empty = empty[each_once(empty, self.ids.room)]
         self.rows.drop(empty)
         self.ids.forget(empty)

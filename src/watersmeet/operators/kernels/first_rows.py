@@ -25,10 +25,10 @@ from watersmeet.operators.kernels.memory import move64, prefetch
 START, ROOM, SIZE, TAIL, REST, LOOKED_THROUGH = range(6)
 GROUP_FIELDS = 6
 
-# links[row]: the rows of its tail before and after it, + 1; how many copies of it are in the tail, or, where rows leave
-# in turn, that it is gone
-BEFORE, AFTER, COPIES = range(3)
-LINK_FIELDS = 3
+# known[row]: the rows of its tail before and after it, + 1; how many copies of it are in the tail, or, where rows leave
+# in turn, that it is gone; its place among those whose codes are equal; then the codes. All in one place, as it is far
+# from that of the row before.
+BEFORE, AFTER, COPIES, TIE, CODES = range(5)
 GONE = -1
 
 # at: where a kernel stands that stopped: the cell and the change in it; how much of the blocks is used; of the cell
@@ -56,20 +56,23 @@ def hash_codes(groups, codes, out):
 
 
 @kernel(inline="always")
-def comes_before(codes, ties, one, other):
-    for k in range(codes.shape[1]):
-        if codes[one, k] != codes[other, k]:
-            return codes[one, k] < codes[other, k]
-    return ties[one] < ties[other]
+def comes_before(known, one, other):
+    for k in range(CODES, known.shape[1]):
+        if known[one, k] != known[other, k]:
+            return known[one, k] < known[other, k]
+    if known[one, TIE] != known[other, TIE]:
+        return known[one, TIE] < known[other, TIE]
+    # Of equal rows the later one: where rows leave in turn, it stays for longer.
+    return one > other
 
 
 @kernel
-def place_behind(codes, ties, heads, start, size, row):
+def place_behind(known, heads, start, size, row):
     """How many rows of a head do not come after a row."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
-        if comes_before(codes, ties, row, heads[start + middle]):
+        if comes_before(known, row, heads[start + middle]):
             high = middle
         else:
             low = middle + 1
@@ -77,48 +80,46 @@ def place_behind(codes, ties, heads, start, size, row):
 
 
 @kernel
-def place_of(codes, ties, heads, start, size, row):
-    """Where a row is in a head, or -1. Those that the order does not tell from it stand beside it."""
-    place = place_behind(codes, ties, heads, start, size, row) - 1
-    while place >= 0 and heads[start + place] != row and not comes_before(codes, ties, heads[start + place], row):
-        place -= 1
+def place_of(known, heads, start, size, row):
+    """Where a row is in a head, or -1."""
+    place = place_behind(known, heads, start, size, row) - 1
     return place if place >= 0 and heads[start + place] == row else -1
 
 
 @kernel(inline="always")
-def put_in_tail(groups, links, g, row, in_turn):
+def put_in_tail(groups, known, g, row, in_turn):
     groups[g, REST] += 1
-    links[row, COPIES] += 1
-    if links[row, COPIES] == 1 and not in_turn:
-        link(groups, links, g, row)
+    known[row, COPIES] += 1
+    if known[row, COPIES] == 1 and not in_turn:
+        link(groups, known, g, row)
 
 
 @kernel(inline="always")
-def link(groups, links, g, row):
+def link(groups, known, g, row):
     after = groups[g, TAIL]
-    links[row, BEFORE], links[row, AFTER] = 0, after
+    known[row, BEFORE], known[row, AFTER] = 0, after
     if after:
-        links[after - 1, BEFORE] = row + 1
+        known[after - 1, BEFORE] = row + 1
     groups[g, TAIL] = row + 1
 
 
 @kernel(inline="always")
-def take_from_tail(groups, links, g, row, in_turn):
+def take_from_tail(groups, known, g, row, in_turn):
     groups[g, REST] -= 1
-    links[row, COPIES] -= 1
-    if links[row, COPIES] == 0 and not in_turn:
-        unlink(groups, links, g, row)
+    known[row, COPIES] -= 1
+    if known[row, COPIES] == 0 and not in_turn:
+        unlink(groups, known, g, row)
 
 
 @kernel(inline="always")
-def unlink(groups, links, g, row):
-    before, after = links[row, BEFORE], links[row, AFTER]
+def unlink(groups, known, g, row):
+    before, after = known[row, BEFORE], known[row, AFTER]
     if before:
-        links[before - 1, AFTER] = after
+        known[before - 1, AFTER] = after
     else:
         groups[g, TAIL] = after
     if after:
-        links[after - 1, BEFORE] = before
+        known[after - 1, BEFORE] = before
 
 
 @kernel
@@ -153,21 +154,21 @@ def move_blocks(groups, heads, larger, at):
 
 
 @kernel
-def place_to_enter(codes, ties, groups, heads, g, row):
+def place_to_enter(known, groups, heads, g, row):
     """Where a row that comes goes in the head; -1: into the tail."""
     start, size = groups[g, START], groups[g, SIZE]
-    if groups[g, REST] and (size == 0 or not comes_before(codes, ties, row, heads[start + size - 1])):
+    if groups[g, REST] and (size == 0 or not comes_before(known, row, heads[start + size - 1])):
         return -1
-    return place_behind(codes, ties, heads, start, size, row)
+    return place_behind(known, heads, start, size, row)
 
 
 @kernel
-def place_to_leave(codes, ties, groups, heads, links, g, row):
+def place_to_leave(known, groups, heads, g, row):
     """Where a row that goes is in the head; -1: in the tail, -2: nowhere."""
     # Of copies of one row those that nobody sees go first.
-    if links[row, COPIES]:
+    if known[row, COPIES]:
         return -1
-    place = place_of(codes, ties, heads, groups[g, START], groups[g, SIZE], row)
+    place = place_of(known, heads, groups[g, START], groups[g, SIZE], row)
     return place if place >= 0 else -2
 
 
@@ -194,50 +195,50 @@ def take_from_head(groups, heads, g, place):
 
 
 @kernel
-def fill_up(codes, ties, groups, heads, links, g, wanted, in_turn):
+def fill_up(known, groups, heads, g, wanted, in_turn):
     """Move the first so many rows of a tail to the end of the head, which has room for them."""
     start, size = groups[g, START], groups[g, SIZE]
     found = np.int64(0)
     row = groups[g, TAIL] - 1
     while row >= 0:
-        is_there = links[row, COPIES] > 0
-        if is_there and (found < wanted or comes_before(codes, ties, row, heads[start + size + found - 1])):
-            place = place_behind(codes, ties, heads, start + size, found, row)
+        is_there = known[row, COPIES] > 0
+        if is_there and (found < wanted or comes_before(known, row, heads[start + size + found - 1])):
+            place = place_behind(known, heads, start + size, found, row)
             found = min(found + 1, wanted)
             put_at(heads, start + size, place, found - 1, row)
-        row = links[row, AFTER] - 1
+        row = known[row, AFTER] - 1
     # Copies of one row are linked once, and are so many of those that are wanted.
     firsts = heads[start + size : start + size + found].copy()
     for row in firsts:
-        for _ in range(links[row, COPIES]):
+        for _ in range(known[row, COPIES]):
             if wanted:
                 heads[start + size] = row
-                take_from_tail(groups, links, g, row, in_turn)
+                take_from_tail(groups, known, g, row, in_turn)
                 size += 1
                 wanted -= 1
     groups[g, SIZE] = size
 
 
 @kernel
-def let_go_of_hidden(codes, ties, groups, links, g, stop, gone, out):
+def let_go_of_hidden(known, groups, g, stop, gone, out):
     """Let go of the rows of a tail that are not before `stop` that came later; they are added to `gone`."""
     best, found = np.empty(stop + 1, np.int64), np.int64(0)
     row = groups[g, TAIL] - 1
     while row >= 0:
-        older = links[row, AFTER] - 1
-        if found < stop or (stop and comes_before(codes, ties, row, best[stop - 1])):
-            put_at(best, 0, place_behind(codes, ties, best, 0, found, row), found, row)
+        older = known[row, AFTER] - 1
+        if found < stop or (stop and comes_before(known, row, best[stop - 1])):
+            put_at(best, 0, place_behind(known, best, 0, found, row), found, row)
             found = min(found + 1, stop)
-        elif links[row, COPIES]:
+        elif known[row, COPIES]:
             groups[g, REST] -= 1
-            let_go(groups, links, g, row, gone, out)
+            let_go(groups, known, g, row, gone, out)
         row = older
 
 
 @kernel(inline="always")
-def let_go(groups, links, g, row, gone, out):
-    unlink(groups, links, g, row)
-    links[row, COPIES] = GONE
+def let_go(groups, known, g, row, gone, out):
+    unlink(groups, known, g, row)
+    known[row, COPIES] = GONE
     gone[out[1]] = row
     out[1] += 1
 
@@ -278,30 +279,28 @@ def note(group, heads, notes, marks, at, place, first, stop, row, diff):
 
 
 @kernel(inline="always")
-def look_ahead(rows, numbers, i, codes, groups, heads, links, drops):
-    """Fetch rows and groups of changes to come, and of those that come sooner the codes of the last row of a head and
-    the neighbours in a tail, which is empty where rows are dropped."""
+def look_ahead(rows, numbers, i, known, groups, heads, drops):
+    """Fetch rows and groups of changes to come, and of those that come sooner the last row of a head and the neighbours
+    in a tail, which is empty where rows are dropped."""
     n = len(numbers)
-    code, link = np.int64(codes.ctypes.data), np.int64(links.ctypes.data)
-    code_bytes, link_bytes = 8 * codes.shape[1], 8 * LINK_FIELDS
+    start, size = np.int64(known.ctypes.data), 8 * known.shape[1]
     if i + 2 * AHEAD < n:
         prefetch(np.int64(groups.ctypes.data) + 8 * GROUP_FIELDS * numbers[i + 2 * AHEAD])
         if not drops:
-            prefetch(code + code_bytes * rows[i + 2 * AHEAD])
-            prefetch(link + link_bytes * rows[i + 2 * AHEAD])
+            prefetch(start + size * rows[i + 2 * AHEAD])
     if i + AHEAD < n:
         g, row = numbers[i + AHEAD], rows[i + AHEAD]
         if groups[g, SIZE]:
-            prefetch(code + code_bytes * heads[groups[g, START] + groups[g, SIZE] - 1])
+            prefetch(start + size * heads[groups[g, START] + groups[g, SIZE] - 1])
         if not drops:
-            prefetch(link + link_bytes * links[row, BEFORE])
-            prefetch(link + link_bytes * links[row, AFTER])
+            prefetch(start + size * (known[row, BEFORE] - 1))
+            prefetch(start + size * (known[row, AFTER] - 1))
 
 
 @kernel
 def first_rows(
-    rows, numbers, diffs, ends, codes, ties, first, stop, drops, in_turn, by_place, groups, heads, links, seen, notes,
-    marks, at, out_cells, out_rows, out_places, out_diffs, out, gone,
+    rows, numbers, diffs, ends, known, first, stop, drops, in_turn, by_place, groups, heads, seen, notes, marks, at,
+    out_cells, out_rows, out_places, out_diffs, out, gone,
 ):  # fmt: skip
     """Enter changes, cell by cell, and say what each changes at the places from `first` up to `stop`: what was there
     leaves, then what is there enters. With `by_place` a row that is at another place than before leaves and enters,
@@ -319,32 +318,32 @@ def first_rows(
         g = numbers[ends[c] - 1]
         for i in range(at[AT_CHANGE], ends[c]):
             at[AT_CHANGE] = i
-            look_ahead(rows, numbers, i, codes, groups, heads, links, drops or in_turn)
-            if diffs[i] == 0 or (in_turn and links[rows[i], COPIES] == GONE):
+            look_ahead(rows, numbers, i, known, groups, heads, drops or in_turn)
+            if diffs[i] == 0 or (in_turn and known[rows[i], COPIES] == GONE):
                 continue
             if diffs[i] > 0 and not has_room(groups, heads, at, g, 1):
                 return NEEDS_ROOM
             if diffs[i] > 0:
-                place = place_to_enter(codes, ties, groups, heads, g, rows[i])
+                place = place_to_enter(known, groups, heads, g, rows[i])
             else:
-                place = place_to_leave(codes, ties, groups, heads, links, g, rows[i])
+                place = place_to_leave(known, groups, heads, g, rows[i])
             if place == -2:
                 return NOT_THERE
             if in_turn and diffs[i] > 0:
-                link(groups, links, g, rows[i])
+                link(groups, known, g, rows[i])
             if 0 <= place < stop and by_place:
                 remember(groups[g], heads, seen, at, place, stop)
             elif 0 <= place < stop:
                 note(groups[g], heads, notes, marks, at, place, first, stop, rows[i], diffs[i])
             if diffs[i] < 0:
                 if place < 0:
-                    take_from_tail(groups, links, g, rows[i], in_turn)
+                    take_from_tail(groups, known, g, rows[i], in_turn)
                 else:
                     take_from_head(groups, heads, g, place)
                 if in_turn:
-                    let_go(groups, links, g, rows[i], gone, out)
+                    let_go(groups, known, g, rows[i], gone, out)
             elif place < 0:
-                put_in_tail(groups, links, g, rows[i], in_turn)
+                put_in_tail(groups, known, g, rows[i], in_turn)
             else:
                 put_in_head(groups, heads, g, place, rows[i])
                 if groups[g, SIZE] > most:
@@ -354,17 +353,17 @@ def first_rows(
                         gone[out[1]] = last
                         out[1] += 1
                     else:
-                        put_in_tail(groups, links, g, last, in_turn)
+                        put_in_tail(groups, known, g, last, in_turn)
         at[AT_CHANGE] = ends[c]
         if in_turn and groups[g, REST] > groups[g, LOOKED_THROUGH]:
-            let_go_of_hidden(codes, ties, groups, links, g, stop, gone, out)
+            let_go_of_hidden(known, groups, g, stop, gone, out)
             groups[g, LOOKED_THROUGH] = 4 * groups[g, REST] + stop + FEW
         size, rest = groups[g, SIZE], groups[g, REST]
         if size < stop and rest:
             wanted = min(stop + max(stop, rest // SHARE) - size, rest)
             if not has_room(groups, heads, at, g, wanted):
                 return NEEDS_ROOM
-            fill_up(codes, ties, groups, heads, links, g, wanted, in_turn)
+            fill_up(known, groups, heads, g, wanted, in_turn)
             for k in range(max(first, size), stop if not by_place else 0):
                 if k < groups[g, SIZE]:
                     at[NOTED] = noted(notes, marks, at[NOTED], heads[groups[g, START] + k], 1)
@@ -377,7 +376,7 @@ def first_rows(
 
 
 @kernel
-def changes_in_turn(births, deaths, left, orders, groups, links, tail, first, out, ends, instants):
+def changes_in_turn(births, deaths, left, orders, groups, known, tail, first, out, ends, instants):
     """The changes of rows that leave in turn, as cells of their groups. Rows from `first` on enter, at their births;
     from `tail` on those that `left`, by their numbers in `orders`, leave at their deaths, but for those that are gone.
 
@@ -390,7 +389,7 @@ def changes_in_turn(births, deaths, left, orders, groups, links, tail, first, ou
         at = deaths[i] if i < len(deaths) and (j >= len(births) or deaths[i] <= births[j]) else births[j]
         start = n
         while i < len(deaths) and deaths[i] == at:
-            while tail < first + j and links[tail, COPIES] == GONE:
+            while tail < first + j and known[tail, COPIES] == GONE:
                 tail += 1
             if tail < first + j and orders[tail] == left[i]:
                 out[0, n], out[1, n], out[2, n] = tail, groups[tail], -1
@@ -411,7 +410,7 @@ def changes_in_turn(births, deaths, left, orders, groups, links, tail, first, ou
 
 
 @kernel
-def renumber(groups, heads, links, kept, new, moved):
+def renumber(groups, heads, known, kept, new, moved):
     """Rows that are `kept` get the numbers of their places there; new[row]: the number, of those that are not any."""
     for g in range(len(groups)):
         for k in range(groups[g, START], groups[g, START] + groups[g, SIZE]):
@@ -420,9 +419,10 @@ def renumber(groups, heads, links, kept, new, moved):
             groups[g, TAIL] = new[groups[g, TAIL] - 1] + 1
     for k in range(len(kept)):
         row = kept[k]
-        moved[k, COPIES] = links[row, COPIES]
-        moved[k, BEFORE] = new[links[row, BEFORE] - 1] + 1 if links[row, BEFORE] else 0
-        moved[k, AFTER] = new[links[row, AFTER] - 1] + 1 if links[row, AFTER] else 0
+        for field in range(COPIES, known.shape[1]):
+            moved[k, field] = known[row, field]
+        moved[k, BEFORE] = new[known[row, BEFORE] - 1] + 1 if known[row, BEFORE] else 0
+        moved[k, AFTER] = new[known[row, AFTER] - 1] + 1 if known[row, AFTER] else 0
 
 
 @kernel

@@ -121,7 +121,7 @@ class OverChanging(Divides, Unary):
 
     @property
     def held_rows(self) -> int:
-        return self._first.held if isinstance(self._first, FirstInTurn) else self.numbers.live
+        return self.numbers.live
 
     @property
     def nbytes(self) -> int:
