@@ -28,6 +28,8 @@ from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.operators.waiting import Waiting
 from watersmeet.plan.expressions import Aggregate, Column, Expression
 
+NOTHING = np.empty(0, np.int64)
+
 
 class GroupByOperator(Divides, Unary):
     """The child's columns are the keys, then the arguments of the aggregates, as `layout` names them."""
@@ -132,7 +134,7 @@ class GroupByOperator(Divides, Unary):
         changed = Cells(groups[order], delta.diffs[order], ends)
         return GroupChanges(
             changed, changed.groups[starts], delta.instants[order[starts]], present,
-            latest_noticed(delta, order, starts), delta.order[order],
+            latest_noticed(delta, order, starts), lambda: delta.order[order],
             lambda name: taken(delta.data.column(name), order),
         )  # fmt: skip
 
@@ -242,10 +244,11 @@ class GroupByOperator(Divides, Unary):
     def _values(self, changed: GroupChanges) -> tuple[list[pa.Array], Bools]:
         """The values of each cell's group after the cell, and whether it is in the answer."""
         values: dict[str, pa.Array] = {}
+        order = NOTHING if all(isinstance(one, BySlots) for one in self.aggregators) else changed.order()
         for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
             argued = None if argument is None else changed.column(argument)
             try:
-                values[f"value_{i}"] = aggregator.apply(changed.cells, argued, changed.order)
+                values[f"value_{i}"] = aggregator.apply(changed.cells, argued, order)
             except DataError as error:
                 self._name_group(error)
                 raise

@@ -24,14 +24,15 @@ from watersmeet.operators.payload import moved, payload_column
 @dataclass(frozen=True)
 class GroupChanges:
     """Changes of rows as cells of their groups; per cell its group, its instant, whether the group has rows after it,
-    and when it was noticed, if that may be later; per change the number of its row, and the values of a column."""
+    and when it was noticed, if that may be later; per change, for who asks, the number of its row and the values of a
+    column."""
 
     cells: Cells
     groups: Int64s
     instants: Int64s
     present: Bools
     noticed: Int64s | None
-    order: Int64s
+    order: Callable[[], Int64s]
     column: Callable[[str], pa.Array]
 
 
@@ -88,7 +89,7 @@ class GroupedRows:
         places, groups, diffs, ends, cell_groups, instants = out
         return GroupChanges(
             Cells(groups, diffs, ends[:cells]), cell_groups[:cells], instants[:cells], present[:cells], None,
-            picked_from(self._order, places), partial(self._column, places),
+            partial(picked_from, self._order, places), partial(self._column, places),
         )  # fmt: skip
 
     def _column(self, places: Int64s, name: str) -> pa.Array:

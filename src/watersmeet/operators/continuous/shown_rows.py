@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from watersmeet.operators.codes import identities
 from watersmeet.operators.continuous.aggregates.columns import column
+from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.few_rows import cell_of, fresh
 from watersmeet.operators.kernels import changes as kernel
+from watersmeet.operators.kernels.memory import address
 
 MOST_VALUES = 63  # there is a bit for each in a word
 
@@ -45,6 +47,10 @@ class ShownRows:
         values = pa.schema([pa.field(str(place), kind) for place, kind in enumerate(self._types)])
         self._beside = [] if as_words else [RowTable(values)]
         self._scratch: Int64s = np.full(room, -1, np.int64)
+        self._some_null = False  # whether any value of a row was ever NULL
+
+    def loaded(self) -> None:
+        self._some_null = bool(self._words[:, -1].any())
 
     @property
     def nbytes(self) -> int:
@@ -71,55 +77,56 @@ class ShownRows:
         """What changes. A cell is a group at an instant: the values of its row, whether it is shown (used up here), and
         when it was noticed, if that is told; where it is `silent`, if any is, the row before it is not withdrawn."""
         count = groups.size
-        words = self._words_of(values, count)
-        told = bool(self._beside) or noticed is not None
+        columns = self._words_of(values, count)
+        places = np.array([address(one) for one in columns], np.int64)
         # The instants lie apart, as they are given to the world and the others are not.
-        at, out, kept = fresh(2 * count), fresh(5 if told else 3, 2 * count), np.empty(count if told else 0, np.int64)
-        given = fresh(self._width, 0 if self._beside else 2 * count)
-        n, final, self._next = kernel.replace_rows(
-            instants, groups, shown, silent, words, self._floats, self._words, self._shown, self._numbers,
-            self._scratch, self._next, at, out, given, kept,
+        at, out = fresh(2 * count), fresh(3 if noticed is None else 4, 2 * count)
+        numbers, kept = fresh(count), fresh(count)
+        n, self._next = kernel.replace_rows(
+            instants, groups, shown, silent, places, self._floats, self._words, self._shown, self._scratch, self._next,
+            numbers, at, out,
         )  # fmt: skip
-        of, diffs, numbers = out[:3, :n]
+        of, diffs, sources = out[:3, :n]
+        by_number = self._numbers.reshape(-1, 1)
+        entered_as = _of_changes(sources, numbers, by_number, 0)
+        made = self._taken(sources, groups, values) if self._beside else self._made_of(sources, columns)
+        final = kernel.keep_rows(groups, places, self._shown, self._scratch, numbers, self._words, by_number, kept)
         if self._beside:
-            columns = self._taken(out[4, :n], groups, values)
             self._put_beside(groups, values, kept[:final])
-        else:
-            columns = self._made_of(given[:, :n])
         keys = keys_of(of) if len(values) < len(self._keys) else []
-        rest = iter(columns)
+        rest = iter(made)
         arrays = [next(rest) if key is None else keys[key] for key in self._keys]
         data = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return Delta(data, at[:n], diffs, numbers, None if noticed is None else noticed[out[3, :n]])
+        return Delta(data, at[:n], diffs, entered_as, None if noticed is None else noticed[out[3, :n]])
 
-    def _words_of(self, values: Sequence[pa.Array], count: int) -> Int64s:
-        words = fresh(self._width, count)
+    def _words_of(self, values: Sequence[pa.Array], count: int) -> list[Int64s]:
+        """Those of each cell's row, column by column."""
         if self._beside:
-            first, second = identities(values, count)
-            words[0], words[1] = first.view(np.int64), second.view(np.int64)
+            return [one.view(np.int64) for one in identities(values, count)]
+        words = [_cells_of(one, count) for one in values]
+        self._some_null |= any(one.null_count for one in values)
+        if not self._some_null:
             return words
-        nulls = words[-1]
-        nulls[:] = 0
+        nulls = np.zeros(count, np.int64)
         for place, one in enumerate(values):
-            cell = cell_of(one.type)
-            assert cell is not None
-            words[place] = np.frombuffer(one.buffers()[1], cell, count, one.offset * cell.itemsize)
             if one.null_count:
                 is_null = one.is_null().to_numpy(zero_copy_only=False)
-                words[place][is_null] = 0
+                words[place] = np.where(is_null, 0, words[place])
                 nulls |= is_null.astype(np.int64) << place
-        return words
+        return [*words, nulls]
 
-    def _made_of(self, words: Int64s) -> list[pa.Array]:
-        nulls = words[-1] if words[-1].any() else None
-        made = []
-        for place, kind in enumerate(self._types):
-            cells = words[place].astype(cell_of(kind), copy=False)
-            if nulls is None:
-                made.append(pa.Array.from_buffers(kind, cells.size, [None, pa.py_buffer(cells)]))
-            else:
-                made.append(column(kind, cells, (nulls >> place) & 1 == 0))
-        return made
+    def _made_of(self, sources: Int64s, columns: Sequence[Int64s]) -> list[pa.Array]:
+        """The values of changes, of the words of cells and of those that groups had before."""
+        words = [_of_changes(sources, one, self._words, place) for place, one in enumerate(columns)]
+        cells = [one.astype(cell_of(kind), copy=False) for kind, one in zip(self._types, words, strict=False)]
+        # Those of NULLs come last, if there are any.
+        if len(words) > len(cells) and words[-1].any():
+            valid = [(words[-1] >> place) & 1 == 0 for place in range(len(cells))]
+            return [column(*one) for one in zip(self._types, cells, valid, strict=True)]
+        return [
+            pa.Array.from_buffers(kind, one.size, [None, pa.py_buffer(one)])
+            for kind, one in zip(self._types, cells, strict=True)
+        ]
 
     def _taken(self, places: Int64s, groups: Int64s, values: Sequence[pa.Array]) -> list[pa.Array]:
         """Rows of cells, and at negative places those that groups had before."""
@@ -133,6 +140,20 @@ class ShownRows:
         gone = np.unique(groups[~self._shown[groups]])
         self._beside[0].drop(gone[self._beside[0].holds(gone)])
         self._beside[0].put(groups[kept], [one.take(pa.array(kept)) for one in values])
+
+
+def _cells_of(values: pa.Array, count: int) -> Int64s:
+    """As words; what stands at NULLs is arbitrary."""
+    cell = cell_of(values.type)
+    assert cell is not None
+    cells = np.frombuffer(values.buffers()[1], cell, count, values.offset * cell.itemsize)
+    return cells.astype(np.int64, copy=False)
+
+
+def _of_changes(sources: Int64s, words: Int64s, last: Int64s, place: int) -> Int64s:
+    made = fresh(sources.size)
+    kernel.words_of_changes(sources, frozen(words), last, place, made)
+    return made
 
 
 def _is_word(kind: pa.DataType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
+from watersmeet.operators.kernels.memory import load64
 
 SMALL = 32
 COUNTED = 4  # numbers are sorted by counting them where they span no more than so many a change
@@ -332,10 +333,12 @@ def last_cells(groups, scratch, out):
 
 
 @kernel
-def same_words(words, cell, last, group, floats):
-    """Whether the row of a cell is the one that its group showed last: -0.0 is 0.0, NaN is NaN."""
-    for place in range(len(words)):
-        new, old = words[place, cell], last[group, place]
+def same_words(columns, cell, before, last, group, floats):
+    """Whether the row of a cell is the one that its group showed last, which is that of the cell `before`, or of those
+    kept if that is none: -0.0 is 0.0, NaN is NaN."""
+    for place in range(len(columns)):
+        new = load64(columns[place], cell)
+        old = load64(columns[place], before) if before >= 0 else last[group, place]
         if new != old:
             if not floats[place]:
                 return False
@@ -348,77 +351,76 @@ def same_words(words, cell, last, group, floats):
 
 @kernel
 def replace_rows(
-    instants,
-    groups,
-    shown,
-    silent,
-    words,
-    floats,
-    last,
-    is_shown,
-    last_number,
-    scratch,
-    next_number,
-    at,
-    out,
-    given,
-    kept,
+    instants, groups, shown, silent, columns, floats, last, is_shown, scratch, next_number, numbers, at, out
 ):
     """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
 
-    words[:, c] are those of cell c, last[g] those of the row that group g shows, if it `is_shown`. Rows get numbers as
-    they enter and leave with them; where a row is the same, nothing changes and the number stays: `shown` is left with
-    the cells whose rows enter. `silent` has no cells if none is. `at` are the instants of changes, out[0..2] their
-    groups, diffs and numbers; `given` are the words of their rows, if there is room for any. If `out` has more rows,
-    out[3] is the cell of a change and out[4] the cell that its row is from, or -1 - g for the one that group g had
-    before; then `scratch` is -1 for every group before and after, and `kept` are the cells whose rows are shown in the
-    end and are not those from before. Returns how many changes there are, how many are kept, and the next number.
+    `columns` are where the words of cells lie, column by column; last[g] are those of the row that group g shows, if it
+    `is_shown`. Rows get `numbers` as they enter; where a row is the same, nothing changes and the number stays: `shown`
+    is left with the cells whose rows enter. `silent` has no cells if none is. `at` are the instants of changes, out[0..1]
+    their groups and diffs, out[2] the cell that the row of a change is from, or -1 - g for the one that group g had
+    before; if `out` has more rows, out[3] is the cell of a change. `scratch`, -1 for every group before, is left with
+    the last cell of each whose row entered: `keep_rows` comes next. Returns how many changes there are, and the next
+    number.
     """
     n = 0
     start = 0
-    wanted, told, quiet = given.shape[1] > 0, len(out) > 3, len(silent) > 0
+    told, quiet = len(out) > 3, len(silent) > 0
     while start < len(instants):
         instant = instants[start]
         stop = start
         while stop < len(instants) and instants[stop] == instant:
             group, shows = groups[stop], shown[stop]
-            there = is_shown[group]
+            there, before = is_shown[group], scratch[group]
             is_shown[group] = shows
             stays = False
             if there and shows:
-                stays = same_words(words, stop, last, group, floats)
+                stays = same_words(columns, stop, before, last, group, floats)
                 shown[stop] = not stays
             elif there:
                 stays = quiet and silent[stop]
             if there and not stays:
-                at[n], out[0, n], out[1, n], out[2, n] = instant, group, -1, last_number[group]
+                at[n], out[0, n], out[1, n], out[2, n] = instant, group, -1, before if before >= 0 else -1 - group
                 if told:
-                    out[3, n], out[4, n] = stop, scratch[group] if scratch[group] >= 0 else -1 - group
-                if wanted:
-                    for place in range(len(words)):
-                        given[place, n] = last[group, place]
+                    out[3, n] = stop
                 n += 1
             stop += 1
         for cell in range(start, stop):
             if shown[cell]:
                 group = groups[cell]
-                at[n], out[0, n], out[1, n], out[2, n] = instant, group, 1, next_number
+                at[n], out[0, n], out[1, n], out[2, n] = instant, group, 1, cell
                 if told:
-                    out[3, n] = out[4, n] = scratch[group] = cell
-                for place in range(len(words)):
-                    last[group, place] = words[place, cell]
-                    if wanted:
-                        given[place, n] = words[place, cell]
-                last_number[group] = next_number
+                    out[3, n] = cell
+                scratch[group], numbers[cell] = cell, next_number
                 next_number += 1
                 n += 1
         start = stop
-    final = 0
-    for cell in range(len(groups) if told else 0):
+    return n, next_number
+
+
+@kernel
+def words_of_changes(sources, words, last, place, out):
+    """One column of the rows of changes, as `replace_rows` tells them in out[2], and before `keep_rows`."""
+    own, kept, apart = np.int64(words.ctypes.data), np.int64(last.ctypes.data) + 8 * place, 8 * last.shape[1]
+    for i in range(len(out)):
+        # Which it is cannot be foretold, so nothing branches on it.
+        source = sources[i]
+        out[i] = load64(own + 8 * source if source >= 0 else kept - apart * (source + 1), np.int64(0))
+
+
+@kernel
+def keep_rows(groups, columns, is_shown, scratch, numbers, last, last_numbers, kept):
+    """Keep the words and numbers of the rows that groups show in the end and that are not those from before; `kept` are
+    their cells. Returns how many these are."""
+    found = 0
+    for cell in range(len(groups)):
         group = groups[cell]
         if scratch[group] == cell:
             scratch[group] = -1
             if is_shown[group]:
-                kept[final] = cell
-                final += 1
-    return n, final, next_number
+                for place in range(len(columns)):
+                    last[group, place] = load64(columns[place], cell)
+                last_numbers[group, 0] = numbers[cell]
+                kept[found] = cell
+                found += 1
+    return found

@@ -6,8 +6,12 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import MIX_1, MIX_2, finish
+from watersmeet.operators.kernels.memory import prefetch
 
 NOWHERE = np.int64(-1)
+# So many rows before its turn the head of a row is asked for, and half as many before it what hangs there: tables of
+# many rows lie out of cache.
+AHEAD = 16
 NULL_MARK = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -57,7 +61,13 @@ def number_rows(first, second, start, heads, following, known_first, known_secon
     A number that was just given is found again by an equal row.
     """
     mask = np.uint64(len(heads) - 1)
+    head_at, known_at = np.int64(heads.ctypes.data), np.int64(known_first.ctypes.data)
     for i in range(start, len(ids)):
+        if i + AHEAD < len(ids):
+            prefetch(head_at + 8 * np.int64(first[i + AHEAD] & mask))
+            hangs = heads[first[i + AHEAD // 2] & mask]
+            if hangs != NOWHERE:
+                prefetch(known_at + 8 * hangs)
         bucket = first[i] & mask
         at = heads[bucket]
         while at != NOWHERE:
@@ -83,7 +93,12 @@ def number_rows(first, second, start, heads, following, known_first, known_secon
 def forget_numbers(ids, heads, following, known_first, free, free_count):
     """Take numbers out of the table and put them among the free ones."""
     mask = np.uint64(len(heads) - 1)
-    for gone in ids:
+    head_at, known_at = np.int64(heads.ctypes.data), np.int64(known_first.ctypes.data)
+    for i in range(len(ids)):
+        if i + 2 * AHEAD < len(ids):
+            prefetch(known_at + 8 * ids[i + 2 * AHEAD])
+            prefetch(head_at + 8 * np.int64(known_first[ids[i + AHEAD]] & mask))
+        gone = ids[i]
         bucket = known_first[gone] & mask
         at = heads[bucket]
         before = NOWHERE

@@ -59,7 +59,8 @@ class Shares:
 
 
 class BySlots(ABC):
-    """An aggregate that holds for each group what does not name rows, so that it can be had without them."""
+    """An aggregate that holds for each group what does not name rows, so that it can be had without them. It does not
+    look at their order, and need not be told."""
 
     @abstractmethod
     def shares(self, groups: Int64s) -> Shares: ...
