@@ -51,6 +51,7 @@ class ShownRows:
 
     def loaded(self) -> None:
         self._some_null = bool(self._words[:, -1].any())
+        self._scratch = np.full(self._shown.size, -1, np.int64)
 
     @property
     def nbytes(self) -> int:

@@ -357,11 +357,11 @@ def replace_rows(
 
     `columns` are where the words of cells lie, column by column; last[g] are those of the row that group g shows, if it
     `is_shown`. Rows get `numbers` as they enter; where a row is the same, nothing changes and the number stays: `shown`
-    is left with the cells whose rows enter. `silent` has no cells if none is. `at` are the instants of changes, out[0..1]
-    their groups and diffs, out[2] the cell that the row of a change is from, or -1 - g for the one that group g had
-    before; if `out` has more rows, out[3] is the cell of a change. `scratch`, -1 for every group before, is left with
-    the last cell of each whose row entered: `keep_rows` comes next. Returns how many changes there are, and the next
-    number.
+    is left with the cells whose rows enter. `silent` has no cells if none is. `at` are the instants of changes,
+    out[0..1] their groups and diffs, out[2] the cell that the row of a change is from, or -1 - g for the one that group
+    g had before; if `out` has more rows, out[3] is the cell of a change. `scratch`, -1 for every group before, is left
+    with the last cell of each whose row entered: `keep_rows` comes next. Returns how many changes there are, and the
+    next number.
     """
     n = 0
     start = 0

@@ -14,6 +14,7 @@ import numpy as np
 
 from watersmeet.compiling import intrinsic, kernel
 from watersmeet.operators.kernels.digits import MASK, SPECIAL
+from watersmeet.operators.kernels.memory import load64
 
 # Of a number so many digits are looked at, from the first that is not 0 on.
 LEADING = 5
@@ -66,11 +67,17 @@ def lost(x, y, total):
     return (x - (total - back)) + (y - back)
 
 
+@kernel(inline="always")
+def row_of(rows, g):
+    """Where row g lies: as an argument an array would have its references counted in every call."""
+    return np.int64(rows.ctypes.data) + 8 * rows.shape[1] * g
+
+
 @kernel
-def leading(rows, g, n):
-    """Row g, to which n values were added, as (hi + lo) 2**exponent, and the error that hi + lo may have."""
-    top = rows.shape[1] - 1
-    while top > 0 and rows[g, top] == 0:
+def leading(row, width, n):
+    """A row of digits, to which n values were added, as (hi + lo) 2**exponent, and the error that hi + lo may have."""
+    top = width - 1
+    while top > 0 and load64(row, top) == 0:
         top -= 1
     bottom = max(0, top + 1 - LEADING)
     # Of n values each adds at most seven times 2**32 to a digit, so that digits left out are less than this.
@@ -79,7 +86,7 @@ def leading(rows, g, n):
     carry = np.int64(0)
     hi, lo = 0.0, 0.0
     for j in range(bottom, top + 1):
-        total = rows[g, j] + carry
+        total = load64(row, j) + carry
         carry = total >> 32
         part = np.float64(total & MASK) * scale
         more = hi + part
@@ -111,22 +118,22 @@ def decided(hi, lo, error, divisor, exponent):
 
 
 @kernel
-def quotient_of(sums, g, n, exponent):
-    """The bits of the double nearest to row g divided by n, or UNDECIDED; digit 0 of `sums` has the exponent."""
+def quotient_of(sums, width, n, exponent):
+    """The bits of the double nearest to a row of digits divided by n, or UNDECIDED; digit 0 has the exponent."""
     if n >= MOST_VALUES:
         return UNDECIDED
-    hi, lo, error, more = leading(sums, g, n)
+    hi, lo, error, more = leading(sums, width, n)
     return decided(hi, lo, error, np.float64(n), exponent + more)
 
 
 @kernel
-def variance_of(squares, sums, g, n, less, exponent):
+def variance_of(squares, sums, width, n, less, exponent):
     """The bits of the double nearest to (n (sum of squares) - (sum)**2) / (n (n - less)), or UNDECIDED. Digit 0 of
-    `squares` has the exponent, and digit 0 of `sums` half of it."""
+    `squares`, a row twice as wide as `sums`, has the exponent, and digit 0 of `sums` half of it."""
     if n >= MOST_VALUES:
         return UNDECIDED
-    hi, lo, error, more = leading(squares, g, n)
-    sum_hi, sum_lo, sum_error, sum_more = leading(sums, g, n)
+    hi, lo, error, more = leading(squares, 2 * width, n)
+    sum_hi, sum_lo, sum_error, sum_more = leading(sums, width, n)
     # The square of the sum is at most n times the sum of squares, so this is small; below that it counts for nothing.
     scale = double_of(np.int64(min(max(2 * sum_more - more, -1000), 1000) + 1023) << 52)
     count = np.float64(n)

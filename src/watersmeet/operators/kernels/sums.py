@@ -31,7 +31,7 @@ from watersmeet.operators.kernels.digits import (
     split,
     split_float,
 )
-from watersmeet.operators.kernels.double_pairs import UNDECIDED, quotient_of, variance_of
+from watersmeet.operators.kernels.double_pairs import UNDECIDED, quotient_of, row_of, variance_of
 
 # specials[g]: values that no sum can hold, counted apart so that they can leave again
 NANS, POSITIVE, NEGATIVE = range(3)
@@ -94,7 +94,7 @@ def float_range(words, live):
     return low, high + FLOAT_DIGITS - 1
 
 
-@kernel
+@kernel(inline="always")
 def note_special(bits, d, specials, g):
     """Count a NaN or an infinity that comes or goes."""
     if bits & ~SIGN != INFINITY:
@@ -105,7 +105,7 @@ def note_special(bits, d, specials, g):
         specials[g, POSITIVE] += d
 
 
-@kernel
+@kernel(inline="always")
 def special_total(specials, g):
     """The bits of the sum if it is no finite number, else 0."""
     nans, positive, negative = specials[g, NANS], specials[g, POSITIVE], specials[g, NEGATIVE]
@@ -148,7 +148,7 @@ def sum_floats(words, groups, live, ends, base, counts, sums, specials, mean, ou
         if special:
             out[c] = special
         elif n > 0:
-            bits = quotient_of(sums, g, n, exponent + 32 * low) if mean else UNDECIDED
+            bits = quotient_of(row_of(sums, g), sums.shape[1], n, exponent + 32 * low) if mean else UNDECIDED
             if bits == UNDECIDED:
                 top, negative = settle(sums, g, digits, low)
                 if mean:
@@ -195,7 +195,7 @@ def mean_exactly(kind, words, groups, live, ends, counts, sums, divisors, out, v
         n = counts[g]
         valid[c] = n > 0
         if n > 0:
-            bits = quotient_of(sums, g, n, 0) if len(divisors) == 1 else UNDECIDED
+            bits = quotient_of(row_of(sums, g), sums.shape[1], n, 0) if len(divisors) == 1 else UNDECIDED
             if bits == UNDECIDED:
                 divisors[0] = n
                 top, negative = settle(sums, g, digits, low)
@@ -222,7 +222,7 @@ def add_square(rows, g, at, parts, count, d):
             rows[g, at + a + b + 1] += times * upper
 
 
-@kernel
+@kernel(inline="always")
 def add_square_of_float(rows, g, at, first, second, third, d):
     """The same for the three digits of a double, each place of the row once."""
     first_low, first_high = halves(first, first)
@@ -318,7 +318,9 @@ def vary_exactly(
         if kind == FLOAT and special_total(specials, g):
             out[c] = NOT_A_NUMBER
             continue
-        bits = variance_of(squares, sums, g, n, less, lowest + 32 * low) if unscaled else UNDECIDED
+        bits = UNDECIDED
+        if unscaled:
+            bits = variance_of(row_of(squares, g), row_of(sums, g), sums.shape[1], n, less, lowest + 32 * low)
         if bits == UNDECIDED:
             divisors[0], divisors[1] = n, n - less
             top = spread(squares, sums, g, n, digits, low, scratch)
