@@ -14,13 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.operators.few_rows import cell_of
+from watersmeet.operators.few_rows import cell_of, one_letter_texts
 
+_TEXT = pa.string()
 Words = npt.NDArray[np.int64]
 
 
 class FewAnswers:
-    """A few rows without NULLs, a row of `words` for each of their columns: int64s that end in the bytes of a value."""
+    """A few rows without NULLs, a row of `words` for each of their columns: int64s that end in the bytes of a value. Of
+    texts only those of one letter are there."""
 
     __slots__ = ("num_rows", "schema", "words")
 
@@ -55,7 +57,9 @@ def _made(schema: pa.Schema, words: Words) -> pa.RecordBatch:
     whole = pa.py_buffer(np.ascontiguousarray(words))
     arrays = []
     for place, kind in enumerate(schema.types):
-        if kind.bit_width == 64:  # as most are: its words are its values
+        if kind == _TEXT:
+            arrays.append(one_letter_texts(words[place].astype(np.uint8)))
+        elif kind.bit_width == 64:  # as most are: its words are its values
             arrays.append(pa.Array.from_buffers(kind, rows, [None, whole.slice(8 * place * rows, 8 * rows)]))
         else:
             arrays.append(pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(words[place].astype(cell_of(kind)))]))

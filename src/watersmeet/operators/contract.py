@@ -69,7 +69,8 @@ class Rows:
         """The earliest of its times, of which there must be one; looked up once."""
         known: int | None = self.__dict__.get("_first_us")
         if known is None:
-            known = self.__dict__["_first_us"] = int(self.times.min())
+            known = self.times.item(0) if self.in_order else int(self.times.min())
+            self.__dict__["_first_us"] = known
         return known
 
     @property
@@ -202,6 +203,10 @@ class Operator(ABC):
     @abstractmethod
     def advance(self, watermarks: Mapping[str, int]) -> Results:
         """No row before these times will come any more: emit what waited for that, forget what it makes useless."""
+
+    def answers_until(self, watermarks: Mapping[str, int]) -> Iterable[Answer]:
+        """The same, as `answers_to` is what `push` gives."""
+        return self.advance(watermarks)
 
     def settle(self) -> Iterable[pa.RecordBatch]:
         """Nothing more is at hand for now: answer what waits here only in the hope of a better order."""

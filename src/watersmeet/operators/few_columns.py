@@ -29,6 +29,11 @@ class FewColumns:
         self._most_us = most_us
         self._structs: deque[tuple[int, npt.NDArray[np.int64]]] = deque()  # those that nobody uses at the moment
 
+    @property
+    def widths(self) -> Addresses:
+        """Of the values of each column; 0 of those that have none."""
+        return self._widths
+
     def timed(self, batch: pa.RecordBatch) -> Rows | None:
         """Rows with their event times; None if something is wrong with these, or the columns are others."""
         if not batch.schema.equals(self.schema):
@@ -54,6 +59,12 @@ class FewColumns:
             known[0] = address(rows.times)
             rows.__dict__["_addresses"] = known
         return known
+
+    def rest(self, rows: Rows, start: int, addresses: Addresses) -> Rows:
+        """The rows from a place on, which are in order; somebody has worked out where their columns lie."""
+        piece = rows.slice(start, rows.times.size)
+        piece.__dict__["_addresses"] = addresses
+        return piece
 
     def _lay_out(self, batch: pa.RecordBatch, times: Times) -> tuple[Addresses, int]:
         addresses = np.empty(1 + self._widths.size, np.int64)

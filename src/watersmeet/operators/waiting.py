@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -106,9 +106,36 @@ class Waiting:
         """The rows before an instant in time order, or None; the others go on waiting."""
         rows = self._released(until_us)
         if rows is not None:
-            self.first_us = int(rows.times[0]) if self.first_us is None else min(self.first_us, int(rows.times[0]))
-            self.last_us = max(self.last_us, int(rows.times[-1]))
+            self.gave(int(rows.times[0]), int(rows.times[-1]), self._parts)
         return rows
+
+    def few_before(self, until_us: int, most: int) -> list[int] | None:
+        """Of each part how many of its rows, from its first on, come before an instant, if they are in time order where
+        they lie and no more than `most`; None if not."""
+        found, last_us, total = [], BEGINNING_US, 0
+        for rows in self._parts:
+            count = 0
+            if rows.first_us < until_us:
+                if rows.first_us < last_us or not rows.in_order:
+                    return None
+                times = rows.times
+                count = times.size
+                if times.item(-1) >= until_us:
+                    count = int(times.searchsorted(until_us))
+                last_us = times.item(count - 1)
+                total += count
+            found.append(count)
+        return found if total <= most else None
+
+    @property
+    def parts(self) -> Sequence[Rows]:
+        return self._parts
+
+    def gave(self, first_us: int, last_us: int, left: list[Rows]) -> None:
+        """Rows between two times were taken, and these are left."""
+        self._parts = left
+        self.first_us = first_us if self.first_us is None else min(self.first_us, first_us)
+        self.last_us = max(self.last_us, last_us)
 
     def first(self, count: int) -> Rows:
         """The first so many rows to have come, whatever their times; there must be as many, and one at least."""

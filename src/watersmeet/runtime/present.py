@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.operators.continuous.delta import joined
 from watersmeet.plan.nodes import AT, OP
 from watersmeet.plan.query import Plan
@@ -24,10 +25,10 @@ class PresentAnswer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._rows = plan.schema.empty_table()
-        self._changes: list[pa.RecordBatch] = []
+        self._changes: list[Answer] = []
         self._changed_rows = 0
 
-    def add(self, changes: pa.RecordBatch, until_us: int = FOREVER_US) -> None:
+    def add(self, changes: Answer, until_us: int = FOREVER_US) -> None:
         """until_us: changes after this instant do not count; where they do not, all are added up at once."""
         if until_us < FOREVER_US:
             self._add_up(FOREVER_US)
@@ -50,7 +51,7 @@ class PresentAnswer:
     @property
     def since(self) -> pa.RecordBatch:
         """What has changed since then."""
-        return joined(self._changes, self.plan.output_schema)
+        return joined(as_batches(self._changes), self.plan.output_schema)
 
     @since.setter
     def since(self, changes: pa.RecordBatch) -> None:
@@ -72,6 +73,6 @@ class PresentAnswer:
                 schema=schema,
             )
             assert schema.names[:2] == [OP, AT]
-            log = pa.concat_tables([before, pa.Table.from_batches([joined(self._changes, schema)])])
+            log = pa.concat_tables([before, pa.Table.from_batches([joined(as_batches(self._changes), schema)])])
             self._rows = final_answer(log, self.plan, until_us)
         self._changes, self._changed_rows = [], 0

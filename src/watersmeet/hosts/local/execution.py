@@ -18,7 +18,7 @@ from watersmeet.io.event_times import TimedBatch
 from watersmeet.io.time_ordered import batches_of, reads_in_time_order
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.answers import Answer, as_batch
+from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.plan_query import plan_query
@@ -156,7 +156,7 @@ class Execution:
             self._ended.append(name)
         until_us = FOREVER_US if self.clock.running else reached_us
         self._watermark_us = self.clock.watermark_us
-        yield from self._blocks(self.operator.advance(self._watermarks()), until_us)
+        yield from self._blocks(self.operator.answers_until(self._watermarks()), until_us)
         self._step()
 
     def tick(self) -> Blocks:
@@ -182,7 +182,7 @@ class Execution:
         """Tell the operators how far time has come, if it has."""
         if self._in_order or self.clock.watermark_us != self._watermark_us:
             self._watermark_us = self.clock.watermark_us
-            yield from self._blocks(self.operator.advance(self._watermarks()))
+            yield from self._blocks(self.operator.answers_until(self._watermarks()))
         if not self.waits_for_more:
             yield from self._blocks(self.operator.settle())
         self._step()
@@ -201,7 +201,10 @@ class Execution:
 
     def _blocks(self, answers: Iterable[Answer], until_us: int = FOREVER_US) -> Iterable[Answer]:
         """until_us: what a changing answer does after this only tells that nothing more came."""
-        if self._present is None and isinstance(answers, list | tuple):  # a few, which are there
+        if isinstance(answers, list | tuple):  # a few, which are there
+            if self._present is not None:
+                for one in answers:
+                    self._present.add(one, until_us)
             return answers
         return self._looked_at(answers, until_us)
 
@@ -210,7 +213,7 @@ class Execution:
             if self.operator.to_come >= MANY:
                 self.floods.look(self.operator, self.clock)
             if self._present is not None and one.num_rows:
-                self._present.add(as_batch(one), until_us)
+                self._present.add(one, until_us)
             yield one
 
     def _step(self) -> None:

@@ -35,9 +35,13 @@ class Departures:
             self.expired_rows += int(lives.killed.size) + int(np.count_nonzero(lives.deaths < FOREVER_US))
         # In a window of time all deaths are known, without one none is.
         elif lives.deaths.size and lives.deaths[0] < FOREVER_US:
-            self._coming.append(lives.deaths if self.in_turn else np.sort(lives.deaths))
-            if len(self._coming) > MOST_PIECES:
-                self._merge()
+            self.await_deaths(lives.deaths if self.in_turn else np.sort(lives.deaths))
+
+    def await_deaths(self, deaths: Int64s) -> None:
+        """In their order, of rows that die in a time to come."""
+        self._coming.append(deaths)
+        if len(self._coming) > MOST_PIECES:
+            self._merge()
 
     def _merge(self) -> None:
         """Merge the newest pieces, as long as the one before them is not much larger."""
@@ -54,7 +58,7 @@ class Departures:
         while self._coming and (self._coming[0].size == 0 or self._coming[0][-1] < until):
             self.expired_rows += int(self._coming.popleft().size)
         for place in range(min(1, len(self._coming)) if self.in_turn else len(self._coming)):
-            gone = int(np.searchsorted(self._coming[place], until))
+            gone = int(self._coming[place].searchsorted(until))
             self.expired_rows += gone
             self._coming[place] = self._coming[place][gone:]
 

@@ -129,6 +129,16 @@ class FromOne(Divides):
         self.complete = self.trigger.reach(until, entered)
         return entered
 
+    @property
+    def next_number(self) -> int:
+        """That of the next row to come."""
+        return self._next
+
+    def entered(self, rows: int, until: int) -> None:
+        """What `enter` does beside holding rows."""
+        self._next += rows
+        self.complete = until
+
     # ---- how its state divides --------------------------------------------------------------------------------------
 
     def undivided(self, key: PartitionKey) -> str | None:

@@ -73,7 +73,7 @@ class GroupByOperator(Divides, Unary):
         # A column that is a key need not be asked for with every change.
         names = {f"key_{i}": i for i in range(keys)}
         as_keys = [names.get(e.name) if isinstance(e, Column) else None for _, e in columns]
-        self._valued = [e for (_, e), key in zip(columns, as_keys, strict=True) if key is None]
+        self.valued = [e for (_, e), key in zip(columns, as_keys, strict=True) if key is None]
         self.rows = ShownRows(self.schema, as_keys, self.ids.room)
         for aggregator in self.aggregators:
             aggregator.grow(self.ids.room)
@@ -137,6 +137,16 @@ class GroupByOperator(Divides, Unary):
             latest_noticed(delta, order, starts), lambda: delta.order[order],
             lambda name: taken(delta.data.column(name), order),
         )  # fmt: skip
+
+    @property
+    def held(self) -> GroupedRows | None:
+        """The rows of its groups, if it holds them itself."""
+        return self._held
+
+    @property
+    def gives_held(self) -> bool:
+        """Whether what others held is given next."""
+        return self._again is not None or (isinstance(self.child, FromOne) and self.child.gives_held)
 
     # ---- how its state divides --------------------------------------------------------------------------------------
 
@@ -216,15 +226,27 @@ class GroupByOperator(Divides, Unary):
             return np.zeros(count, np.int64)
         keys = data.columns[: self.keys]
         groups, new = self.ids.with_new(keys, count)
+        self._grow()
+        if new.size:
+            self.key_rows.put(groups[new], [taken(key, new) for key in keys])
+        return groups
+
+    def make_room(self, count: int) -> None:
+        """For so many groups that are new."""
+        if self.ids.free < count:
+            self.ids.make_room(count)
+            self._grow()
+        self.key_rows.number_up_to(self.ids.room - 1)
+        self.key_rows.make_room(count)
+
+    def _grow(self) -> None:
+        """Make room for all numbers of groups."""
         room = self.ids.room
         if room > self.counts.size:
             self.counts = np.concatenate([self.counts, np.zeros(room - self.counts.size, np.int64)])
             self.rows.grow(room)
             for aggregator in self.aggregators:
                 aggregator.grow(room)
-        if new.size:
-            self.key_rows.put(groups[new], [taken(key, new) for key in keys])
-        return groups
 
     def _are_over(self, groups: Int64s, instants: Int64s) -> Bools:
         """Whether the windows that groups are of have ended, so that they have lost their rows for good. The end is
@@ -236,7 +258,7 @@ class GroupByOperator(Divides, Unary):
             over &= instants >= ends.to_numpy(zero_copy_only=False)
         return over
 
-    def _name_group(self, error: DataError) -> None:
+    def name_group(self, error: DataError) -> None:
         if error.group is not None and self.keys:
             keys = ", ".join(str(key[0]) for key in self.key_rows.get(np.array([error.group])))
             error.message = f"{error.message}\nin the group {keys}"
@@ -250,7 +272,7 @@ class GroupByOperator(Divides, Unary):
             try:
                 values[f"value_{i}"] = aggregator.apply(changed.cells, argued, order)
             except DataError as error:
-                self._name_group(error)
+                self.name_group(error)
                 raise
         groups, present = changed.groups, changed.present
         count = groups.size
@@ -262,7 +284,7 @@ class GroupByOperator(Divides, Unary):
 
         if self.having is not None:
             present = present & evaluate_predicate(self.having, column, count)
-        return [evaluate(e, column, count) for e in self._valued], present
+        return [evaluate(e, column, count) for e in self.valued], present
 
     def _forget(self, touched: Int64s) -> None:
         """Groups without rows lose their number."""

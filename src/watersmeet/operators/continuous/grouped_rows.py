@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from watersmeet.operators.few_rows import fresh, picked_from
 from watersmeet.operators.kernels.changes import cells_in_turn
 from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.partition_key import KeysOf
-from watersmeet.operators.payload import moved, payload_column
+from watersmeet.operators.payload import PayloadColumn, moved, payload_column
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class GroupedRows:
 
     def enter(self, born: Born) -> None:
         count = born.deaths.size
-        self._make_room(count)
+        self.make_room(count)
         first, last = self._head, self._head + count
         self._deaths[first:last], self._order[first:last] = born.deaths, born.order
         self._groups[first:last] = self._groups_of(born.data, count)
@@ -121,7 +121,22 @@ class GroupedRows:
         columns = [*keys, *(one.gather(places) for one in self._columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _make_room(self, count: int) -> None:
+    @property
+    def columns(self) -> Sequence[PayloadColumn]:
+        """Of the arguments."""
+        return self._columns
+
+    @property
+    def tables(self) -> tuple[int, int, Int64s, Int64s, Int64s]:
+        """Between which two places rows lie; their deaths, orders and groups."""
+        return self._tail, self._head, self._deaths, self._order, self._groups
+
+    def came_and_left(self, came: int, left: int) -> None:
+        """Rows were written at the end, and the first ones are gone."""
+        self._head += came
+        self._tail += left
+
+    def make_room(self, count: int) -> None:
         if self._head + count <= self._room:
             return
         tail, held = self._tail, self.held

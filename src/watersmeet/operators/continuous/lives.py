@@ -154,12 +154,21 @@ class Lifetimes:
         return anew
 
     @property
+    def span_us(self) -> int | None:
+        """For how long a row lives, if that is the same for all and they live at once."""
+        return self.window.size_us + self.extra_us if isinstance(self.window, Range) else None
+
+    @property
     def hops_at_once(self) -> HopsAtOnce | None:
         """What makes the copies of rows, if they all enter at one instant."""
         match self._entrance.by_step:
             case (HopsAtOnce() as hops,):
                 return hops
         return None
+
+    def passed(self, rows: int) -> None:
+        """So many rows lived whose serials nobody asks for."""
+        self._next_serial += rows
 
     def _serials(self, rows: int) -> Int64s:
         self._next_serial += rows

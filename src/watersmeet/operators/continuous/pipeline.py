@@ -12,8 +12,10 @@ import pyarrow as pa
 from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import Hop, RowsWindow, Session, SteppedRows
+from watersmeet.operators.answers import Answer, FewAnswers
 from watersmeet.operators.continuous.delta import Bools, Delta, empty_batch, merged, signs
 from watersmeet.operators.continuous.each_step import EachStep
+from watersmeet.operators.continuous.few_groups import few_groups
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.hop_parts import hop_parts
 from watersmeet.operators.continuous.net import Net, net
@@ -25,6 +27,7 @@ from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
 from watersmeet.operators.few_rows import words_as
+from watersmeet.operators.kernels.few_groups import AT
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.outer.last_of_each import last_of_each
 from watersmeet.operators.partition_key import PartitionKey
@@ -91,6 +94,7 @@ class Continuous(Operator):
         self._in_parts = bool(paces or joins)
         self._parts = Parts(min(paces, default=None), most_copies)
         self._hop_parts = hop_parts(root, kind)
+        self._few = few_groups(root) if kind == "changes" else None
         self._to_come = 0
 
     @property
@@ -166,6 +170,27 @@ class Continuous(Operator):
                 if batch.num_rows or goes_on:
                     yield batch
             self._parts.made(max(made, self._combined - combined))
+
+    def answers_until(self, watermarks: Mapping[str, int]) -> Iterable[Answer]:
+        until = min(watermarks.values())
+        answer = self._few_before(until) if self._few is not None and until < FOREVER_US else None
+        if answer is None:
+            return self.advance(watermarks)
+        return [answer] if answer.num_rows else ()
+
+    def _few_before(self, until: int) -> FewAnswers | None:
+        """What is given before an instant, if that is little and to be had in short; see `_taken` and `_given`."""
+        assert self._few is not None
+        started, counters = perf_counter(), self.counters
+        answer = self._few.take(until, self.schema)
+        if answer is not None:
+            counters.kernel_seconds += perf_counter() - started
+            counters.expired_rows = self._few.expired_rows - self._expired_before
+            if answer.num_rows:
+                counters.results += answer.num_rows
+                self._delays.changes += answer.num_rows
+                self.answered_us = max(self.answered_us, answer.words.item(AT, answer.num_rows - 1))
+        return answer
 
     def _part(self, until: int) -> Iterator[pa.RecordBatch]:
         """What is given before an instant; several batches, of which some have no rows, if rows have many copies."""

@@ -44,6 +44,24 @@ class RowIds:
     def nbytes(self) -> int:
         return sum(a.nbytes for a in (self._heads, self._following, self._first, self._second, self._free))
 
+    @property
+    def free(self) -> int:
+        """So many numbers can be given before there has to be more room."""
+        return self._free_count
+
+    @property
+    def tables(self) -> tuple[Int64s, Int64s, UInt64s, UInt64s, Int64s]:
+        """Where kernels look up numbers, give and free them; who has them do so tells how many are free then."""
+        return self._heads, self._following, self._first, self._second, self._free
+
+    def make_room(self, count: int) -> None:
+        """So that so many numbers are free."""
+        while self._free_count < count:
+            self._grow()
+
+    def left_free(self, count: int) -> None:
+        self._free_count = count
+
     def of(self, columns: Sequence[pa.Array], length: int) -> Int64s:
         """The number of every row; rows not seen before get one."""
         return self.with_new(columns, length)[0]
@@ -54,10 +72,9 @@ class RowIds:
         ids, new = fresh(length), fresh(length)
         done = found = 0
         while True:
-            tables = (self._heads, self._following, self._first, self._second, self._free)
             done, self._free_count, found = number_rows(
-                first, second, done, *tables, self._free_count, ids, new, found
-            )  # fmt: skip
+                first, second, done, *self.tables, self._free_count, ids, new, found
+            )
             if done == length:
                 return ids, new[:found]
             self._grow()
@@ -85,15 +102,16 @@ class RowIds:
         self._free_count += ids.size
 
     def _grow(self) -> None:
-        """No number is free: make room for three times as many."""
+        """Make room for three times as many numbers as there are."""
         old, room = self.room, 4 * self.room
         live = np.zeros(room, np.bool_)
         live[:old] = True
         self._following = _longer(self._following, room)
         self._first, self._second = _longer(self._first, room), _longer(self._second, room)
-        self._free = np.empty(room, np.int64)
-        self._free[: room - old] = np.arange(room - 1, old - 1, -1)
-        self._free_count = room - old
+        free = np.empty(room, np.int64)
+        free[: self._free_count] = self._free[: self._free_count]
+        free[self._free_count : self._free_count + room - old] = np.arange(room - 1, old - 1, -1)
+        self._free, self._free_count = free, self._free_count + room - old
         # At least two heads for each number, and a power of two for the mask.
         self._heads = np.empty(1 << (2 * room - 1).bit_length(), np.int64)
         rehash(self._heads, self._following, self._first, live)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.operators.continuous.delta import Bools, Int64s
 from watersmeet.operators.few_rows import picked_from
-from watersmeet.operators.payload import payload_column
+from watersmeet.operators.payload import PayloadColumn, payload_column
 
 FIRST_ROOM = 1024
 
@@ -36,8 +36,8 @@ class RowTable:
         """Keep rows under these numbers, each number once."""
         if ids.size == 0:
             return
-        self._number_up_to(int(ids.max()))
-        self._make_room(ids.size)
+        self.number_up_to(int(ids.max()))
+        self.make_room(ids.size)
         for column, values in zip(self._columns, rows, strict=True):
             column.append(values, self._head)
         self._held += int(np.count_nonzero(self._where[ids] < 0))
@@ -52,20 +52,40 @@ class RowTable:
 
     def holds(self, ids: Int64s) -> Bools:
         if ids.size and int(ids.max()) >= self._where.size:
-            self._number_up_to(int(ids.max()))
+            self.number_up_to(int(ids.max()))
         return self._where[ids] >= 0
 
     def drop(self, ids: Int64s) -> None:
         self._held -= int(np.count_nonzero(self._where[ids] >= 0))
         self._where[ids] = -1
 
-    def _number_up_to(self, largest: int) -> None:
+    def number_up_to(self, largest: int) -> None:
+        """Make room for numbers."""
         if largest >= self._where.size:
             grown = np.full(max(largest + 1, 2 * self._where.size), -1, np.int64)
             grown[: self._where.size] = self._where
             self._where = grown
 
-    def _make_room(self, count: int) -> None:
+    @property
+    def where(self) -> Int64s:
+        """Of every number where its row lies among the values of the columns; -1 if there is none."""
+        return self._where
+
+    @property
+    def columns(self) -> Sequence[PayloadColumn]:
+        return self._columns
+
+    @property
+    def end(self) -> int:
+        """Where the next row will lie."""
+        return self._head
+
+    def put_and_dropped(self, end: int, dropped: int) -> None:
+        """Rows were written up to this place, under numbers that had none, and numbers have lost theirs."""
+        self._held += end - self._head - dropped
+        self._head = end
+
+    def make_room(self, count: int) -> None:
         if self._head + count <= self._room:
             return
         if self._head > 2 * self._held:

@@ -141,6 +141,21 @@ class StreamSource(_Windowed):
         self._departures.count(until)
         return lives
 
+    @property
+    def span_us(self) -> int | None:
+        """For how long a row lives from its time on, if that is the same for all and they have no columns but their
+        own."""
+        return None if self.made or not isinstance(self.lifetimes, Lifetimes) else self.lifetimes.span_us
+
+    def took(self, deaths: Int64s, until: int) -> None:
+        """What `take` does beside giving rows, of those that were looked at where they wait; their deaths in order."""
+        self.complete = until
+        if deaths.size:
+            assert isinstance(self.lifetimes, Lifetimes)
+            self.lifetimes.passed(deaths.size)
+            self._departures.await_deaths(deaths)
+        self._departures.count(until)
+
     def _with_made(self, rows: Rows) -> Rows:
         data = rows.data
         for name, expression in self.made:

@@ -15,14 +15,21 @@ AHEAD = 16
 NULL_MARK = np.uint64(0xD6E8FEB86659FD93)
 
 
+@kernel(inline="always")
+def folded(first, second, first_code, second_code):
+    """Two hashes with the codes of one more value."""
+    # `finish` is one to one: the words of a single column of numbers tell its codes apart for certain.
+    first = finish(first * np.uint64(31) + np.uint64(first_code))
+    second = finish((second * np.uint64(37) ^ np.uint64(second_code)) * MIX_2)
+    return first, second
+
+
 @kernel
 def fold(first, second, first_codes, second_codes, valid, all_valid):
     """Fold one column into two independent 64-bit hashes per row; NULL is a value like any other."""
     for i in range(len(first)):
         if all_valid or valid[i]:
-            # `finish` is one to one: the words of a single column of numbers tell its codes apart for certain.
-            first[i] = finish(first[i] * np.uint64(31) + np.uint64(first_codes[i]))
-            second[i] = finish((second[i] * np.uint64(37) ^ np.uint64(second_codes[i])) * MIX_2)
+            first[i], second[i] = folded(first[i], second[i], first_codes[i], second_codes[i])
         else:
             first[i] = finish(first[i] * np.uint64(31) ^ NULL_MARK)
             second[i] = finish(second[i] * np.uint64(37) + NULL_MARK)

@@ -104,6 +104,8 @@ def _storer(name: str) -> Any:
 
 store64 = _storer("int64")
 store32 = _storer("int32")
+store16 = _storer("int16")
+store8 = _storer("int8")
 store_double = _storer("float64")
 
 
@@ -128,6 +130,29 @@ def _mover(width: int) -> Any:
 
 move64 = _mover(64)
 move8 = _mover(8)
+
+
+@kernel
+def load(base, width, place):
+    """The value of a column of any width that NumPy has, as an int64 that ends in its bytes."""
+    if width == 8:
+        return load64(base, place)
+    if width == 4:
+        return np.int64(load32(base, place))
+    return np.int64(load16(base, place)) if width == 2 else np.int64(load8(base, place))
+
+
+@kernel
+def store(base, width, place, word):
+    """Put that back."""
+    if width == 8:
+        store64(base, place, word)
+    elif width == 4:
+        store32(base, place, np.int32(word))
+    elif width == 2:
+        store16(base, place, np.int16(word))
+    else:
+        store8(base, place, np.int8(word))
 
 
 @intrinsic

@@ -15,6 +15,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 def frozen(array: Int64s) -> Int64s:
@@ -68,6 +69,20 @@ class BySlots(ABC):
     @abstractmethod
     def take_over(self, groups: Int64s, shares: Shares) -> None:
         """Groups that others had, there being room for them."""
+
+
+class OfWords(ABC):
+    """An aggregate of values that are one int64 each. Where none is NULL it can be asked for without columns: what it
+    gives is NULL only of groups without rows then."""
+
+    @abstractmethod
+    def takes(self, kind: pa.DataType) -> bool:
+        """Whether the values of a type, as they lie in memory with their sign spread, are the words it adds up."""
+
+    @abstractmethod
+    def add(self, groups: Int64s, lives: Int64s, words: Int64s, ends: Int64s, out: Int64s, valid: Bools) -> None:
+        """Take changes as `Cells` has them, with diffs that are 0 where a value is NULL, and write the word of each
+        cell's group after it, and whether there is one."""
 
 
 class Aggregator(Protocol):

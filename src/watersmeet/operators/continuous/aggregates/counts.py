@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.aggregates.columns import grown, live
-from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares
+from watersmeet.operators.continuous.aggregates.contract import Bools, BySlots, Cells, Int64s, OfWords, Shares
 from watersmeet.operators.few_rows import fresh, words_as
 from watersmeet.operators.kernels.sums import count_changes
 
 
-class Count(BySlots):
+class Count(BySlots, OfWords):
     """How many rows there are, or with an argument how many of its values are not NULL."""
 
     STATE = ("_counts",)
@@ -23,6 +23,12 @@ class Count(BySlots):
         out = fresh(len(changes))
         count_changes(changes.groups, live(changes, values), changes.ends, self._counts, out)
         return words_as(out, pa.int64())
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return True
+
+    def add(self, groups: Int64s, lives: Int64s, words: Int64s, ends: Int64s, out: Int64s, valid: Bools) -> None:
+        count_changes(groups, lives, ends, self._counts, out)
 
     def grow(self, groups: int) -> None:
         self._counts = grown(self._counts, groups)

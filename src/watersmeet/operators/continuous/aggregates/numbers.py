@@ -31,6 +31,13 @@ class Numbers:
             return cls(FLOAT, 0, LOWEST_FLOAT_EXPONENT)
         return cls(UNSIGNED if data_type == pa.uint64() else INTEGER, 2, 0)
 
+    def are_words(self, data_type: pa.DataType) -> bool:
+        """Whether the words of a column are its values, with their signs spread."""
+        if self.kind == FLOAT:
+            return bool(data_type == _DOUBLE)
+        signed = pa.types.is_signed_integer(data_type) or pa.types.is_duration(data_type)
+        return self.kind == UNSIGNED or (self.kind == INTEGER and bool(signed))
+
     def words(self, values: pa.Array) -> Int64s:
         """The words of a column; what stands at NULLs is arbitrary."""
         if self.kind == DECIMAL:

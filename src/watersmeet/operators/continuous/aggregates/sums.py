@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.operators.continuous.aggregates.columns import column, grown, live, powers_of_ten, words_of
-from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Int64s, Shares, frozen
+from watersmeet.operators.continuous.aggregates.contract import Bools, BySlots, Cells, Int64s, OfWords, Shares, frozen
 from watersmeet.operators.continuous.aggregates.numbers import Numbers, Totals
 from watersmeet.operators.few_rows import fresh
 from watersmeet.operators.kernels.digits import FLOAT, UNSIGNED
@@ -27,7 +27,7 @@ from watersmeet.operators.kernels.sums import (
 from watersmeet.plan.expressions import Aggregate, to_text
 
 
-class IntegerSum(BySlots):
+class IntegerSum(BySlots, OfWords):
     """SUM of whole numbers, which must fit BIGINT whenever it is read, and of intervals, which are microseconds."""
 
     STATE = ("_counts", "_sums")
@@ -40,17 +40,20 @@ class IntegerSum(BySlots):
         self._sums: Int64s = np.zeros((0, 2), np.int64)
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
-        out = fresh(len(changes))
-        valid = np.empty(len(changes), np.bool_)
-        overflow = sum_integers(
-            changes.groups, live(changes, values), self._numbers.words(values), self._numbers.kind == UNSIGNED,
-            changes.ends, self._counts, self._sums, out, valid,
-        )  # fmt: skip
+        out, valid = fresh(len(changes)), np.empty(len(changes), np.bool_)
+        self.add(changes.groups, live(changes, values), self._numbers.words(values), changes.ends, out, valid)
+        return column(self._type, out, valid)
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return self._numbers.are_words(kind)
+
+    def add(self, groups: Int64s, lives: Int64s, words: Int64s, ends: Int64s, out: Int64s, valid: Bools) -> None:
+        is_unsigned = self._numbers.kind == UNSIGNED
+        overflow = sum_integers(groups, lives, words, is_unsigned, ends, self._counts, self._sums, out, valid)
         if overflow != NEVER and pa.types.is_duration(self._type):
             raise DataError(f"{self._text} went beyond the longest interval, about 290 000 years")
         if overflow != NEVER:
             raise too_large(self._text, "the range of BIGINT", "DECIMAL(38, 0) or DOUBLE")
-        return column(self._type, out, valid)
 
     def grow(self, groups: int) -> None:
         self._counts, self._sums = grown(self._counts, groups), grown(self._sums, groups)
@@ -68,6 +71,9 @@ class IntegerSum(BySlots):
 
 class IntervalMean(IntegerSum):
     """AVG of intervals, to the nearest microsecond, and of two that are as near to the one away from zero."""
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return False  # it is made of their sum
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         sizes = np.empty(len(changes), np.int64)
@@ -124,7 +130,7 @@ class _Moments(BySlots):
         return self._counts.nbytes + self._specials.nbytes + self._sums.rows.nbytes
 
 
-class FloatSum(_Moments):
+class FloatSum(_Moments, OfWords):
     """SUM and AVG of doubles: the double nearest to the exact sum or mean; a sum beyond the largest is infinite."""
 
     def __init__(self, aggregate: Aggregate) -> None:
@@ -132,14 +138,19 @@ class FloatSum(_Moments):
         self._mean = aggregate.function == "avg"
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
-        words, lives = self._numbers.words(values), live(changes, values)
-        self._cover(words, lives)
         out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
-        sum_floats(
-            words, changes.groups, lives, changes.ends, self._sums.base, self._counts, self._sums.rows,
-            self._specials, self._mean, out, valid,
-        )  # fmt: skip
+        self.add(changes.groups, live(changes, values), self._numbers.words(values), changes.ends, out, valid)
         return column(pa.float64(), out, valid)
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return self._numbers.are_words(kind)
+
+    def add(self, groups: Int64s, lives: Int64s, words: Int64s, ends: Int64s, out: Int64s, valid: Bools) -> None:
+        self._cover(words, lives)
+        sums = self._sums
+        sum_floats(
+            words, groups, lives, ends, sums.base, self._counts, sums.rows, self._specials, self._mean, out, valid
+        )
 
 
 class DecimalSum(_Moments):
@@ -161,7 +172,7 @@ class DecimalSum(_Moments):
         return column(self._type, out, valid)
 
 
-class ExactMean(_Moments):
+class ExactMean(_Moments, OfWords):
     """AVG of integers and decimals: the double nearest to the exact mean."""
 
     def __init__(self, aggregate: Aggregate) -> None:
@@ -170,11 +181,16 @@ class ExactMean(_Moments):
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
         out, valid = np.zeros(len(changes), np.int64), np.empty(len(changes), np.bool_)
-        mean_exactly(
-            self._numbers.kind, self._numbers.words(values), changes.groups, live(changes, values), changes.ends,
-            self._counts, self._sums.rows, self._divisors, out, valid,
-        )  # fmt: skip
+        self.add(changes.groups, live(changes, values), self._numbers.words(values), changes.ends, out, valid)
         return column(pa.float64(), out, valid)
+
+    def takes(self, kind: pa.DataType) -> bool:
+        return self._numbers.are_words(kind)
+
+    def add(self, groups: Int64s, lives: Int64s, words: Int64s, ends: Int64s, out: Int64s, valid: Bools) -> None:
+        mean_exactly(
+            self._numbers.kind, words, groups, lives, ends, self._counts, self._sums.rows, self._divisors, out, valid
+        )
 
 
 class Variance(_Moments):
