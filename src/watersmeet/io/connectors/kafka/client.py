@@ -41,6 +41,9 @@ _UNREACHED = frozenset(
      KafkaError._SSL, KafkaError._TIMED_OUT_QUEUE}
 )  # fmt: skip
 DEFAULT_TIMEOUT_S = 15.0
+# Half of it is also how long the library waits before a client's second connection: the first, to an address that it
+# was given, it gives up as soon as it has heard which broker is there. Tries in vain take twice as long each.
+_RECONNECT_MS = 20
 # What the library says goes to Python's logging, and nowhere if nobody has set that up; errors come as ours anyway.
 _LOGGER = logging.getLogger("watersmeet.kafka")
 _LOGGER.addHandler(logging.NullHandler())
@@ -57,6 +60,7 @@ class Cluster:
     def config(self, heard: Heard | None = None, **ours: Any) -> dict[str, Any]:
         """The settings of a client; a keyword has '_' in place of '.'. Ours are defaults that the user's override."""
         made: dict[str, Any] = {"bootstrap.servers": self.brokers, "log_level": 3, "logger": _LOGGER}
+        made["reconnect.backoff.ms"] = _RECONNECT_MS
         made |= {name.replace("_", "."): value for name, value in ours.items()}
         made |= dict(self.settings)
         if heard is not None:

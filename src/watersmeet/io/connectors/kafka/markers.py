@@ -110,7 +110,9 @@ class _Asking:
         consumer.assign([TopicPartition(self._topic, PARTITION, at)])
         try:
             while at < end:
-                for one in consumer.consume(1 << 12, 0.1):
+                first = consumer.poll(0.1)
+                some = [] if first is None else [first, *consumer.consume(1 << 12, 0)]  # what is there: none is awaited
+                for one in some:
                     error = one.error()
                     if error is None:
                         at = one.offset() + 1

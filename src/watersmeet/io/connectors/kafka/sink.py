@@ -121,6 +121,10 @@ class KafkaSink(NumberedSink):
         served = self._heard.serve
         self._heard.serve = lambda: (producer.poll(0), served and served())
         try:
+            # The library asks for a coordinator once there is a connection, and if there is none just then, again after
+            # half a second. The first answer may be of a connection that it gives up; the second is not.
+            for _ in range(2):
+                producer.list_topics(target.topic, timeout=target.cluster.timeout_s)
             producer.init_transactions(max(target.cluster.timeout_s, 30.0))
         except KafkaException as error:
             raise named_error(SinkError, target.cluster, target.what, error.args[0], self._heard) from None
