@@ -78,11 +78,13 @@ def all_bad(*parts: pa.RecordBatch | None) -> pa.RecordBatch | None:
 
 @dataclass(frozen=True)
 class Split:
-    """What lies in one partition behind one offset, up to another. As JSON it is [partition, after, upto]."""
+    """What lies in one partition behind one offset, up to another. As JSON it is [partition, after, upto]. `rows`: how
+    many there are at most, where that is known; where they are few, one task reads several such parts."""
 
     partition: str
     after: Any
     upto: Any
+    rows: int | None = field(default=None, compare=False)
 
 
 class WatchedFiles(Protocol):

@@ -126,7 +126,7 @@ class HistoryThenLive(PartitionedSource):
     def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
         past = [Split(PAST, after.get(PAST), DONE)] if after.get(PAST) != upto.get(PAST) else []
         live = self.live.partitioned.splits(_of_live(after), _of_live(upto))
-        return [*past, *(Split(LIVE + one.partition, one.after, one.upto) for one in live)]
+        return [*past, *(Split(LIVE + one.partition, one.after, one.upto, one.rows) for one in live)]
 
     def read(self, split: Split) -> Iterator[SourceBatch]:
         if split.partition == PAST:

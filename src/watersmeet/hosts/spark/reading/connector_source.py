@@ -30,7 +30,16 @@ from pyspark.sql.streaming.datasource import (
 
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.reading.changed_files import CHANGED, changed_in_offset
-from watersmeet.hosts.spark.reading.splits import DATED, EndSplit, Moments, Offset, SourceSplit
+from watersmeet.hosts.spark.reading.splits import (
+    DATED,
+    EndSplit,
+    Moments,
+    Offset,
+    Part,
+    SourceSplit,
+    Together,
+    in_tasks,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -227,16 +236,20 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if rows and rows[0].partition:  # one without a name has no time of its own, which others could wait for
             rows[0].waiting = tuple(json.loads(end.get("waiting", "[]")))
+        tasks: list[tuple[Part, int | None]] = [(row, part.rows) for row, part in zip(rows, parts, strict=True)]
         run = end.get("ended")  # the same stands in `start` if it was told before
-        return rows if run is None or run == start.get("ended") else [*rows, EndSplit(run)]
+        if run is not None and run != start.get("ended"):
+            tasks.append((EndSplit(run), 0))
+        return in_tasks(tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.source_packets import end_of_stream
 
-        if isinstance(partition, EndSplit):
-            yield end_of_stream(self.encoded_job, self.source, partition.run)
-            return
-        yield from self.rows_of(partition)
+        for part in partition.parts if isinstance(partition, Together) else [partition]:
+            if isinstance(part, EndSplit):
+                yield end_of_stream(self.encoded_job, self.source, part.run)
+            else:
+                yield from self.rows_of(part)
 
     def rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.reading.connector_packets import packets_of_split

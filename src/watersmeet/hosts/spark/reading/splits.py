@@ -5,6 +5,7 @@ Spark starts Python processes for every such source, so the module imports next 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
 
@@ -17,6 +18,7 @@ PACKED = "bucket int, input int, part long, primary boolean, payload binary"
 DATED = f"{PACKED}, {NEWEST} timestamp"
 # What Spark gives as an offset: numbers, texts and nested dicts, but no lists.
 Offset = dict[str, Any]
+FEW_ROWS = 1 << 12  # are read sooner than a task begins
 
 
 @dataclass
@@ -54,3 +56,27 @@ class SourceSplit(InputPartition):
     moments: Moments = field(default_factory=Moments)
     is_alone: bool = True
     waiting: tuple[str, ...] | None = None
+
+
+Part = SourceSplit | EndSplit
+
+
+@dataclass
+class Together(InputPartition):
+    """Parts with few rows, which one task reads one after the other."""
+
+    parts: list[Part]
+
+
+def in_tasks(parts: Iterable[tuple[Part, int | None]]) -> list[InputPartition]:
+    """What each task reads. Beside every part: how many rows it has, where that is known."""
+    tasks: list[list[Part]] = []
+    held: int | None = None  # by the last task
+    for part, rows in parts:
+        if tasks and rows is not None and held is not None and held + rows <= FEW_ROWS:
+            tasks[-1].append(part)
+            held += rows
+        else:
+            tasks.append([part])
+            held = rows
+    return [task[0] if len(task) == 1 else Together(task) for task in tasks]

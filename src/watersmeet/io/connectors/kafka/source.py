@@ -59,8 +59,8 @@ class KafkaSource(PartitionedSource):
         return _offsets({one: first.get(one, 0) + shares[one] for one in ends})
 
     def splits(self, after: Offsets, upto: Offsets) -> list[Split]:
-        found = [Split(partition, int(after.get(partition, 0)), int(end)) for partition, end in upto.items()]
-        return [one for one in found if one.after < one.upto]
+        places = [(partition, int(after.get(partition, 0)), int(end)) for partition, end in upto.items()]
+        return [Split(*place, rows=place[2] - place[1]) for place in places if place[1] < place[2]]
 
     def read(self, split: Split) -> Iterator[SourceBatch]:
         client = lend(self.reading.stream, self.reading.cluster, self.reading.topic)
