@@ -1,6 +1,6 @@
 """The most memory that a join on Spark takes, ours and Spark's own on the same files: Java's, and that of its Pythons.
 
-    python -m benchmarks.spark_memory [--rows 500000] [--ways 2,3,4] [--batches 3] [--java 8g]
+    python -m benchmarks.spark_memory [--rows 500000] [--ways 2,3] [--batches 3] [--java 8g]
 
 Every contender is a process of its own with a new Java, whose heap may be as large for all; Java takes what it is given
 before it looks for garbage, so its figure goes with that. Pythons are those that Spark starts, workers and others,
@@ -95,7 +95,7 @@ def told_by(command: list[str], label: str) -> str | None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--ways", default="2,3,4")
+    parser.add_argument("--ways", default="2,3")
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--java", default="8g", help="the size that Java's heap may have")
     parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)

@@ -120,12 +120,13 @@ class KafkaSink(NumberedSink):
         producer: Producer = made(SinkError, target.cluster, target.what, Producer, config)
         served = self._heard.serve
         self._heard.serve = lambda: (producer.poll(0), served and served())
+        patience_s = max(target.cluster.timeout_s, 30.0)
         try:
             # The library asks for a coordinator once there is a connection, and if there is none just then, again after
             # half a second. The first answer may be of a connection that it gives up; the second is not.
             for _ in range(2):
-                producer.list_topics(target.topic, timeout=target.cluster.timeout_s)
-            producer.init_transactions(max(target.cluster.timeout_s, 30.0))
+                producer.list_topics(target.topic, timeout=patience_s)
+            producer.init_transactions(patience_s)
         except KafkaException as error:
             raise named_error(SinkError, target.cluster, target.what, error.args[0], self._heard) from None
         return producer
