@@ -50,22 +50,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "spark_start": ("benchmarks.spark_start --runs 1", 4),
     "spark_batches": ("benchmarks.spark_batches", 6),
     "spark_shedding": ("benchmarks.spark_shedding", 4),
-    "spark_memory": ("benchmarks.spark_memory --rows 1000000 --batches 3", 8),
-    "threads": ("benchmarks.threads", 3),
-    "growth": ("benchmarks.growth", 2),
-    "memory": ("benchmarks.memory", 0.5),
-    "shedding": ("benchmarks.shedding", 2),
-    "durable_throughput": ("benchmarks.durable_throughput", 1),
-    "start": ("benchmarks.start {wheel}", 1),
-    "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000", 6),
-    "peers": ("benchmarks.peers", 8),
-    "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2", 8),
-    "kafka": ("benchmarks.kafka", 4),
-    "kafka_latency": ("benchmarks.kafka --latency", 1),
-    "spark_joins": ("benchmarks.spark_joins --rows 2000000 --batches 5 --runs 1", 7),
-    "spark_start": ("benchmarks.spark_start --runs 1", 3),
-    "spark_batches": ("benchmarks.spark_batches", 3),
-    "spark_memory": ("benchmarks.spark_memory", 4),
+    "spark_memory": ("benchmarks.spark_memory", 6),
 }
 
 

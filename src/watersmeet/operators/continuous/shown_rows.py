@@ -100,8 +100,6 @@ class ShownRows:
         data = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return Delta(data, at[:n], diffs, entered_as, None if noticed is None else noticed[out[3, :n]])
 
-    def _words_of(self, values: Sequence[pa.Array], count: int) -> list[Int64s]:
-        """Those of each cell's row, column by column."""
     @property
     def are_words(self) -> bool:
         return not self._beside
@@ -109,10 +107,12 @@ class ShownRows:
     def tables(self) -> tuple[Bools, Int64s, Bools, Int64s, Int64s, int]:
         """What `replace_rows` knows of the rows of all groups, up to the next number."""
         return self._floats, self._words, self._shown, self._numbers, self._scratch, self._next
+
     def numbered(self, next_number: int) -> None:
         self._next = next_number
-    def _words_of(self, values: Sequence[pa.Array], count: int) -> Int64s:
-        words = fresh(self._width, count)
+
+    def _words_of(self, values: Sequence[pa.Array], count: int) -> list[Int64s]:
+        """Those of each cell's row, column by column."""
         if self._beside:
             return [one.view(np.int64) for one in identities(values, count)]
         words = [_cells_of(one, count) for one in values]
