@@ -104,9 +104,10 @@ class ShownRows:
     def are_words(self) -> bool:
         return not self._beside
 
+    @property
     def tables(self) -> tuple[Bools, Int64s, Bools, Int64s, Int64s, int]:
-        """What `replace_rows` knows of the rows of all groups, up to the next number."""
-        return self._floats, self._words, self._shown, self._numbers, self._scratch, self._next
+        """What `replace_rows` and `keep_rows` know of the rows of all groups, up to the next number."""
+        return self._floats, self._words, self._shown, self._numbers.reshape(-1, 1), self._scratch, self._next
 
     def numbered(self, next_number: int) -> None:
         self._next = next_number

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
-from watersmeet.operators.kernels.changes import cells_in_turn, empty_groups, replace_rows
+from watersmeet.operators.kernels.changes import cells_in_turn, empty_groups, keep_rows, replace_rows
 from watersmeet.operators.kernels.identity import folded, forget_numbers, number_rows
 from watersmeet.operators.kernels.memory import load, load64, store
 
@@ -123,7 +123,7 @@ def show(
     floats,
     last,
     is_shown,
-    last_number,
+    last_numbers,
     scratch,
     next_number,
     shown,
@@ -137,25 +137,30 @@ def show(
     where,
     answer,
 ):
-    """The rows that groups withdraw and give after each cell (see `replace_rows`), and forget the groups without rows.
+    """Keep the rows that groups withdraw and give after each cell (see `replace_rows`), and forget groups without rows.
 
     shown[c]: which of the values column c of an answer is, or -1 - k for key k. Gives how many changes there are, the
     next number of a row, how many numbers of groups are free, and how many groups are gone.
     """
     groups, instants = changes[CELL_GROUPS, :cells], changes[INSTANTS, :cells]
-    marks, given = np.empty((3, 2 * cells), np.int64), np.empty((len(values), 2 * cells), np.int64)
-    n, _, next_number = replace_rows(
-        instants, groups, present[:cells], np.empty(0, np.bool_), values, floats, last, is_shown, last_number, scratch,
-        next_number, answer[AT], marks, given, np.empty(0, np.int64),
+    marks, words, numbers = np.empty((3, 2 * cells), np.int64), np.empty(len(values), np.int64), np.empty_like(groups)
+    for place in range(len(values)):
+        words[place] = np.int64(values.ctypes.data) + 8 * place * values.shape[1]
+    n, next_number = replace_rows(
+        instants, groups, present[:cells], np.empty(0, np.bool_), words, floats, last, is_shown, scratch,
+        next_number, numbers, answer[AT], marks,
     )  # fmt: skip
     for i in range(n):
         answer[SIGN, i] = PLUS if marks[1, i] > 0 else MINUS
     for c in range(len(shown)):
-        column, key = answer[FIRST_SHOWN + c], -1 - shown[c]
+        column, place, key = answer[FIRST_SHOWN + c], shown[c], -1 - shown[c]
         for i in range(n):
-            column[i] = (
-                given[shown[c], i] if key < 0 else load(columns[key, BASE], columns[key, WIDTH], where[marks[0, i]])
-            )
+            group, source = marks[0, i], marks[2, i]
+            if key >= 0:
+                column[i] = load(columns[key, BASE], columns[key, WIDTH], where[group])
+            else:
+                column[i] = values[place, source] if source >= 0 else last[group, place]
+    keep_rows(groups, words, is_shown, scratch, numbers, last, last_numbers, np.empty_like(groups))
     gone = np.empty(cells, np.int64)
     gone = gone[: empty_groups(groups, counts, gone)]
     for group in gone:
