@@ -81,8 +81,9 @@ def report(benchmark: str, figures: Iterable[Figure], *, beside: bool = False) -
     new: dict[str, dict[str, object]] = {}
 
     def keep(whole: bool) -> None:
-        others = [] if whole else [one for one in before if one["name"] not in new]
-        content = {"benchmark": benchmark, **machine, **busy, "whole": whole, "figures": [*others, *new.values()]}
+        known = {} if whole else {one["name"]: one for one in before}
+        found = list((known | new).values())
+        content = {"benchmark": benchmark, **machine, **busy, "whole": whole, "figures": found}
         path.write_text(json.dumps(content, indent=2) + "\n")
 
     for one in figures:

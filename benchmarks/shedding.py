@@ -186,11 +186,11 @@ def memory() -> Iterator[Figure]:
 
 
 PARTS = {
-    "operator/100000/1": lambda: operators(100_000, 1, BATCH, 24),
-    "operator/100000/10": lambda: operators(100_000, 10, BATCH, 24),
+    "operator/100000/1/": lambda: operators(100_000, 1, BATCH, 24),
+    "operator/100000/10/": lambda: operators(100_000, 10, BATCH, 24),
     "whole/100000/": lambda: whole_queries(100_000, 2_000_000),
-    "operator/1000000/1": lambda: operators(1_000_000, 1, 4 * BATCH, 12),
-    "operator/1000000/10": lambda: operators(1_000_000, 10, 4 * BATCH, 12),
+    "operator/1000000/1/": lambda: operators(1_000_000, 1, 4 * BATCH, 12),
+    "operator/1000000/10/": lambda: operators(1_000_000, 10, 4 * BATCH, 12),
     "whole/1000000/": lambda: whole_queries(1_000_000, 4_000_000),
     "memory": memory,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -19,6 +19,12 @@ def random_cases(count: int, **more: Any) -> settings:
     """Draw so many, times the effort. `make test`, whose cases are the same each time, draws a third of them."""
     drawn = max(4, count // 3) if EFFORT == 1 else count * EFFORT
     return settings(max_examples=drawn, deadline=None, suppress_health_check=PATIENT, **more)
+
+
+def first_of(cases: Sequence[Any]) -> list[Any]:
+    """The first case is for `make test`, the others are slow."""
+    rest = (pytest.param(*one.values, marks=[*one.marks, pytest.mark.slow]) for one in cases[1:])
+    return [cases[0], *rest]
 
 
 def thinned(*axes: Iterable[Any]) -> list[Any]:

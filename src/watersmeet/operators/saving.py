@@ -362,8 +362,4 @@ def _is_worked_out(thing: Any, field: str) -> bool:
 
 
 def _set(thing: Any, field: str, value: Any) -> None:
-    frozen = getattr(getattr(type(thing), "__dataclass_params__", None), "frozen", False)
-    if frozen:
-        object.__setattr__(thing, field, value)
-    else:
-        setattr(thing, field, value)
+    object.__setattr__(thing, field, value)  # values may be frozen

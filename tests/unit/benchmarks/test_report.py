@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,7 +96,10 @@ def test_a_part_beyond_its_time_is_ended_with_what_it_started(
     monkeypatch.setattr(every, "PARTS", {"long": ("", 0.02)})  # 3.6 s
     assert not every.finished("long")
     assert "was ended" in capsys.readouterr().out
-    assert not alive(int(told.read_text()))
+    child, until_s = int(told.read_text()), time.monotonic() + 10
+    while alive(child) and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert not alive(child)
 
 
 def alive(process: int) -> bool:

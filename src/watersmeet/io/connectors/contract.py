@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.dataclass import dataclass
 from watersmeet.io.connectors.changed_files import Changed
 
 # What a reader says of where rows lie, as JSON: only the reader itself understands it.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from tests.effort import thinned
+from tests.effort import first_of, thinned
 from watersmeet.operators.join.few_step import FewStep, Way
 
 ROWS = 2_000
@@ -89,8 +89,7 @@ def bag(table: pa.Table) -> Counter[Any]:
     return Counter(map(tuple, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "nulls"), thinned(QUERIES, [0.0, 0.02]))
+@pytest.mark.parametrize(("name", "nulls"), first_of(thinned(QUERIES, [0.0, 0.02])))
 def test_rows_pushed_a_few_at_a_time_meet_as_all_at_once(
     name: str, nulls: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from tests.effort import thinned
+from tests.effort import first_of, thinned
 from tests.runners import Bag, bag_of
 from tests.unit.shedding_strategies import zipf
 from watersmeet.errors import OptionError
@@ -93,8 +93,7 @@ def exactly(form: str) -> Bag:
     return run(random_tables(int(form[0])), selected(form))[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "policy"), thinned(FORMS, POLICIES))
+@pytest.mark.parametrize(("form", "policy"), first_of(thinned(FORMS, POLICIES)))
 def test_given_and_lost_make_up_the_exact_answer(form, policy):
     ways = [("fixed", "exact", 7), ("variable", "exact", None), ("fixed", "none", None), ("variable", "none", 7)]
     for allocation, recall, batch in ways:
