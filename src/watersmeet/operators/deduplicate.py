@@ -134,6 +134,10 @@ class Deduplicate(Wrapper):
         yield from self.inner.advance(watermarks)
         self._note(watermarks)
 
+    def answers_until(self, watermarks: Mapping[str, int]) -> Iterator[Answer]:
+        yield from self.inner.answers_until(watermarks)
+        self._note(watermarks)
+
     def settle(self) -> Iterator[pa.RecordBatch]:
         yield from self.inner.settle()
 
