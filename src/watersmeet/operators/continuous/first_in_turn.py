@@ -94,8 +94,7 @@ class FirstInTurn(FirstRows):
 
     def _emptied(self, groups: Int64s) -> Int64s:
         empty: Int64s = groups[(self._groups[groups, kernel.SIZE] == 0) & (self._groups[groups, kernel.REST] == 0)]
-        empty = empty[each_once(empty, len(self._groups))]
-        return empty
+        return empty[each_once(empty, len(self._groups))] if empty.size else empty
 
     # ---- where rows lie -----------------------------------------------------------------------------------
 

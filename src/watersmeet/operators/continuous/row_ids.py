@@ -106,6 +106,7 @@ class RowIds:
         old, room = self.room, 4 * self.room
         live = np.zeros(room, np.bool_)
         live[:old] = True
+        live[self._free[: self._free_count]] = False  # room may be made ahead of need
         self._following = _longer(self._following, room)
         self._first, self._second = _longer(self._first, room), _longer(self._second, room)
         free = np.empty(room, np.int64)

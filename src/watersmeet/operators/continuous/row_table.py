@@ -56,8 +56,10 @@ class RowTable:
         return self._where[ids] >= 0
 
     def drop(self, ids: Int64s) -> None:
-        self._held -= int(np.count_nonzero(self._where[ids] >= 0))
-        self._where[ids] = -1
+        """Those that are there."""
+        there = ids[self.holds(ids)]
+        self._held -= there.size
+        self._where[there] = -1
 
     def number_up_to(self, largest: int) -> None:
         """Make room for numbers."""

@@ -192,3 +192,32 @@ def test_a_sum_that_is_too_large_ends_the_run() -> None:
     run.push("a", {"k": [1], "x": [2**63 - 1], "ts": [datetime(2026, 1, 2)]})
     with pytest.raises(wm.DataError, match="went beyond the range of BIGINT"):
         run.push("a", {"k": [1], "x": [1], "ts": [datetime(2026, 1, 3)]})
+
+
+def churn(seed: int) -> pa.RecordBatch:
+    """Rows of more groups than there is room for at first, which go and come back."""
+    random = np.random.default_rng(seed)
+    waves = [np.arange(1_000), 10_000 + np.arange(900), np.arange(200), 50_000 + np.arange(300)]
+    waves += [random.integers(0, 4_000, 3_000)]
+    times = np.repeat(np.arange(len(waves)) * 600_000, [one.size for one in waves])
+    times[-3_000:] += np.sort(random.integers(0, 3_000_000, 3_000))
+    columns = [pa.array(np.concatenate(waves)), pa.array(times + 10**15, pa.timestamp("us"))]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema({"k": pa.int64(), "ts": pa.timestamp("us")}))
+
+
+@pytest.mark.parametrize("sizes", [[200], [FEW], [1, 3, 90, 17]], ids=str)
+@pytest.mark.parametrize("sql", ["SELECT k, COUNT(*) AS n FROM a {} GROUP BY k", "SELECT DISTINCT k FROM a {}"])
+def test_groups_that_come_back_once_there_is_more_room_are_known(sql: str, sizes: list[int], ways: Counter[bool]):
+    rows, logs = churn(len(sizes)), []
+    for pieces in ([rows.num_rows], sizes):
+        session, at = wm.Session(), 0
+        session.stream("a", schema=rows.schema, time="ts")
+        with session.sql(sql.format(SECOND)).start() as run:
+            while at < rows.num_rows:
+                for size in pieces:
+                    run.push("a", rows.slice(at, size))
+                    at += size
+            run.finish()
+        logs.append(lines(run.take()))
+    assert logs[0] == logs[1]
+    assert ways[True]

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import watersmeet as wm
 from tests.relays import Relay, handed_on
 from tests.runners import Source, bound_plan
 from watersmeet.operators.continuous import first_in_turn
@@ -175,3 +177,14 @@ def test_an_equal_row_that_comes_changes_nothing() -> None:
     signs = [(at, sign) for at, sign, _ in told(relay, 10, saved=True)]
     last = 49 * 20 + WINDOW_US + 1
     assert signs == [(0, "+"), (20, "+"), (40, "+"), (last - 40, "-"), (last - 20, "-"), (last, "-")]
+
+
+def test_more_rows_may_come_and_go_at_once_than_there_is_room_for_at_first():
+    count = 3_000
+    table = pa.table({"v": np.arange(count), "ts": pa.array(np.arange(count) * 1_000, pa.timestamp("us"))})
+    session = wm.Session()
+    session.stream("a", table, time="ts")
+    for size in (1, 1_050):
+        log = session.sql(f"SELECT v FROM a [RANGE {size} MILLISECOND] ORDER BY v LIMIT {size}").to_arrow()
+        came, left = (log.filter(pc.equal(log["_op"], sign))["v"].to_pylist() for sign in "+-")
+        assert came == left == list(range(count))
