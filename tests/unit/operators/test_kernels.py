@@ -19,7 +19,7 @@ from tests.runners import Source, bound_plan
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.chains import link, move
-from watersmeet.operators.kernels.changes import leaving_first, sort_into_cells, where_signs_meet
+from watersmeet.operators.kernels.changes import leaving_first, sort_by_group, sort_into_cells, where_signs_meet
 from watersmeet.operators.kernels.hashing import combine, finish, hash_bytes
 from watersmeet.operators.kernels.rows import disorder
 from watersmeet.operators.kernels.spread import coordinates, divided, nth_later
@@ -64,6 +64,23 @@ def test_changes_are_sorted_by_instant_and_what_can_cancel_is_found(made: list[t
     assert leaving_first(instants, signed, order)
     assert order.tolist() == np.lexsort((signed, instants)).tolist()
     assert leaving_first(instants[::-1].copy(), signed, order) == (len(set(instants.tolist())) < 2)
+
+
+@pytest.mark.parametrize("most", [3, 1_000, 70_000, 2**31 - 1])
+@pytest.mark.parametrize("count", [2, 3, 32, 33, 200, 5_000])
+def test_changes_of_an_instant_are_sorted_by_group_and_stay_in_order_within(count: int, most: int) -> None:
+    random = np.random.default_rng(count + most)
+    groups = random.integers(0, most, count + 2, endpoint=True)
+    changes = np.zeros((6, count + 2), np.int64)
+    changes[:3] = np.arange(count + 2), groups, random.choice([-1, 1], count + 2)
+    before = changes.copy()
+    sort_by_group(changes, 1, count + 1)
+    expected = [0, *(1 + np.argsort(groups[1:-1], kind="stable")), count + 1]
+    assert (changes[:3] == before[:3, expected]).all()
+    assert (changes[3:, [0, -1]] == 0).all()
+    order, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    sort_into_cells(np.zeros(count, np.int64), groups[:count] - 5, order, ends)
+    assert order.tolist() == np.argsort(groups[:count], kind="stable").tolist()
 
 
 # -- hashing ---------------------------------------------------------------------------------------------------------

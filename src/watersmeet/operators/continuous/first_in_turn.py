@@ -79,13 +79,13 @@ class FirstInTurn(FirstRows):
     def _changes(self, entered: Delta, left: Delta, *, by_place: bool) -> tuple[Changed, Int64s]:
         first = self._enter(entered)
         n = len(entered) + len(left)
-        out, ends, instants = fresh(3, n), fresh(n), fresh(n)
+        out, ends, instants = fresh(6, n), fresh(n), fresh(n)
         n, cells, self._tail = kernel.changes_in_turn(
             frozen(entered.instants), frozen(left.instants), frozen(left.order), self._orders, self._group, self._known,
             self._tail, first, out, ends, instants,
         )  # fmt: skip
         gone = fresh(self._head - self._tail + n)
-        rows, groups, diffs = (frozen(one[:n]) for one in out)
+        rows, groups, diffs = (frozen(one[:n]) for one in out[:3])
         given = (rows, groups, diffs, frozen(ends[:cells]))
         told, count = self._told(given, gone, by_place)
         gone = gone[:count]

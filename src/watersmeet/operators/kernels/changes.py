@@ -8,11 +8,47 @@ from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import load64
 
 SMALL = 32
-COUNTED = 4  # numbers are sorted by counting them where they span no more than so many a change
+LOCAL = 31  # bits of a word that tell a place among the changes of an instant; those above tell the group
+LOCAL_MASK = np.int64((1 << LOCAL) - 1)
+MOST_BITS = 11  # of a digit: so many counts stay in the nearest cache
 # Of a double: all but the sign, and the bits of infinity, above which are NaNs.
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 INFINITE = np.int64(0x7FF0000000000000)
 UNION_ALL, UNION, EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = range(6)
+
+
+@kernel
+def sorted_by_digits(groups, words, others):
+    """Words of groups and places, by groups; either array may hold them in the end. A digit has about as many values as
+    there are words: clearing and adding up their counts takes no longer than moving words."""
+    count = len(groups)
+    low = high = groups[0]
+    for i in range(count):
+        low, high = min(low, groups[i]), max(high, groups[i])
+    width = 6
+    while width < MOST_BITS and 1 << width < count:
+        width += 1
+    bits = 1
+    while (high - low) >> bits:
+        bits += 1
+    passes = (bits + width - 1) // width
+    width = (bits + passes - 1) // passes
+    for i in range(count):
+        words[i] = ((groups[i] - low) << LOCAL) | i
+    at, mask = np.empty((1 << width) + 1, np.int64), (1 << width) - 1
+    for digit in range(passes):
+        shift = LOCAL + digit * width
+        at[:] = 0
+        for i in range(count):
+            at[((words[i] >> shift) & mask) + 1] += 1
+        for k in range(1, mask):
+            at[k + 1] += at[k]
+        for i in range(count):
+            value = (words[i] >> shift) & mask
+            others[at[value]] = words[i]
+            at[value] += 1
+        words, others = others, words
+    return words
 
 
 @kernel
@@ -22,16 +58,10 @@ def sort_many(ids, start, stop, order):
     for i in range(start, stop):
         low, high = min(low, ids[i]), max(high, ids[i])
     # The difference of any two numbers, which may be hashes.
-    span = np.uint64(high) - np.uint64(low)
-    if span < np.uint64(COUNTED * (stop - start)):
-        at = np.zeros(np.int64(span) + 2, np.int64)
+    if np.uint64(high) - np.uint64(low) <= np.uint64(LOCAL_MASK):
+        words = sorted_by_digits(ids[start:stop], np.empty(stop - start, np.int64), np.empty(stop - start, np.int64))
         for i in range(start, stop):
-            at[ids[i] - low + 1] += 1
-        for k in range(1, len(at)):
-            at[k] += at[k - 1]
-        for i in range(start, stop):
-            order[start + at[ids[i] - low]] = i
-            at[ids[i] - low] += 1
+            order[i] = start + (words[i - start] & LOCAL_MASK)
         return
     # The one stable kind that Numba has. One by one, as assigning a slice may raise what only Numba can tell.
     sorted_ids = np.argsort(ids[start:stop], kind="mergesort")
@@ -163,30 +193,33 @@ def count_cells(order, ends, cells, ids, diffs, counts, present):
 @kernel
 def sort_by_group(changes, start, stop):
     """Bring the changes of one instant, rows of (place, group, diff), into the order of their groups, and keep theirs
-    within."""
-    if stop - start == 2:
+    within. Three more rows are overwritten from start to stop."""
+    count = stop - start
+    if count == 2:
         # One leaves as another enters, in any order: a branch would be a guess.
         swap = np.int64(changes[1, start] > changes[1, start + 1])
         for field in range(3):
             one, other = changes[field, start], changes[field, start + 1]
             changes[field, start + swap], changes[field, start + 1 - swap] = one, other
-    elif stop - start <= SMALL:
-        for i in range(start + 1, stop):
-            place, group, diff = changes[0, i], changes[1, i], changes[2, i]
+        return
+    words = changes[3, start:stop]
+    if count <= SMALL:
+        for i in range(count):  # a word of both, so that one comparison tells and one move is enough
+            word = (changes[1, start + i] << LOCAL) | i
             k = i
-            while k > start and changes[1, k - 1] > group:
-                for field in range(3):
-                    changes[field, k] = changes[field, k - 1]
+            while k > 0 and words[k - 1] > word:
+                words[k] = words[k - 1]
                 k -= 1
-            changes[0, k], changes[1, k], changes[2, k] = place, group, diff
+            words[k] = word
     else:
-        order = np.argsort(changes[1, start:stop], kind="mergesort")
-        before = np.empty(stop - start, np.int64)
-        for field in range(3):
-            for i in range(stop - start):
-                before[i] = changes[field, start + i]
-            for i in range(stop - start):
-                changes[field, start + i] = before[order[i]]
+        words = sorted_by_digits(changes[1, start:stop], words, changes[4, start:stop])
+    before = changes[5, start:stop]
+    for field in range(3):
+        values = changes[field, start:stop]
+        for i in range(count):
+            before[i] = values[i]
+        for i in range(count):
+            values[i] = before[words[i] & LOCAL_MASK]
 
 
 @kernel
@@ -196,7 +229,7 @@ def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, out, pres
     Rows lie from `tail` to `head`; the last of them enter, at their births, and the first `leaving` leave at their
     deaths, before others enter at that instant. Fills out[0..2] with the place, group and diff of every change, in the
     order of cells; out[3..5] with the end, group and instant of every cell; and `present`, whether the group has rows
-    after it. Returns the number of cells.
+    after it. Behind its cells out[3..5] is free meanwhile. Returns the number of cells.
     """
     born, first, gone = len(births), head - len(births), tail + leaving
     i, j, n, cells = tail, 0, 0, 0

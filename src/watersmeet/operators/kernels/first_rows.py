@@ -380,8 +380,9 @@ def changes_in_turn(births, deaths, left, orders, groups, known, tail, first, ou
     """The changes of rows that leave in turn, as cells of their groups. Rows from `first` on enter, at their births;
     from `tail` on those that `left`, by their numbers in `orders`, leave at their deaths, but for those that are gone.
 
-    Fills out[0..2] with the row, group and diff of every change, and `ends` and `instants` of the cells. Returns how
-    many changes and cells there are, and the first row that is still there or has yet to be looked at.
+    Fills out[0..2] with the row, group and diff of every change, and `ends` and `instants` of the cells; out[3..5] are
+    for sorting. Returns how many changes and cells there are, and the first row that is still there or has yet to be
+    looked at.
     """
     i, j, n, cells = 0, 0, 0, 0
     while i < len(deaths) or j < len(births):
