@@ -19,7 +19,7 @@ from tests.runners import Source, bound_plan
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.chains import link, move
-from watersmeet.operators.kernels.changes import leaving_first, sort_by_group, sort_into_cells, where_signs_meet
+from watersmeet.operators.kernels.changes import cells_in_turn, leaving_first, sort_into_cells, where_signs_meet
 from watersmeet.operators.kernels.hashing import combine, finish, hash_bytes
 from watersmeet.operators.kernels.rows import disorder
 from watersmeet.operators.kernels.spread import coordinates, divided, nth_later
@@ -69,15 +69,21 @@ def test_changes_are_sorted_by_instant_and_what_can_cancel_is_found(made: list[t
 @pytest.mark.parametrize("most", [3, 1_000, 70_000, 2**31 - 1])
 @pytest.mark.parametrize("count", [2, 3, 32, 33, 200, 5_000])
 def test_changes_of_an_instant_are_sorted_by_group_and_stay_in_order_within(count: int, most: int) -> None:
-    random = np.random.default_rng(count + most)
-    groups = random.integers(0, most, count + 2, endpoint=True)
-    changes = np.zeros((6, count + 2), np.int64)
-    changes[:3] = np.arange(count + 2), groups, random.choice([-1, 1], count + 2)
-    before = changes.copy()
-    sort_by_group(changes, 1, count + 1)
-    expected = [0, *(1 + np.argsort(groups[1:-1], kind="stable")), count + 1]
-    assert (changes[:3] == before[:3, expected]).all()
-    assert (changes[3:, [0, -1]] == 0).all()
+    """The first rows leave at the instant at which the others come."""
+    random, leaving = np.random.default_rng(count + most), count // 3
+    groups = random.integers(0, most, count, endpoint=True)
+    deaths = np.where(np.arange(count) < leaving, 7, 9)
+    births = np.full(count - leaving, 7)
+    births.flags.writeable = False
+    out, counts = np.empty((6, count), np.int64), np.ones(most + 1 if most < 2**20 else 0, np.int64)
+    if not counts.size:
+        groups, counts = groups >> 11, np.ones(2**20, np.int64)
+    cells = cells_in_turn(births, deaths, groups, 0, count, leaving, counts, out, np.empty(count, np.bool_))
+    order = np.argsort(groups, kind="stable")
+    assert out[0].tolist() == order.tolist()
+    assert out[1].tolist() == groups[order].tolist()
+    assert out[2].tolist() == np.where(order < leaving, -1, 1).tolist()
+    assert cells == np.unique(groups).size
     order, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     sort_into_cells(np.zeros(count, np.int64), groups[:count] - 5, order, ends)
     assert order.tolist() == np.argsort(groups[:count], kind="stable").tolist()
