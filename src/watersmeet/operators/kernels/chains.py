@@ -10,7 +10,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
-from watersmeet.operators.kernels.memory import load32, load64, prefetch, store32, store64
+from watersmeet.operators.kernels.memory import load32, load64, on_stack, prefetch, store32, store64
 
 BLOCK = 64
 
@@ -18,8 +18,7 @@ BLOCK = 64
 @kernel
 def link(codes, columns, first, last, heads, shift, following):
     """Put rows first..last-1 into the chains; `columns` names the rows of `codes` that make the key."""
-    buckets = np.empty(BLOCK, np.int64)
-    places, base, older = np.int64(buckets.ctypes.data), np.int64(heads.ctypes.data), np.int64(following.ctypes.data)
+    places, base, older = on_stack(BLOCK), np.int64(heads.ctypes.data), np.int64(following.ctypes.data)
     own = np.int64(codes.ctypes.data) + 8 * codes.shape[1] * columns[0]
     several = len(columns) > 1
     for start in range(first, last, BLOCK):

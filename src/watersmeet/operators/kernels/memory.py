@@ -132,6 +132,24 @@ move64 = _mover(64)
 move8 = _mover(8)
 
 
+@intrinsic
+def on_stack(typingctx: Any, count: Any) -> Any:
+    """Where so many int64s lie, a constant, which are there until the kernel returns. An array that a kernel makes is
+    freed once nothing asks for the array any more, so its address may be another thread's by then."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), count.literal_value))
+        return builder.ptrtoint(place, ir.IntType(64))
+
+    return types.int64(count), codegen
+
+
 @kernel
 def load(base, width, place):
     """The value of a column of any width that NumPy has, as an int64 that ends in its bytes."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
-from watersmeet.operators.kernels.memory import load32, load64
+from watersmeet.operators.kernels.memory import load32, load64, on_stack
 from watersmeet.operators.kernels.star import MOST_HITS, SCRATCH, all_of, meet
 from watersmeet.operators.kernels.walk import (
     AT_DEPTH,
@@ -38,8 +38,7 @@ def pair(origin_time, rows, steps, equals, limits, state, out):
     tail, times, following = of_step(steps, 0, TAIL), of_step(steps, 0, TIME), of_step(steps, 0, FOLLOWING)
     earlier, later, slack = limit(limits, 0, 0, 0, EARLIER), limit(limits, 0, 0, 0, LATER), of_step(steps, 0, SLACK)
     heads, shift = of_step(steps, 0, HEADS), np.uint64(of_step(steps, 0, SHIFT))
-    scratch_of, ends_of = np.empty(SCRATCH, np.int64), np.empty(BLOCK, np.int64)
-    scratch, ends = np.int64(scratch_of.ctypes.data), np.int64(ends_of.ctypes.data)
+    scratch, ends = on_stack(SCRATCH), on_stack(BLOCK)
     capacity = np.int64(out.shape[1])
     first = np.int64(out.ctypes.data)
     second = first + 8 * capacity

@@ -11,7 +11,7 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine
-from watersmeet.operators.kernels.memory import load32, load64, prefetch, store64
+from watersmeet.operators.kernels.memory import load32, load64, on_stack, prefetch, store64
 from watersmeet.operators.kernels.walk import (
     AT_DEPTH,
     AT_ROW,
@@ -42,6 +42,7 @@ TOO_MANY = -1
 WHO, AT, HITS = range(0, 3 * BLOCK, BLOCK)
 MOST_HITS = 4096
 SCRATCH = HITS + MOST_HITS
+SCRATCH_OF_ALL = SCRATCH + MOST_HITS  # that of two of the streams at a time
 HALF = np.int64(32)
 LOWER_HALF = np.int64((1 << 32) - 1)
 
@@ -203,11 +204,10 @@ def list_all(origin_time, steps, depths, equals, limits, row, ends, lists, room)
 def star(origin_time, rows, steps, depths, equals, limits, pairwise, state, lists, room, out):
     """As walk.walk; returns LISTS_FULL when `lists` (depths x room) must grow before the call is repeated."""
     last, capacity = depths - 1, out.shape[1]
-    scratch_of = np.empty(SCRATCH + MOST_HITS, np.int64)
     ends_of = np.empty((depths, BLOCK), np.int64)
     begins = np.empty(depths, np.int64)
     chosen = np.empty(depths, np.int64)
-    scratch, ends = np.int64(scratch_of.ctypes.data), np.int64(ends_of.ctypes.data)
+    scratch, ends = on_stack(SCRATCH_OF_ALL), np.int64(ends_of.ctypes.data)
     chosen_at = np.int64(chosen.ctypes.data)
     count = 0
     row, d = get(state, SCALARS, AT_ROW), get(state, SCALARS, AT_DEPTH)
