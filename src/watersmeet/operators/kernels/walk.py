@@ -115,6 +115,29 @@ def next_inside(codes, low, high, p, end):
 
 
 @kernel
+def next_inside_both(codes, low, high, others, least, most, p, end):
+    """The same of two codes of a row, each in an interval of its own: one alone may let half of the rows pass."""
+    span, reach = np.uint64(high - low), np.uint64(most - least)
+    stop = min(end, (p + BLOCK - 1) & ~(BLOCK - 1))
+    while True:
+        while p < stop:
+            if np.uint64(load64(codes, p) - low) <= span and np.uint64(load64(others, p) - least) <= reach:
+                return p
+            p += 1
+        if p >= end:
+            return end
+        while p + BLOCK <= end:
+            hits = 0
+            for i in range(BLOCK):
+                inside = np.uint64(load64(codes, p + i) - low) <= span
+                hits += inside & (np.uint64(load64(others, p + i) - least) <= reach)
+            if hits:
+                break
+            p += BLOCK
+        stop = end
+
+
+@kernel
 def first_at_least(values, length, x):
     """Binary search in the ascending int64s at an address."""
     low, high = np.int64(0), length
@@ -223,8 +246,17 @@ def next_in_scan(steps, ranges, d, state):
     r = of_step(steps, d, RANGE_FROM)
     if r < of_step(steps, d, RANGE_TO):
         base = r * RANGE_FIELDS
-        low, high = load64(ranges, base + RANGE_LOW), load64(ranges, base + RANGE_HIGH)
-        p = next_inside(load64(ranges, base + RANGE_CODES), low, high, p, end)
+        codes, low, high = (
+            load64(ranges, base + RANGE_CODES),
+            load64(ranges, base + RANGE_LOW),
+            load64(ranges, base + RANGE_HIGH),
+        )
+        if r + 1 < of_step(steps, d, RANGE_TO):
+            base += RANGE_FIELDS
+            least, most = load64(ranges, base + RANGE_LOW), load64(ranges, base + RANGE_HIGH)
+            p = next_inside_both(codes, low, high, load64(ranges, base + RANGE_CODES), least, most, p, end)
+        else:
+            p = next_inside(codes, low, high, p, end)
     elif of_step(steps, d, SLACK) > 0:
         p = next_inside(of_step(steps, d, TIME), get(state, LOW, d), get(state, HIGH, d), p, end)
     put(state, CURSOR, d, p + 1)
