@@ -37,7 +37,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "small_batches": ("benchmarks.small_batches", 0.5),
     "durable_throughput": ("benchmarks.durable_throughput", 2),
     "start": ("benchmarks.start {wheel}", 2),
-    "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000,100000", 10),
+    "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000", 7),
     "peers": ("benchmarks.peers", 15),
     "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2", 12),
     "sql_of_others": (

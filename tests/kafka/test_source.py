@@ -145,13 +145,16 @@ def is_closed(client: consumers.ReadingClient) -> bool:
 
 
 def test_what_a_kept_client_reads_next_does_not_wait_for_what_it_asked_before(mock: MockCluster):
-    begun = monotonic()
-    for _ in range(3):
+    """It waited a tenth of a second at least each time, which is asked of the quickest, as tests run beside others."""
+    took = []
+    for _ in range(6):
         topic = mock.topic()
         for partition in range(2):
             mock.put(topic, [b'{"id": 1, "ts": "2026-01-01T00:00:00"}'], partition=partition)
+        begun = monotonic()
         assert len(all_rows(source(mock.brokers, topic))) == 2
-    assert monotonic() - begun < 1.0
+        took.append(monotonic() - begun)
+    assert min(took[1:]) < 0.12, took
 
 
 def test_a_client_is_kept_for_the_next_and_closed_when_none_comes(mock: MockCluster, monkeypatch: pytest.MonkeyPatch):
