@@ -126,6 +126,7 @@ class Partitioned(Operator):
         self.key, self.log = key, log
         self._parts = [_Part(operator, number) for number, operator in enumerate(operators)]
         self._under_way: deque[list[Blocks]] = deque()
+        self._was_left = False  # whoever took answers has stopped, and parts may still be at work on what was under way
         self._new_rows = 0  # since time last went on
         weakref.finalize(self, _end, self._parts)
 
@@ -150,7 +151,7 @@ class Partitioned(Operator):
     def answers_to(self, alias: str, rows: Rows) -> Iterator[Answer]:
         self._new_rows += len(rows)
         placed = self._placed(alias, rows)
-        if len(rows) < WORTH_A_THREAD and not self._under_way:
+        if len(rows) < WORTH_A_THREAD and not self._may_be_at_work:
             for operator, some in zip(self.operators, placed, strict=True):
                 yield from _pushed(operator, alias, rows, some)
             return
@@ -162,7 +163,7 @@ class Partitioned(Operator):
     def advance(self, watermarks: Mapping[str, int]) -> Results:
         many, self._new_rows = self._new_rows >= WORTH_A_THREAD, 0
         at_end = max(watermarks.values(), default=BEGINNING_US) >= FOREVER_US
-        if not (many or at_end or self._under_way):
+        if not (many or at_end or self._may_be_at_work):
             yield from self._together([one.advance(watermarks) for one in self.operators])
             return
         self._begin([partial(one.advance, watermarks) for one in self.operators])
@@ -200,7 +201,7 @@ class Partitioned(Operator):
 
     def in_turn(self, works: Sequence[Callable[[], None]]) -> None:
         """Have every part do something when it has done what it was told before."""
-        if not self._under_way:
+        if not self._may_be_at_work:
             for work in works:
                 work()
         else:
@@ -227,7 +228,12 @@ class Partitioned(Operator):
     def _together(self, streams: Sequence[Results]) -> Results:
         return _in_turn(streams) if self.log is None else self.log.merged(streams)
 
+    @property
+    def _may_be_at_work(self) -> bool:
+        return bool(self._under_way) or self._was_left
+
     def _leave(self) -> None:
+        self._was_left = True
         while self._under_way:
             for blocks in self._under_way.popleft():
                 blocks.leave()

@@ -188,8 +188,8 @@ class WindowJoin(Counting):
         admission, counters = self.door.admissions[alias], self.counters
         if admission.filters:
             rows, _ = admission.filtered(rows)
-            if not len(rows):
-                return None
+        if not len(rows):  # all were left out, here or before
+            return None
         started = perf_counter()
         answer = step.take(rows)
         if answer is Way.USUAL:

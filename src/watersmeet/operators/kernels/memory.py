@@ -138,13 +138,13 @@ def on_stack(typingctx: Any, count: Any) -> Any:
     freed once nothing asks for the array any more, so its address may be another thread's by then."""
     from llvmlite import ir
     from numba import types
-    from numba.core import cgutils
 
     if not isinstance(count, types.IntegerLiteral):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), count.literal_value))
+        with builder.goto_entry_block():  # Numba's own way would fill it with zeros in every call
+            place = builder.alloca(ir.ArrayType(ir.IntType(64), count.literal_value))
         return builder.ptrtoint(place, ir.IntType(64))
 
     return types.int64(count), codegen

@@ -154,7 +154,8 @@ class LoopPlan:
         self._tests += [(c.operator, c.own, depth(c.bound.stream), c.bound) for c in step.comparisons]
 
     def _number_tests(self) -> None:
-        self.tests = np.zeros((max(1, len(self._tests)), kernel.TEST_FIELDS), np.int64)
+        # A loop without tests reads the entry behind those of the others, and does not look at it.
+        self.tests = np.zeros((len(self._tests) + 1, kernel.TEST_FIELDS), np.int64)
         for i, (operator, _, depth, _) in enumerate(self._tests):
             self.tests[i, kernel.OPERATOR], self.tests[i, kernel.DEPTH] = OPERATORS[operator], depth
         self.own_inputs, self.own_codes = self._where([own for _, own, _, _ in self._tests])

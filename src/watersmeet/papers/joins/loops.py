@@ -91,7 +91,9 @@ class LoopJoin:
 
     @property
     def of_tables(self) -> Int64s:
-        return _without(self.tables, buffers.HEADS, buffers.FREE, buffers.ARENA)
+        # What is marked as cleaned is so until the next arrival, and their count begins anew.
+        marks = (buffers.MARK_ARRIVAL, buffers.MARK_BUCKET)
+        return _without(self.tables, buffers.HEADS, buffers.FREE, buffers.ARENA, *marks)
 
     @of_tables.setter
     def of_tables(self, tables: Int64s) -> None:

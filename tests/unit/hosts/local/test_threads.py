@@ -23,6 +23,8 @@ from watersmeet.errors import OptionError
 from watersmeet.hosts.local.durable import batch_loop
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators import partitioned
+from watersmeet.operators.contract import Rows
+from watersmeet.runtime.build import build
 
 NOON_US = 1_767_268_800_000_000
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "v": "DOUBLE", "ts": "TIMESTAMP"}
@@ -282,3 +284,28 @@ def test_spark_has_buckets_instead() -> None:
     for sql in (QUERIES["join"], QUERIES["groups"]):
         with pytest.raises(OptionError, match="option threads = '2' is for queries in one process"):
             kinds.job_of(pushed(sql, 2).plan, {}, 2).check()
+
+
+def test_what_comes_after_a_reader_has_left_waits_for_the_parts(monkeypatch: pytest.MonkeyPatch):
+    """Few rows go no other way than those that may still be at work in the threads."""
+    operator = build(over_tables().sql(f"{QUERIES['join']} OPTIONS (threads = 2)").plan)
+    assert isinstance(operator, partitioned.Partitioned)
+    where: list[str] = []
+    pushed = partitioned._pushed
+
+    def noted(*told: Any) -> Any:
+        where.append(threading.current_thread().name)
+        return pushed(*told)
+
+    monkeypatch.setattr(partitioned, "_pushed", noted)
+    rows = A.combine_chunks().to_batches()[0]
+    whole = Rows(rows, np.asarray(rows.column("ts").view(pa.int64())))
+    here = threading.current_thread().name
+    list(operator.push("a", whole.slice(0, 10)))
+    assert where == [here] * 2
+    list(operator.push("a", whole))
+    operator._leave()
+    list(operator.push("b", whole.slice(0, 10)))
+    list(operator.settle())
+    assert where.count(here) == 2
+    assert len(where) == 6

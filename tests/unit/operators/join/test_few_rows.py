@@ -152,3 +152,23 @@ def test_answers_are_given_in_the_order_in_which_they_were_found() -> None:
             if number == 4:
                 assert next(iter(run)).to_pylist() == [{"x": 1}]
         assert run.take()["x"].to_pylist() == [2, None, 3, None, None, 4]
+
+
+def test_rows_that_are_all_left_out_before_meet_nothing():
+    """Behind DEDUPLICATE, after the other stream's store has moved."""
+    schema = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us")})
+    session = wm.Session()
+    for name in "ab":
+        session.stream(name, schema=schema, time="ts", lateness="1 hour")
+    distinct = "DEDUPLICATE(a, 1 HOUR PARTITION BY k) AS o"
+    query = session.sql(f"SELECT o.k, p.ts AS t FROM {distinct}, b AS p WHERE o.k = p.k WINDOW = 10 MINUTES")
+
+    def rows(*keys: int) -> pa.Table:
+        return pa.table([pa.array(keys), pa.array([10**6] * len(keys), pa.timestamp("us"))], schema=schema)
+
+    with query.start() as run:
+        for name, keys in (("a", [1]), ("b", range(2_000)), ("a", [1]), ("a", [1, 1]), ("b", [1]), ("a", [2, 2])):
+            run.push(name, rows(*keys))
+        run.finish()
+        assert run.take()["k"].to_pylist() == [1, 1, 2]
+        assert run.metrics()["duplicate_rows"] == 4
