@@ -232,20 +232,8 @@ def star(origin_time, rows, steps, depths, equals, limits, pairwise, state, list
                 return count if count > 0 else LISTS_FULL
         for i in range(matched):
             r = load64(scratch, WHO + i)
-            single = d < 0 and count < capacity
             for k in range(depths):
                 begins[k] = begin_of(ends + 8 * k * BLOCK, r)
-                single &= ends_of[k, r] == begins[k] + 1
-            if single:  # mostly there is one row of each, and nothing to go through
-                for k in range(depths):
-                    chosen[k] = load64(lists, k * room + begins[k])
-                    single &= not pairwise or k == 0 or compatible(steps, limits, k, chosen[k], chosen_at)
-                if single:
-                    out[0, count] = row + r
-                    for k in range(depths):
-                        out[k + 1, count] = chosen[k]
-                    count += 1
-                continue
             if d < 0:
                 d = 0
                 put(state, CURSOR, 0, begins[0])
