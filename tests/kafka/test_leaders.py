@@ -35,7 +35,7 @@ def listed(code: int, times: int, timeout_s: float = 5.0) -> dict[int, int]:
     asked = {PLACE: OffsetSpec.latest()}
     cluster = Cluster("broker:9092", timeout_s=timeout_s)
     return listed_offsets(
-        Starting(code, times),  # type: ignore[arg-type]
+        Starting(code, times),
         cluster,
         asked,
         IsolationLevel.READ_UNCOMMITTED,
