@@ -35,9 +35,10 @@ PARTS: dict[str, tuple[str, float]] = {
     "adaptive": ("benchmarks.adaptive", 1),
     "algorithms": ("benchmarks.algorithms", 2),
     "small_batches": ("benchmarks.small_batches", 0.5),
+    "profiles": ("benchmarks.profiles", 4),
     "durable_throughput": ("benchmarks.durable_throughput", 2),
     "start": ("benchmarks.start {wheel}", 2),
-    "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000", 7),
+    "latency_rivals": ("benchmarks.latency_rivals", 12),
     "peers": ("benchmarks.peers", 15),
     "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2", 12),
     "sql_of_others": (
