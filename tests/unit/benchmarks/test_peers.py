@@ -123,6 +123,19 @@ def test_an_engine_that_hangs_is_ended(tmp_path):
         list(lines)
 
 
+def test_a_slow_engine_is_asked_of_fewer_rows_and_less_often(tmp_path):
+    slow, quick = (peers.asked_at(pace, "join 2", tmp_path, 1_000, 3) for pace in (peers.Pace(200, 1), peers.Pace()))
+    assert (slow.rows_in_all, len(slow.rows("a")), slow.runs) == (200, 100, 2)
+    assert (quick.rows_in_all, len(quick.rows("a")), quick.runs) == (1_000, 500, 4)
+    assert peers.asked_at(peers.Pace(), "join 2", tmp_path, 1_000, 3) == quick
+    assert peers.expected(slow, changes=False) != peers.expected(quick, changes=False)
+
+
+def test_paces_are_of_queries_that_are_asked():
+    for engine in peers.ENGINES:
+        assert set(engine.paces) <= set(peers.QUERIES) - set(engine.cannot)
+
+
 def test_figures_of_another_input_are_no_part_of_the_table(tmp_path):
     path, about = tmp_path / "peers.json", {"cpu": "one", "rows": 10, "runs": 3}
     assert peers.measured_before(path, about) == []
