@@ -39,7 +39,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "durable_throughput": ("benchmarks.durable_throughput", 2),
     "start": ("benchmarks.start {wheel}", 2),
     "latency_rivals": ("benchmarks.latency_rivals", 12),
-    "peers": ("benchmarks.peers", 15),
+    "peers": ("benchmarks.peers", 20),
     "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2", 12),
     "sql_of_others": (
         "benchmarks.nexmark --rows 50000 --queries q101,q102,q103,q104,q105,q106,q201,q202 --into sql_of_others",

@@ -54,3 +54,10 @@ def test_what_is_not_measured_says_so(tmp_path, monkeypatch, capsys):
 )
 def test_a_peer_has_two_times_or_a_word(found, cell):
     assert page._peer(found and {"engine": "x", "query": "q", **found}, 1_000) == cell
+
+
+def test_peers_that_ran_fewer_times_are_named():
+    runs = {"slow": 1, "quick": 3}
+    figures = [{"engine": engine, "query": query, "runs": n} for engine, n in runs.items() for query in "xy"]
+    assert page._fewer({"runs": 3, "figures": figures})[0].endswith("but once warm: slow.")
+    assert page._fewer({"runs": 1, "figures": figures[2:]}) == []
