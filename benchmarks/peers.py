@@ -329,11 +329,16 @@ def measured(engine: Engine, asked: Asked, most_s: float) -> dict[str, Any]:
         with engine.given(asked) as asked:
             return about | figures_of(lines_of(engine.command(asked), asked.folder, most_s), right)
     except MissingError as missing:
-        return about | {"left_out": str(missing)}
+        return about | {"left_out": in_a_line(missing)}
     except WrongError as wrong:
-        return about | {"wrong": str(wrong)}
+        return about | {"wrong": in_a_line(wrong)}
     except FailedError as failed:
-        return about | {"failed": str(failed)}
+        return about | {"failed": in_a_line(failed)}
+
+
+def in_a_line(error: Exception) -> str:
+    """As a table of the page takes it."""
+    return " ".join(str(error).split())
 
 
 def figures_of(lines: Iterator[tuple[float, dict[str, Any]]], right: tuple[int, int]) -> dict[str, Any]:

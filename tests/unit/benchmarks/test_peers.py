@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import page, peers
-from benchmarks.rivals.jvm import FailedError, first_error
+from benchmarks.rivals.jvm import FailedError, MissingError, first_error
 from benchmarks.rivals.peers.protocol import Asked, Tally
 
 
@@ -121,6 +121,14 @@ def test_an_engine_that_hangs_is_ended(tmp_path):
     lines = peers.lines_of([sys.executable, "-c", "import time; time.sleep(60)"], str(tmp_path), 0.5)
     with pytest.raises(FailedError, match="it was not done after 0 s"):
         list(lines)
+
+
+def test_why_there_is_no_number_is_a_line(tmp_path):
+    def missing(asked: Asked) -> list[str]:
+        raise MissingError("a broker did not start:\n  it said this\nand that")
+
+    found = peers.measured(peers.Engine("x", missing, "", {}), small("join 2", tmp_path), 1.0)
+    assert found["left_out"] == "a broker did not start: it said this and that"
 
 
 def test_a_slow_engine_is_asked_of_fewer_rows_and_less_often(tmp_path):
