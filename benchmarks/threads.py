@@ -72,6 +72,10 @@ def stream(seed: int) -> pa.Table:
     )
 
 
+def reads(sql: str, stream: str) -> bool:
+    return f"FROM {stream}" in sql or f", {stream}" in sql
+
+
 def session_over(sources: dict[str, pa.Table | str], time_format: str | None = None) -> wm.Session:
     session = wm.Session()
     for name, source in sources.items():
@@ -154,7 +158,7 @@ def over_tables_and_files(folder: Path) -> Iterator[tuple[str, Run, int]]:
         pq.write_table(tables[name], path)
     for where, sources in (("tables", tables), ("files", files)):
         for name, sql in CASES.items():
-            read = {one: source for one, source in sources.items() if f"FROM {one}" in sql or f", {one}" in sql}
+            read = {one: source for one, source in sources.items() if reads(sql, one)}
             yield f"{name}, {where}", in_threads(session_over(read), sql), len(read) * ROWS
     lines = {name: str(folder / f"{name}.jsonl") for name in "ab"}
     for name, path in lines.items():
