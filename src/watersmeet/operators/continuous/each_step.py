@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop
-from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
+from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
@@ -16,6 +18,8 @@ from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.nodes import Columns
 from watersmeet.plan.expressions import Column, Expression
+
+NOBODY = np.empty(0, np.int64)
 
 
 class EachStep(Divides, Unary):
@@ -60,22 +64,27 @@ class EachStep(Divides, Unary):
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
         stop = min(until, self.child.complete)
-        given: list[pa.RecordBatch] = []
-        instants: list[Int64s] = []
+        groups = self._groups.number(delta) if len(delta) else NOBODY
+        counts, entered = self._groups.left, 0
+        steps: list[int] = []
+        there: list[Int64s] = []
         # Groups change at steps only, so where there are none the next step is the next change.
-        moment = min(self._next, int(delta.instants[0]) if len(delta) else FOREVER_US)
+        moment = min(self._next, _first(delta.instants))
         while moment < stop:
-            now, delta = delta.before(moment + 1)
-            if len(now):
-                self._groups.hold(now)
-            if self._groups.ids.live:
-                given.append(self._whole(moment + 1))
-                instants.append(np.full(given[-1].num_rows, moment, np.int64))
+            before, entered = entered, int(np.searchsorted(delta.instants, moment + 1))
+            np.add.at(counts, groups[before:entered], delta.diffs[before:entered])
+            now = np.flatnonzero(counts > 0)
+            if now.size:
+                steps.append(moment)
+                there.append(now)
                 moment += self.window.slide_us
             else:
-                moment = int(delta.instants[0]) if len(delta) else FOREVER_US
+                moment = _first(delta.instants[entered:])
         self._next = moment
-        return self._as_delta(given, instants)
+        answer = self._whole(steps, there) if steps else no_changes(self.schema)
+        # After the answer, which shows groups that are gone since.
+        self._groups.forget(groups)
+        return answer
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         return shown_keys(self.columns, keys_below(self.child, key))
@@ -87,26 +96,26 @@ class EachStep(Divides, Unary):
         """All groups are given at the same steps."""
         self._next = state.earliest["next"] if self._groups.ids.live else FOREVER_US
 
-    def _whole(self, end: int) -> pa.RecordBatch:
-        ids = np.flatnonzero(self._groups.left > 0)
+    def _whole(self, steps: list[int], there: list[Int64s]) -> Delta:
+        """All groups that are there at each of some steps."""
+        sizes, ids = [one.size for one in there], np.concatenate(there)
+        instants, ends = np.repeat(steps, sizes), np.array(steps) + 1
         values = dict(zip(self.child.schema.names, self._groups.rows.get(ids), strict=True))
-        start = int(self.window.starts(self.window.last_over(np.array([end])))[0])
-        for name, time in zip(WINDOW_COLUMNS, (start, end), strict=True):
-            values[name] = pa.array(np.full(ids.size, time), pa.timestamp("us", self.window.zone))
+        for name, times in zip(WINDOW_COLUMNS, (self.window.starts(self.window.last_over(ends)), ends), strict=True):
+            values[name] = pa.array(np.repeat(times, sizes), pa.timestamp("us", self.window.zone))
 
         def column(one: Column) -> pa.Array:
             return values[one.name]
 
-        arrays = [evaluate(e, column, ids.size) for _, e in self.columns]
-        whole = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        if self.having is None:
-            return whole
-        return whole.filter(pa.array(evaluate_predicate(self.having, column, ids.size)))
+        kept = np.ones(ids.size, np.bool_)
+        if self.having is not None:
+            kept = evaluate_predicate(self.having, column, ids.size)
+        data = pa.RecordBatch.from_arrays([evaluate(e, column, ids.size) for _, e in self.columns], schema=self.schema)
+        answer = Delta(data, instants, np.ones(ids.size, np.int64), np.zeros(ids.size, np.int64)).where(kept)
+        order = np.arange(self._number, self._number + len(answer))
+        self._number += len(answer)
+        return replace(answer, order=order)
 
-    def _as_delta(self, given: list[pa.RecordBatch], instants: list[Int64s]) -> Delta:
-        data = joined(given, self.schema)
-        if data.num_rows == 0:
-            return no_changes(self.schema)
-        order = np.arange(self._number, self._number + data.num_rows)
-        self._number += data.num_rows
-        return Delta(data, np.concatenate(instants), np.ones(data.num_rows, np.int64), order)
+
+def _first(instants: Int64s) -> int:
+    return int(instants[0]) if instants.size else FOREVER_US

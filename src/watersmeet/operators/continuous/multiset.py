@@ -39,19 +39,14 @@ class Multiset:
         first = order[starts[which]]
         answer = self._answer(ids[first], by, delta.instants[first], None if noticed is None else noticed[which])
         # After the answer, which shows rows that are on neither side any more.
-        self._forget(ids[order[starts]])
+        self.forget(ids[order[starts]])
         return answer
-
-    def hold(self, delta: Delta) -> None:
-        """Take changes of the left side whose answer nobody asks for."""
-        ids, order, starts, _, _ = self._count(delta, np.zeros(len(delta), np.bool_))
-        self._forget(ids[order[starts]])
 
     def _count(self, delta: Delta, is_right: Bools) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """The rows of changes, their order in cells and where these start, which of them change the answer, and by how
         much."""
         n = len(delta)
-        ids = self._number(delta)
+        ids = self.number(delta)
         order, ends = fresh(n), fresh(n)
         cells = int(kernel.sort_into_cells(delta.instants, ids, order, ends))
         which, by = fresh(cells), fresh(cells)
@@ -61,7 +56,8 @@ class Multiset:
         )
         return ids, order, np.concatenate([[0], ends[: cells - 1]]), which[:found], by[:found]
 
-    def _number(self, delta: Delta) -> Int64s:
+    def number(self, delta: Delta) -> Int64s:
+        """The numbers of the rows of changes."""
         columns = delta.data.columns
         ids, new = self.ids.with_new(columns, len(delta))
         if self.ids.room > self.left.size:
@@ -78,8 +74,8 @@ class Multiset:
         data = pa.RecordBatch.from_arrays(self.rows.get(ids[index]), schema=self.schema)
         return Delta(data, instants[index], diffs, numbers, None if noticed is None else noticed[index])
 
-    def _forget(self, touched: Int64s) -> None:
-        """Rows that are on neither side any more lose their number."""
+    def forget(self, touched: Int64s) -> None:
+        """Of rows whose counts have changed those that are on neither side any more lose their number."""
         empty = touched[(self.left[touched] == 0) & (self.right[touched] == 0)]
         last = np.empty(empty.size, np.int64)
         empty = empty[last[: kernel.last_cells(empty, self._scratch, last)]]  # each once
