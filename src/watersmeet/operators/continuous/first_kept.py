@@ -26,6 +26,7 @@ from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.kernels import changes as changes_kernel
 from watersmeet.operators.kernels import first_kept as kernel
 from watersmeet.operators.kernels.first_rows import hash_codes
+from watersmeet.operators.lines import zeros_in_lines
 from watersmeet.plan.nodes import SortKey
 
 Values = Callable[[Int64s], pa.RecordBatch]
@@ -72,8 +73,7 @@ class FirstKept:
         told_apart = self._know(rows, new.data)
         order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
         ends = frozen(ends[: int(changes_kernel.sort_into_cells(instants, groups, order, ends))])
-        if groups.size and int(groups.max()) >= len(self._groups):
-            self._groups = longer(self._groups, max(int(groups.max()) + 1, 2 * len(self._groups)), 0)
+        self._make_room_for_groups(int(groups.max(initial=-1)) + 1)
         has_come, gone = np.zeros(n, np.bool_), np.empty(n, np.int64)
         at = np.zeros(kernel.AT_FIELDS, np.int64)
         at[kernel.SEEN], at[kernel.USED] = NOWHERE, self._used
@@ -132,6 +132,13 @@ class FirstKept:
             place = kernel.CODES + column + sum(one < column for one in self._nullable)
             self._known = np.insert(self._known, place, 0, axis=1)
             self._nullable.append(column)
+
+    def _make_room_for_groups(self, count: int) -> None:
+        held = len(self._groups)
+        if count > held:
+            larger = zeros_in_lines(max(count, 2 * held), kernel.GROUP_FIELDS)
+            larger[:held] = self._groups
+            self._groups = larger
 
     def _move_blocks(self, at: Int64s) -> None:
         """Blocks that groups have left are given up, and there is room for as much again."""
