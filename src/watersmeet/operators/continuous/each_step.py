@@ -10,6 +10,7 @@ import pyarrow as pa
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop
 from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.held_rows import HeldRows
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
@@ -19,7 +20,7 @@ from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.nodes import Columns
 from watersmeet.plan.expressions import Column, Expression
 
-NOBODY = np.empty(0, np.int64)
+NOWHERE = np.empty(0, np.int64)
 
 
 class EachStep(Divides, Unary):
@@ -64,27 +65,23 @@ class EachStep(Divides, Unary):
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
         stop = min(until, self.child.complete)
-        groups = self._groups.number(delta) if len(delta) else NOBODY
-        counts, entered = self._groups.left, 0
+        groups = HeldRows(self._groups, delta)
         steps: list[int] = []
         there: list[Int64s] = []
         # Groups change at steps only, so where there are none the next step is the next change.
-        moment = min(self._next, _first(delta.instants))
+        moment = min(self._next, _or_never(groups.next_us))
         while moment < stop:
-            before, entered = entered, int(np.searchsorted(delta.instants, moment + 1))
-            np.add.at(counts, groups[before:entered], delta.diffs[before:entered])
-            now = np.flatnonzero(counts > 0)
+            now = groups.at(moment)
             if now.size:
                 steps.append(moment)
                 there.append(now)
                 moment += self.window.slide_us
             else:
-                moment = _first(delta.instants[entered:])
+                moment = _or_never(groups.next_us)
         self._next = moment
-        answer = self._whole(steps, there) if steps else no_changes(self.schema)
-        # After the answer, which shows groups that are gone since.
-        self._groups.forget(groups)
-        return answer
+        places = np.concatenate(there) if there else NOWHERE
+        values = groups.made(places)
+        return self._whole(steps, [one.size for one in there], values) if steps else no_changes(self.schema)
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         return shown_keys(self.columns, keys_below(self.child, key))
@@ -96,26 +93,26 @@ class EachStep(Divides, Unary):
         """All groups are given at the same steps."""
         self._next = state.earliest["next"] if self._groups.ids.live else FOREVER_US
 
-    def _whole(self, steps: list[int], there: list[Int64s]) -> Delta:
-        """All groups that are there at each of some steps."""
-        sizes, ids = [one.size for one in there], np.concatenate(there)
+    def _whole(self, steps: list[int], sizes: list[int], values: dict[str, pa.Array]) -> Delta:
+        """All groups that are there at each of some steps, so many."""
         instants, ends = np.repeat(steps, sizes), np.array(steps) + 1
-        values = dict(zip(self.child.schema.names, self._groups.rows.get(ids), strict=True))
         for name, times in zip(WINDOW_COLUMNS, (self.window.starts(self.window.last_over(ends)), ends), strict=True):
             values[name] = pa.array(np.repeat(times, sizes), pa.timestamp("us", self.window.zone))
 
         def column(one: Column) -> pa.Array:
             return values[one.name]
 
-        kept = np.ones(ids.size, np.bool_)
+        kept = np.ones(instants.size, np.bool_)
         if self.having is not None:
-            kept = evaluate_predicate(self.having, column, ids.size)
-        data = pa.RecordBatch.from_arrays([evaluate(e, column, ids.size) for _, e in self.columns], schema=self.schema)
-        answer = Delta(data, instants, np.ones(ids.size, np.int64), np.zeros(ids.size, np.int64)).where(kept)
+            kept = evaluate_predicate(self.having, column, instants.size)
+        data = pa.RecordBatch.from_arrays(
+            [evaluate(e, column, instants.size) for _, e in self.columns], schema=self.schema
+        )
+        answer = Delta(data, instants, np.ones(instants.size, np.int64), np.zeros(instants.size, np.int64)).where(kept)
         order = np.arange(self._number, self._number + len(answer))
         self._number += len(answer)
         return replace(answer, order=order)
 
 
-def _first(instants: Int64s) -> int:
-    return int(instants[0]) if instants.size else FOREVER_US
+def _or_never(instant: int | None) -> int:
+    return FOREVER_US if instant is None else instant

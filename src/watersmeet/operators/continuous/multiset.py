@@ -39,14 +39,14 @@ class Multiset:
         first = order[starts[which]]
         answer = self._answer(ids[first], by, delta.instants[first], None if noticed is None else noticed[which])
         # After the answer, which shows rows that are on neither side any more.
-        self.forget(ids[order[starts]])
+        self._forget(ids[order[starts]])
         return answer
 
     def _count(self, delta: Delta, is_right: Bools) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """The rows of changes, their order in cells and where these start, which of them change the answer, and by how
         much."""
         n = len(delta)
-        ids = self.number(delta)
+        ids = self._number(delta)
         order, ends = fresh(n), fresh(n)
         cells = int(kernel.sort_into_cells(delta.instants, ids, order, ends))
         which, by = fresh(cells), fresh(cells)
@@ -56,16 +56,19 @@ class Multiset:
         )
         return ids, order, np.concatenate([[0], ends[: cells - 1]]), which[:found], by[:found]
 
-    def number(self, delta: Delta) -> Int64s:
-        """The numbers of the rows of changes."""
+    def _number(self, delta: Delta) -> Int64s:
         columns = delta.data.columns
         ids, new = self.ids.with_new(columns, len(delta))
+        self.make_room()
+        self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
+        return ids
+
+    def make_room(self) -> None:
+        """For all numbers of rows."""
         if self.ids.room > self.left.size:
             self.left = zeros_after(self.left, self.ids.room)
             self.right = zeros_after(self.right, self.ids.room)
             self._scratch = np.full(self.ids.room, -1, np.int64)
-        self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
-        return ids
 
     def _answer(self, ids: Int64s, by: Int64s, instants: Int64s, noticed: Int64s | None) -> Delta:
         index, diffs, numbers = self.copies.change(ids, by)
@@ -74,8 +77,8 @@ class Multiset:
         data = pa.RecordBatch.from_arrays(self.rows.get(ids[index]), schema=self.schema)
         return Delta(data, instants[index], diffs, numbers, None if noticed is None else noticed[index])
 
-    def forget(self, touched: Int64s) -> None:
-        """Of rows whose counts have changed those that are on neither side any more lose their number."""
+    def _forget(self, touched: Int64s) -> None:
+        """Rows that are on neither side any more lose their number."""
         empty = touched[(self.left[touched] == 0) & (self.right[touched] == 0)]
         last = np.empty(empty.size, np.int64)
         empty = empty[last[: kernel.last_cells(empty, self._scratch, last)]]  # each once
