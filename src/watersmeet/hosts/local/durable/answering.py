@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import inf
 from threading import Event, Lock
@@ -15,7 +15,7 @@ from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
-from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
+from watersmeet.hosts.local.execution import BATCH_ROWS
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
@@ -113,7 +113,7 @@ class Answering:
             self._gather(self.execution.push(stream, piece, batch.partition))
             at = until
 
-    def _gather(self, blocks: Blocks) -> None:
+    def _gather(self, blocks: Iterable[Answer]) -> None:
         overdue = False
         for one in blocks:
             # One that only took long is finished; here more come.
