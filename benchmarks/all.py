@@ -35,10 +35,11 @@ PARTS: dict[str, tuple[str, float]] = {
     "adaptive": ("benchmarks.adaptive", 1),
     "algorithms": ("benchmarks.algorithms", 2),
     "small_batches": ("benchmarks.small_batches", 0.5),
+    "profiles": ("benchmarks.profiles", 4),
     "durable_throughput": ("benchmarks.durable_throughput", 2),
     "start": ("benchmarks.start {wheel}", 2),
-    "latency_rivals": ("benchmarks.latency_rivals --rates 1000,10000", 7),
-    "peers": ("benchmarks.peers", 15),
+    "latency_rivals": ("benchmarks.latency_rivals", 12),
+    "peers": ("benchmarks.peers", 20),
     "nexmark": ("benchmarks.nexmark --rows 500000 --runs 2", 12),
     "sql_of_others": (
         "benchmarks.nexmark --rows 50000 --queries q101,q102,q103,q104,q105,q106,q201,q202 --into sql_of_others",

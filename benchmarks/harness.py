@@ -72,7 +72,7 @@ def report(benchmark: str, figures: Iterable[Figure], *, beside: bool = False) -
 
     Until all have come, those of before stay beside them, and so they do after it if only a part was asked for.
     """
-    signal.signal(signal.SIGTERM, _unwind)
+    signal.signal(signal.SIGTERM, unwind)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{benchmark}.json"
     machine = {"machine": platform.machine(), "python": platform.python_version(), "cpu": cpu_name()}
@@ -93,7 +93,7 @@ def report(benchmark: str, figures: Iterable[Figure], *, beside: bool = False) -
     keep(whole=not beside)
 
 
-def _unwind(*_: object) -> None:
+def unwind(*_: object) -> None:
     """One that is ended ends what it has started: servers, Spark's Java, children that measure."""
     raise SystemExit("ended")
 

@@ -144,18 +144,25 @@ class Sum:
         self.rows, self.total = self.rows + rows, self.total + total
 
 
+def hash_join(streams: int, window: int) -> tuple[str, list[list[Rows]], int]:
+    """A join by one key with about one partner in each other stream, batches of its streams, and after how many of them
+    the windows are full."""
+    fill = -(-window // BATCH) + 1
+    feeds = [batches(fill + max(40, fill), BATCH, window, seed + 1) for seed in range(streams)]
+    names = [f"s{i}" for i in range(streams)]
+    sql = f"SELECT s0.k, {', '.join(f'{n}.x' for n in names)} FROM "
+    sql += f"{', '.join(f'{n} [RANGE {window} US]' for n in names)} WHERE "
+    sql += " AND ".join(f"s0.k = {n}.k" for n in names[1:])
+    return sql, feeds, fill
+
+
 def hash_by_window(cpp: ctypes.CDLL | None) -> Iterator[Figure]:
     """Our joins beside one in C++ that gives the numbers of rows, as kernels do, and one that gives their columns."""
     goals = {100_000: ">= 15 M rows/s", 1_000_000: ">= 8 M rows/s"}
     cases = [(2, window) for window in (10_000, 30_000, 100_000, 300_000, 1_000_000)]
     cases += [(streams, window) for streams in (3, 4, 5, 6) for window in (10_000, 100_000, 1_000_000)]
     for streams, window in cases:
-        fill = -(-window // BATCH) + 1
-        feeds = [batches(fill + max(40, fill), BATCH, window, seed + 1) for seed in range(streams)]
-        names = [f"s{i}" for i in range(streams)]
-        sql = f"SELECT s0.k, {', '.join(f'{n}.x' for n in names)} FROM "
-        sql += f"{', '.join(f'{n} [RANGE {window} US]' for n in names)} WHERE "
-        sql += " AND ".join(f"s0.k = {n}.k" for n in names[1:])
+        sql, feeds, fill = hash_join(streams, window)
         ours = Sum()
         drive(make_join(sql, streams), feeds, fill, ours.add)
         if cpp is not None:

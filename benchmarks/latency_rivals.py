@@ -7,7 +7,8 @@ not answered all rows some seconds after the last was due has fallen behind; it 
 
     python -m benchmarks.latency_rivals [--seconds 5] [--rates 1000,10000,100000] [--engines 'in-process;Esper']
 
-Engines in Java are downloaded by Maven at the first run. What each figure includes is told in docs/performance.md.
+What was measured before for as long, at other rates or of other engines and queries, stays in the table. Engines in
+Java are downloaded by Maven at the first run. What each figure includes is told in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -132,8 +133,9 @@ def line(one: dict[str, Any]) -> str:
 def table(figures: list[dict[str, Any]], rates: list[int]) -> str:
     """Percentiles of each engine, a column for each rate, for the docs."""
     lines = [f"| | | {' | '.join(f'{rate:,} rows/s' for rate in rates)} |", f"|---|---|{'---|' * len(rates)}"]
-    for query in dict.fromkeys(one["query"] for one in figures if "query" in one):
-        for engine in dict.fromkeys(one["engine"] for one in figures):
+    asked = {one["query"] for one in figures if "query" in one}
+    for query in (one.name for one in QUERIES if one.name in asked):
+        for engine in (one.name for one in ENGINES):
             of = {one["rate"]: one for one in figures if (one["engine"], one.get("query")) == (engine, query)}
             if of:
                 cells = " | ".join(_cell(of.get(rate)) for rate in rates)
@@ -184,7 +186,7 @@ def main() -> None:
         "cores": os.cpu_count(),
         "figures": [],
     }
-    figures = found["figures"]
+    found["figures"] = figures = others_before(asked.json, found, engines, queries, rates)
     print(HEAD)
     for engine in engines:
         figures += measured(engine, rates, queries, asked.seconds)
@@ -194,6 +196,27 @@ def main() -> None:
     print(f"\n{told(found)}")
     if any("failed" in one for one in figures):
         raise SystemExit("some runs failed or gave other answers: see above")
+
+
+def others_before(
+    path: Path, found: dict[str, Any], engines: list[Engine], queries: list[Query], rates: list[int]
+) -> list[dict[str, Any]]:
+    """What is not measured again; the load that is told is the highest of both runs."""
+    if not path.exists():
+        return []
+    before = json.loads(path.read_text())
+    if any(before[one] != found[one] for one in ("seconds", "cores")):
+        return []
+    again = ({one.name for one in engines}, {one.name for one in queries}, set(rates))
+    kept = [one for one in before["figures"] if not _is_asked(one, *again)]
+    if kept:
+        found["load"] = max(found["load"], before["load"])
+    return kept
+
+
+def _is_asked(one: dict[str, Any], engines: set[str], queries: set[str], rates: set[int]) -> bool:
+    """One that was left out has neither query nor rate."""
+    return one["engine"] in engines and ("rate" not in one or (one["query"] in queries and one["rate"] in rates))
 
 
 def keep(path: Path, found: dict[str, Any]) -> None:

@@ -8,8 +8,10 @@ the highest are kept, and rows a second of a processor, over all threads of the 
 in-process is compared with DuckDB's, row by row over the first events and by number over all; Flink's by number.
 
 Flink runs in one Java process, warm as well; Maven fetches it once. What the same process takes to submit and end a job
-over a thousand rows is taken off its times. It is measured with a parallelism of 1 and, if `--hosts` says so, of 2, and
-with mini-batches, as its own Nexmark is: then not every change of an answer is given, but one for every mini-batch.
+over a thousand rows is taken off its times. Flink is measured with a parallelism of 1 and, if `--hosts` says so, of 2,
+and with mini-batches, as its own Nexmark is: then not every change of an answer is given, but one for every mini-batch.
+
+In-process a query has one thread, and two in a column of its own if its rows can be divided by key.
 """
 
 from __future__ import annotations
@@ -68,8 +70,9 @@ FLINK_WAYS: dict[str, tuple[int, dict[str, str]]] = {
     "Flink, mini-batches": (1, MINI_BATCHES),
     "Flink, 2": (2, {}),
 }
-HOSTS = ("in-process", *FLINK_WAYS, "Spark")
-USUAL = ("in-process", "Flink", "Spark")
+TWO = "in-process, 2 threads"
+HOSTS = ("in-process", TWO, *FLINK_WAYS, "Spark")
+USUAL = ("in-process", TWO, "Flink", "Spark")
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,27 @@ def run_locally(query: str) -> int:
         wm.Session().run(script_of(query))
         return 0
     return sum(batch.num_rows for batch in wm.Session().sql(script_of(query)).batches())
+
+
+def in_two_threads(query: str) -> str | None:
+    """The query for two threads; None if its rows cannot be divided by key."""
+    if query == "q10":
+        return None
+    script = f"{script_of(query).rstrip().removesuffix(';')}\nOPTIONS (threads = 2);"
+    return script if "in 2 threads" in str(wm.Session().sql(script).explain()) else None
+
+
+def run_in_two_threads(script: str) -> int:
+    return sum(batch.num_rows for batch in wm.Session().sql(script).batches())
+
+
+def rows_in_two_threads(query: str, script: str, streams: Streams) -> int:
+    """How many rows that gives; changes must be as many as in one thread."""
+    with chdir(streams.folder):
+        rows, alone = run_in_two_threads(script), run_locally(query)
+    if rows != alone:
+        raise SystemExit(f"{query}: {rows:,} rows in two threads are not the {alone:,} in one")
+    return rows
 
 
 def check(query: str, streams: Streams) -> None:
@@ -314,6 +338,14 @@ def measured(
             # What the driver's Python needs of a processor says nothing of what Java and the workers need.
             yield as_figure(query, host, [Ran(one.seconds, 0.0) for one in ran], streams)
         on_spark.spark.stop()
+    elif host == TWO:
+        for query in queries:
+            with chdir(streams.folder):
+                script = in_two_threads(query)
+            if script is not None:
+                given = rows_in_two_threads(query, script, streams)
+                ran = [streams.timed(partial(run_in_two_threads, script)) for _ in range(asked.runs)]
+                yield as_figure(query, host, ran, streams, answer=f"{given:,}")
     else:
         for query in queries:
             check(query, few)

@@ -5,8 +5,9 @@
 `benchmarks/performance.md` is the page without numbers. In it `{{joins: 2-way hash, window 10,000 rows, kernel}}` is
 the figure of that name in results/joins.json, its median and from the lowest to the highest; `{{figures joins}}` is a
 table of all of that file, `{{figures joins: kernel}}` of those whose names have the word; `{{plot peers}}` a picture;
-and `{{peers}}`, `{{memory}}`, `{{growth}}`, `{{latency}}` and `{{nexmark}}` are tables of their own. A file of results
-that is not there yet reads "not measured", and so does a figure that a file does not have, of which
+`{{share: one push: join of two; Python + numpy}}` is the part that these have of its time in results/profiles.json;
+and `{{peers}}`, `{{memory}}`, `{{growth}}`, `{{latency}}`, `{{profiles}}` and `{{nexmark}}` are tables of their own. A
+file of results that is not there yet reads "not measured", and so does a figure that a file does not have, of which
 `python -m benchmarks.page` tells.
 """
 
@@ -88,6 +89,62 @@ def circumstances(found: dict[str, Any]) -> list[str]:
     return [told + part, ""]
 
 
+# ---- where the time goes ---------------------------------------------------------------------------------------------
+
+SHOWN_SHARES, SHOWN_ROOMS = 5, 3
+SHARES = ("kernels", "libraries", "rooms", "functions")
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.347), percent(0.004)
+    ('35 %', 'under 1 %')
+    """
+    return f"{share:.0%}".replace("%", " %") if share >= 0.005 else "under 1 %"
+
+
+def share(asked: str) -> str:
+    """Of a workload, and of what: kernels, libraries, rooms or functions, whose shares are added."""
+    workload, _, names = asked.partition("; ")
+    found = results("profiles")
+    one = next((one for one in (found or {"figures": []})["figures"] if one["name"] == workload), None)
+    if one is None:
+        print(f"results/profiles.json has no workload {workload!r}, which the page asks for", file=sys.stderr)
+        return MISSING
+    notes = one["notes"]
+    return percent(sum(_share_of(notes, name) for name in names.split(" + ")))
+
+
+def _share_of(notes: dict[str, Any], name: str) -> float:
+    return next((notes[kind][name] for kind in SHARES if name in notes.get(kind, ())), 0.0)
+
+
+def profiles(_: str | None) -> str:
+    """The largest shares of each workload, kernels by name and all others by library, and the largest rooms."""
+    found = results("profiles")
+    if found is None:
+        return f"*{MISSING}: `python -m benchmarks.profiles`*"
+    lines = ["| | largest shares of its time | largest rooms of the source, with what they call | samples |"]
+    lines.append("|---|---|---|---|")
+    for one in found["figures"]:
+        notes = one["notes"]
+        by_clock = "kernels" not in notes
+        largest = _largest(notes["functions" if by_clock else "kernels"], SHOWN_SHARES)
+        clock = ", by the clock" if by_clock else ""
+        samples = f"{one['median']:,.0f}"
+        lines.append(f"| {one['name']}{clock} | {largest} | {_largest(notes['rooms'], SHOWN_ROOMS)} | {samples} |")
+    return "\n".join([*lines, "", *circumstances(found)]).rstrip()
+
+
+def _largest(shares: dict[str, float], most: int) -> str:
+    return ", ".join(f"{_word(name)} {percent(part)}" for name, part in list(shares.items())[:most])
+
+
+def _word(name: str) -> str:
+    """Names of the source stand out."""
+    return f"`{name}`" if re.search(r"[./_]", name) else name
+
+
 # ---- beside others ---------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +158,7 @@ def peers(_: str | None) -> str:
     of = {(one["engine"], one["query"]): one for one in found["figures"]}
     lines = [f"| | {' | '.join(queries)} |", f"|{'---|' * (len(queries) + 1)}"]
     for engine in engines:
-        lines.append(f"| {engine} | {' | '.join(_peer(of.get((engine, query))) for query in queries)} |")
+        lines.append(f"| {engine} | {' | '.join(_peer(of.get((engine, query)), found['rows']) for query in queries)} |")
     why = dict.fromkeys(
         f"- {one['engine']}{'' if kind == 'left_out' else ', ' + one['query']}: {_WHY[kind]}{one[kind]}"
         for one in found["figures"]
@@ -111,10 +168,19 @@ def peers(_: str | None) -> str:
     loads = [one["load"] for one in found["figures"]]
     told = (
         f"Seconds from the start of a process to the last row / of a warm run (and of processors), median of "
-        f"{found['runs']}; {found['rows']:,} rows a query; {found['cores']} cores, with a load of {min(loads):.1f} to "
-        f"{max(loads):.1f} before each."
+        f"{found['runs']}; {found['rows']:,} rows a query, but where fewer are told; {found['cores']} cores, with a "
+        f"load of {min(loads):.1f} to {max(loads):.1f} before each."
     )
-    return "\n".join([*lines, "", told, *_of_topics(found), "", *why])
+    return "\n".join([*lines, "", told, *_fewer(found), *_of_topics(found), "", *why])
+
+
+def _fewer(found: dict[str, Any]) -> list[str]:
+    """Whose time would be most of the table's."""
+    once = dict.fromkeys(one["engine"] for one in found["figures"] if one.get("runs", found["runs"]) < found["runs"])
+    told = (
+        f"For the whole to take twenty minutes at most, these ran some or all queries but once warm: {', '.join(once)}."
+    )
+    return [told] if once else []
 
 
 def _of_topics(found: dict[str, Any]) -> list[str]:
@@ -124,12 +190,13 @@ def _of_topics(found: dict[str, Any]) -> list[str]:
     return [f"Of {alone[0]['engine']} reading the topics alone takes, in seconds: {told}."] if alone else []
 
 
-def _peer(one: dict[str, Any] | None) -> str:
+def _peer(one: dict[str, Any] | None, rows: int) -> str:
     if one is None:
         return MISSING
     if "cold_s" in one:
         processor = f" ({number(one['processor_s'])})" if one["processor_s"] else ""
-        return f"{number(one['cold_s'])} / {number(one['warm_s'])}{processor}"
+        fewer = f"{one['rows']:,} rows: " if one.get("rows", rows) < rows else ""
+        return f"{fewer}{number(one['cold_s'])} / {number(one['warm_s'])}{processor}"
     return next(kind for kind in WHY if kind in one).replace("_", " ")
 
 
@@ -171,16 +238,20 @@ def latency(_: str | None) -> str:
 
 
 def peers_panel() -> Panel | None:
-    """Warm seconds, a line of points for each engine."""
+    """What a row takes of a warm run, a line of points for each engine."""
     found = results("peers")
     if found is None:
         return None
     queries = list(dict.fromkeys(one["query"] for one in found["figures"]))
-    of = {(one["engine"], one["query"]): one.get("warm_s") for one in found["figures"]}
+    of = {
+        (one["engine"], one["query"]): 1e6 * one["warm_s"] / one.get("rows", found["rows"])
+        for one in found["figures"]
+        if "warm_s" in one
+    }
     engines = [one for one in found["how"] if any(of.get((one, query)) for query in queries)]
     lines = {engine: [of.get((engine, query)) for query in queries] for engine in engines}
-    title = f"Seconds of a warm run over {found['rows']:,} rows, beside others"
-    return Panel(title, "query", "seconds", queries, lines, y_log=True)
+    title = "Microseconds a row of a warm run, beside others"
+    return Panel(title, "query", "µs a row", queries, lines, y_log=True)
 
 
 def growth_panel(curve: str) -> Panel | None:
@@ -239,6 +310,7 @@ TABLES: dict[str, Callable[[str | None], str]] = {
     "latency": latency,
     "memory": memory,
     "growth": growth,
+    "profiles": profiles,
     "nexmark": lambda name: nexmark.table(name or "nexmark"),
 }
 
@@ -249,6 +321,8 @@ def filled(place: re.Match[str]) -> str:
         return figures(second, name)
     if first == "plot":
         return plot(second)
+    if first == "share":
+        return share(name)
     return one_figure(first, name) if name is not None else TABLES[first](second)
 
 

@@ -9,7 +9,8 @@ seconds that hop by one.
 
 Every engine is a process of its own. "Cold" is from its start to the last row of its first answer, "warm" the median of
 the runs that follow, from the text of the query to the last row. Rows and checksum of every answer must be DuckDB's
-over all rows at once, or no time is told. Engines from PyPI get environments of their own, those in Java are downloaded
+over all rows at once, or no time is told. Engines that take long are asked of fewer rows, and less often (`Pace`): the
+number of rows is told beside their times. Engines from PyPI get environments of their own, those in Java are downloaded
 by Maven; what cannot be had is left out in a sentence. What was measured is kept at once, for each engine and query:
 with `--resume` only what is missing is run.
 """
@@ -19,14 +20,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from threading import Timer
@@ -38,7 +40,7 @@ import platformdirs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.harness import RESULTS, cpu_name
+from benchmarks.harness import RESULTS, cpu_name, unwind
 from benchmarks.rivals import dialects, jvm
 from benchmarks.rivals.jvm import FailedError, MissingError
 from benchmarks.rivals.peers.as_topics import as_topics
@@ -54,6 +56,15 @@ WHY = ("cannot", "left_out", "wrong", "failed")  # there is no number
 
 
 @dataclass(frozen=True)
+class Pace:
+    """Of how many rows an engine is asked at most, and how often once it is warm: so that the whole table takes some
+    twenty minutes."""
+
+    rows: int = 10**9
+    runs: int = 1_000
+
+
+@dataclass(frozen=True)
 class Engine:
     """How one is started, what it cannot be asked, and how it was used."""
 
@@ -63,6 +74,10 @@ class Engine:
     cannot: dict[str, str]
     changes: bool = False  # it tells how the first ten change, instead of all ten again
     given: Callable[[Asked], AbstractContextManager[Asked]] = nullcontext  # what must be there while it runs
+    paces: Mapping[str, Pace] = field(default_factory=dict)  # by query
+
+    def pace(self, query: str) -> Pace:
+        return self.paces.get(query, Pace())
 
 
 # ---- the input, and the right answers --------------------------------------------------------------------------------
@@ -108,6 +123,17 @@ def expected(asked: Asked, changes: bool) -> tuple[int, int]:
         ).fetchone()
     assert found is not None
     return int(found[0]), int(found[1] or 0)
+
+
+_known: dict[tuple[str, str, bool], tuple[int, int]] = {}  # by query and folder
+
+
+def known_answer(asked: Asked, changes: bool) -> tuple[int, int]:
+    """DuckDB is asked once for all engines that get the same rows."""
+    same = (asked.query, asked.folder, changes)
+    if same not in _known:
+        _known[same] = expected(asked, changes)
+    return _known[same]
 
 
 def right_answer(asked: Asked, changes: bool) -> str:
@@ -208,19 +234,33 @@ def in_flink(asked: Asked) -> list[str]:
 
 
 NO_INTERVAL = "its joins are of rows in the same tumbling or sliding window; there is none of rows within a distance"
+FEWER, FEW, ONCE = Pace(100_000, 1), Pace(20_000, 1), Pace(runs=1)
 ENGINES = (
     Engine("in-process", partial(ours, "in_process.py"), "from Parquet files", {}, changes=True),
     Engine("DuckDB", partial(here, "in_duckdb.py"), "asked again at every slide, over a table in memory", {}),
     Engine("Polars", partial(here, "in_polars.py"), "asked again at every slide, over a frame in memory", {}),
     Engine("Esper", in_esper, "9.0, one row after the other, in the thread that sends them", {}),
-    Engine("Flink SQL", in_flink, "2.3, in one process, a task for each core, no checkpoints", {}),
-    Engine("Pathway", partial(elsewhere, "in_pathway.py", "pathway==0.33.0"), "tables that are there already", {}),
+    Engine(
+        "Flink SQL",
+        in_flink,
+        "2.3, in one process, a task for each core, no checkpoints",
+        {},
+        paces={"top 10": FEWER},
+    ),
+    Engine(
+        "Pathway",
+        partial(elsewhere, "in_pathway.py", "pathway==0.33.0"),
+        "tables that are there already",
+        {},
+        paces=dict.fromkeys(QUERIES, FEWER),
+    ),
     Engine("LaminarDB", partial(elsewhere, "in_laminar.py", "laminardb==0.17.0"), "a thousand rows an insert", {}),
     Engine(
         "Bytewax",
         partial(elsewhere, "in_bytewax.py", "bytewax==0.21.1"),
         "its windows, folded by functions of Python",
         dict.fromkeys(("join 2", "join 3", "join 4"), NO_INTERVAL),
+        paces=dict.fromkeys(("GROUP BY", "DISTINCT", "top 10"), FEWER),
     ),
     Engine(
         "Quix Streams",
@@ -228,10 +268,23 @@ ENGINES = (
         "from topics of one partition, state in RocksDB, no changelogs",
         {},
         given=as_topics,
+        paces=dict.fromkeys(QUERIES, FEW),
     ),
     Engine("on Spark", partial(in_spark, "ours"), "four batches, packed files", {}, changes=True),
-    Engine("Spark's own", partial(in_spark, "memory"), "four batches, its store in memory", {}),
-    Engine("Spark's own, RocksDB", partial(in_spark, "RocksDB"), "four batches, its store in RocksDB", {}),
+    Engine(
+        "Spark's own",
+        partial(in_spark, "memory"),
+        "four batches, its store in memory",
+        {},
+        paces={"top 10": FEWER},
+    ),
+    Engine(
+        "Spark's own, RocksDB",
+        partial(in_spark, "RocksDB"),
+        "four batches, its store in RocksDB",
+        {},
+        paces={**dict.fromkeys(QUERIES, ONCE), "top 10": FEWER},
+    ),
 )
 
 
@@ -268,18 +321,24 @@ class WrongError(Exception):
 
 def measured(engine: Engine, asked: Asked, most_s: float) -> dict[str, Any]:
     about = {"engine": engine.name, "query": asked.query, "load": round(os.getloadavg()[0], 1)}
+    about |= {"rows": asked.rows_in_all, "runs": asked.runs - 1}
     if asked.query in engine.cannot:
         return about | {"cannot": engine.cannot[asked.query]}
-    right = expected(asked, engine.changes and asked.query == "top 10")
+    right = known_answer(asked, engine.changes and asked.query == "top 10")
     try:
         with engine.given(asked) as asked:
             return about | figures_of(lines_of(engine.command(asked), asked.folder, most_s), right)
     except MissingError as missing:
-        return about | {"left_out": str(missing)}
+        return about | {"left_out": in_a_line(missing)}
     except WrongError as wrong:
-        return about | {"wrong": str(wrong)}
+        return about | {"wrong": in_a_line(wrong)}
     except FailedError as failed:
-        return about | {"failed": str(failed)}
+        return about | {"failed": in_a_line(failed)}
+
+
+def in_a_line(error: Exception) -> str:
+    """As a table of the page takes it."""
+    return " ".join(str(error).split())
 
 
 def figures_of(lines: Iterator[tuple[float, dict[str, Any]]], right: tuple[int, int]) -> dict[str, Any]:
@@ -310,6 +369,17 @@ def line(one: dict[str, Any]) -> str:
     if "cold_s" not in one:
         return told + next(f"{key.replace('_', ' ')}: {one[key]}" for key in WHY if key in one)
     return told + f"{one['answers']:9,} answers   cold {one['cold_s']:7.2f} s   warm {one['warm_s']:7.2f} s"
+
+
+def asked_at(pace: Pace, query: str, folder: Path, rows: int, runs: int) -> Asked:
+    """Of so many rows as the engine's pace allows; the same files for all engines that are asked of as many."""
+    rows, streams = min(rows, pace.rows), QUERIES[query]
+    own = folder / f"{rows}"
+    if not own.exists():
+        own.mkdir()
+        write_streams(own, query, rows)
+    last_s = (rows // len(streams) * STEP_MS) // 1_000 - 2
+    return Asked(query, str(own), streams, WINDOW_MS, SLIDE_MS, last_s, min(runs, pace.runs) + 1, {}, rows)
 
 
 def measured_before(path: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -343,13 +413,11 @@ def main() -> None:
     }  # fmt: skip
     found = measured_before(given.json, about)
     engines = [one for one in ENGINES if one.name in given.only.split(";")]
+    signal.signal(signal.SIGTERM, unwind)
     for query in given.queries.split(";"):
         with tempfile.TemporaryDirectory(prefix="peers-") as folder:
-            write_streams(Path(folder), query, rows)
-            streams = QUERIES[query]
-            last_s = (rows // len(streams) * STEP_MS) // 1_000 - 2
-            asked = Asked(query, folder, streams, WINDOW_MS, SLIDE_MS, last_s, runs + 1, {})
             for engine in engines:
+                asked = asked_at(engine.pace(query), query, Path(folder), rows, runs)
                 same = [one for one in found if (one["engine"], one["query"]) == (engine.name, query)]
                 if given.resume and same:
                     continue

@@ -116,12 +116,16 @@ def whole_queries(window: int, rows: int) -> list[Figure]:
 # ---- the bare operator ----------------------------------------------------------------------------------------------
 
 
-def operators(window: int, matches: int, size: int, count: int) -> list[Figure]:
+def pairs_of(window: int, matches: int, size: int, count: int) -> tuple[list[tuple[Rows, Rows]], int]:
+    """So many batches of both streams after those that fill the windows, and the number of these."""
     rng = np.random.default_rng(1)
     fill = -(-window // size) + 1
-    pairs = [
-        (batch(i, rng, window // matches, size), batch(i, rng, window // matches, size)) for i in range(fill + count)
-    ]
+    keys = window // matches
+    return [(batch(i, rng, keys, size), batch(i, rng, keys, size)) for i in range(fill + count)], fill
+
+
+def operators(window: int, matches: int, size: int, count: int) -> list[Figure]:
+    pairs, fill = pairs_of(window, matches, size, count)
 
     def run(sql: str) -> float:
         join = make(sql)

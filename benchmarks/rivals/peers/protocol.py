@@ -42,6 +42,7 @@ class Asked:
     last_s: int
     runs: int
     more: dict[str, str]
+    rows_in_all: int = 0  # of all streams
 
     def file(self, stream: str) -> Path:
         return Path(self.folder) / f"{stream}.parquet"

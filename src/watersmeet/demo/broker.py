@@ -72,6 +72,11 @@ def _fetch(folder: Path) -> None:
         raise SetupError(f"the jars of a broker of Kafka could not be fetched: {words[:300]}")
 
 
+def _why_not(has_ended: bool, log: str) -> str:
+    """What a broker says that is still starting is not why it takes long."""
+    return log.strip()[-500:] if has_ended else f"it did not answer within {_START_S:.0f} s"
+
+
 def _repository(name: str) -> str:
     return (
         f"<repository><id>{name}</id><url>file:///none</url><releases><enabled>false</enabled></releases>"
@@ -118,9 +123,11 @@ class Broker:
             until_s = time.monotonic() + _START_S
             while not self._answers():
                 if process.poll() is not None or time.monotonic() > until_s:
-                    words = (self._folder / "broker.log").read_text(errors="replace").strip()[-500:]
+                    why = _why_not(
+                        process.poll() is not None, (self._folder / "broker.log").read_text(errors="replace")
+                    )
                     self.stop()
-                    raise SetupError(f"a broker of Kafka did not start: {words}")
+                    raise SetupError(f"a broker of Kafka did not start: {why}")
                 time.sleep(0.1)
 
     def stop(self) -> None:

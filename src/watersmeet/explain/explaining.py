@@ -21,7 +21,7 @@ from watersmeet.pictures.draw_tree import tree_data
 from watersmeet.pictures.page import Shown, fragment, page
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.query import Plan
-from watersmeet.runtime.build import in_threads
+from watersmeet.runtime.build import planned_here
 from watersmeet.runtime.host import Host
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def explained(plan: Plan, how: Explaining, host: Host) -> ShownPlan:
     plan = drop_alone(plan)  # what is told is how it runs
     with plan.pointing_at_options():
         # A sample is measured on the engine's own join.
-        physical = plan_query(plan, to_the_end=not how.analyze and host.name == "local" and ends_by_itself(plan))
-        if host.name == "local":
-            physical = in_threads(plan, physical)
+        here = host.name == "local"
+        to_the_end = here and not how.analyze and ends_by_itself(plan)
+        physical = planned_here(plan, to_the_end=to_the_end) if here else plan_query(plan)
         joins = explained_joins(physical, () if analysis is None else analysis.measured)
         memory = memory_estimate(joins)
     known = _Known(plan, physical, joins, memory, layout, analysis)

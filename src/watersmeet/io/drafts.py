@@ -36,12 +36,13 @@ class Drafts:
         columns: Sequence[str],
         names: Callable[[str, int], tuple[str, str]],
         start: Path | None = None,
+        threads: int = 1,
     ) -> None:
         """names: what a file is called below `folder`, and where it belongs, by the folder of its values and how many
-        were before it. start: a file whose content comes first."""
+        were before it. start: a file whose content comes first. threads: in how many rows may become text."""
         self._folder, self._columns, self._names = folder, tuple(columns), names
         self._schema = pa.schema([one for one in schema if one.name not in columns]) if columns else schema
-        self._kind, self._options, self._start = kind, options, start
+        self._kind, self._options, self._start, self._threads = kind, options, start, threads
         self._open: dict[str, Writer] = {}  # the one that was written to last is the last
         self._places: dict[str, str] = {}
         if not self._columns:  # also if no row comes
@@ -82,7 +83,7 @@ class Drafts:
         if "/" in name:
             path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return WRITERS[self._kind](path, self._schema, self._options, self._start)
+            return WRITERS[self._kind](path, self._schema, self._options, self._start, self._threads)
         # Also if the user interrupts: nothing half-written is left behind.
         except BaseException:
             path.unlink(missing_ok=True)

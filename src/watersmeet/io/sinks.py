@@ -66,21 +66,23 @@ def sink_from_options(
     *,
     keys: tuple[str, ...] = (),
     changes: str | None = None,
+    threads: int = 1,
 ) -> Sink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for. Options that nothing reads are refused before, where
-    the script is read. keys, changes: as for `numbered_sink`."""
+    the script is read. keys, changes, threads: as for `numbered_sink`."""
     given = {key.lower(): value for key, value in options.items()}
     connector = connector_of("sink", given)
     if connector is not None:
         # Nothing goes on with this run, so its name is nobody else's.
-        return CommittingSink(open_sink(connector, name, given, schema, uuid4().hex[:12], keys, changes))
+        run = uuid4().hex[:12]
+        return CommittingSink(open_sink(connector, name, given, schema, run, keys, changes, threads=threads))
     kind, path = kind_and_path(name, given)
     if path is None:
         return ConsoleSink(schema, sys.stdout, limit=limit_of(name, given))
     columns = partition_columns(name, given.get("partition_by"), schema)
     if columns:
-        return _open_partitioned(path, kind, mode_of(name, given), schema, given, columns)
-    return _open(path, kind, mode_of(name, given), schema, given)
+        return _open_partitioned(path, kind, mode_of(name, given), schema, given, columns, threads)
+    return _open(path, kind, mode_of(name, given), schema, given, threads)
 
 
 def check_sink(name: str, options: Mapping[str, str], schema: pa.Schema) -> None:
@@ -131,43 +133,56 @@ def limit_of(name: str, options: Mapping[str, str]) -> int | None:
     return int(written)
 
 
-def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
+def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], threads: int) -> Sink:
     if mode == "error" and path.exists():
         raise _exists(path)
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            return _open_in_folder(path, kind, mode, schema, options)
+            return _open_in_folder(path, kind, mode, schema, options, threads)
         start = path if mode == "append" and path.exists() else None
         if start is not None and kind == "parquet":
             raise SinkError(
                 f"{path} is a parquet file, and such files cannot grow",
                 hint="give a folder as path; append then adds a file to it",
             )
-        return file_sink(path, kind, schema, options, start)
+        return file_sink(path, kind, schema, options, start, threads)
 
 
 def file_sink(
-    target: Path, kind: str, schema: pa.Schema, options: Mapping[str, str], start: Path | None = None
+    target: Path,
+    kind: str,
+    schema: pa.Schema,
+    options: Mapping[str, str],
+    start: Path | None = None,
+    threads: int = 1,
 ) -> FilesOnce:
     """One file. start: a file whose content comes first."""
     folder, hidden = target.parent, hidden_beside(target)
-    drafts = Drafts(folder, kind, schema, options, (), lambda inside, count: (hidden.name, target.name), start)
+    drafts = Drafts(folder, kind, schema, options, (), lambda inside, count: (hidden.name, target.name), start, threads)
     # In one folder a rename is atomic: readers see the old file or the whole new one.
     return FilesOnce(target, drafts, lambda files: put_in_place(folder, files, folder))
 
 
-def _open_in_folder(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str]) -> Sink:
+def _open_in_folder(
+    path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], threads: int
+) -> Sink:
     if mode == "overwrite":
         raise SinkError(
             f"{path} is a folder, and overwrite replaces only files",
             hint="remove the folder first, or say mode = 'append' to add a file to it",
         )
-    return file_sink(path / _part(_next_part(path), kind), kind, schema, options)
+    return file_sink(path / _part(_next_part(path), kind), kind, schema, options, None, threads)
 
 
 def _open_partitioned(
-    path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[str, str], columns: Sequence[str]
+    path: Path,
+    kind: str,
+    mode: str,
+    schema: pa.Schema,
+    options: Mapping[str, str],
+    columns: Sequence[str],
+    threads: int,
 ) -> Sink:
     """Its files are in a hidden folder beside the target, and take its place or are added to it."""
     if path.is_file():
@@ -192,7 +207,7 @@ def _open_partitioned(
             shutil.rmtree(path)
         hidden.replace(path)
 
-    return FilesOnce(path, Drafts(hidden, kind, schema, options, columns, names), put, hidden)
+    return FilesOnce(path, Drafts(hidden, kind, schema, options, columns, names, None, threads), put, hidden)
 
 
 def _exists(path: Path) -> SinkError:

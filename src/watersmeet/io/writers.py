@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from watersmeet.errors import SinkError
+from watersmeet.io.encoding_threads import encoded
 from watersmeet.io.formats import delimiter_of
-from watersmeet.io.row_texts import bytes_of, check_flat, csv_header, csv_lines, json_objects, pieces_of, with_ends
+from watersmeet.io.row_texts import bytes_of, check_flat, csv_header, csv_lines, json_objects, with_ends
 
 ROW_GROUP_ROWS = 128 * 1024
 ROW_GROUP_BYTES = 64 << 20
@@ -46,7 +47,9 @@ class Writer(Protocol):
 class ParquetWriter:
     """Small batches are gathered into row groups of a sensible size."""
 
-    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None, threads: int
+    ) -> None:
         self._schema = schema
         self._writer = pa_parquet.ParquetWriter(path, schema, compression=_codec(options))
         self._waiting: list[pa.RecordBatch] = []
@@ -93,12 +96,14 @@ def check_settings(kind: str, options: Mapping[str, str]) -> None:
 class TextWriter:
     """Lines, as `row_texts` makes them of rows; `start` is a file whose content comes first."""
 
-    def __init__(self, path: Path, start: Path | None, lines: Callable[[pa.RecordBatch], pa.Array]) -> None:
-        self._file, self._lines = _opened(path, start), lines
+    def __init__(
+        self, path: Path, start: Path | None, threads: int, lines: Callable[[pa.RecordBatch], pa.Array]
+    ) -> None:
+        self._file, self._lines, self._threads = _opened(path, start), lines, threads
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for piece in pieces_of(batch):
-            self._file.write(bytes_of(self._lines(piece)))
+        for text in encoded(batch, lambda rows: bytes_of(self._lines(rows)), self._threads):
+            self._file.write(text)
 
     def close(self) -> None:
         self._file.close()
@@ -110,13 +115,15 @@ class TextWriter:
 class CsvWriter(TextWriter):
     delimiter = ","
 
-    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None, threads: int
+    ) -> None:
         check_flat(schema)
         delimiter = delimiter_of(options, self.delimiter, SinkError)
         has_header = options.get("header", "true").lower() == "true"
         if start is not None and has_header:
             _check_header(start, schema, delimiter)
-        super().__init__(path, start, lambda rows: csv_lines(rows, delimiter, "\n"))
+        super().__init__(path, start, threads, lambda rows: csv_lines(rows, delimiter, "\n"))
         # A file that is appended to has its header already, unless nothing was written to it yet.
         if has_header and (start is None or start.stat().st_size == 0):
             self._file.write(f"{csv_header(schema, delimiter)}\n".encode())
@@ -127,8 +134,10 @@ class TsvWriter(CsvWriter):
 
 
 class JsonWriter(TextWriter):
-    def __init__(self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None) -> None:
-        super().__init__(path, start, lambda rows: with_ends(json_objects(rows)))
+    def __init__(
+        self, path: Path, schema: pa.Schema, options: Mapping[str, str], start: Path | None, threads: int
+    ) -> None:
+        super().__init__(path, start, threads, lambda rows: with_ends(json_objects(rows)))
 
 
 def _check_header(path: Path, schema: pa.Schema, delimiter: str) -> None:
@@ -157,7 +166,8 @@ def _opened(path: Path, start: Path | None) -> Any:
     return file
 
 
-WRITERS: dict[str, Callable[[Path, pa.Schema, Mapping[str, str], Path | None], Writer]] = {
+# threads: in how many rows may become text.
+WRITERS: dict[str, Callable[[Path, pa.Schema, Mapping[str, str], Path | None, int], Writer]] = {
     "parquet": ParquetWriter,
     "csv": CsvWriter,
     "tsv": TsvWriter,

@@ -81,13 +81,17 @@ class Rows:
             known = self.__dict__["_in_order"] = bool((self.times[1:] >= self.times[:-1]).all())
         return known
 
+    def is_in_order(self) -> None:
+        """Said by whoever knows."""
+        self.__dict__["_in_order"] = True
+
     def take(self, positions: Positions) -> Rows:
         return Rows(rows_taken(self.data, positions), picked_from(self.times, positions), self.coded)
 
     def slice(self, start: int, stop: int) -> Rows:
         piece = Rows(self.data.slice(start, stop - start), self.times[start:stop], self.coded)
         if self.__dict__.get("_in_order"):
-            piece.__dict__["_in_order"] = True
+            piece.is_in_order()
         return piece
 
     def in_time_order(self) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.model.time import Times
 from watersmeet.operators.codes import Codes, codes_of, read_only
 from watersmeet.operators.few_rows import fresh
-from watersmeet.operators.kernels.spread import coordinates, divided
+from watersmeet.operators.kernels.spread import coordinates, divided, placed_in
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
 
@@ -48,6 +49,13 @@ class PartitionKey:
         counts = divided(read_only(self.codes_of(name, data)), own)
         return [positions[:count] for positions, count in zip(own, counts, strict=True)]
 
+    def shares(self, name: str, data: pa.RecordBatch, times: Times, parts: int) -> list[Callable[[], Positions]]:
+        """The same for every partition to find by itself, in its own thread."""
+        if name in self.copied or name == self.spread:
+            return [partial(_same, one) for one in self.positions(name, data, times, parts)]
+        codes = read_only(self.codes_of(name, data))
+        return [partial(_placed_in, part, parts, codes) for part in range(parts)]
+
     def column(self, name: str) -> str | None:
         """The column of a stream that is its key, if it is a column."""
         expression = self.codes[name].expression
@@ -61,6 +69,15 @@ class PartitionKey:
     def under(self, aliases: Mapping[str, str]) -> PartitionKey:
         """The key of some streams under the aliases that they have inside, by the names of these."""
         return PartitionKey({alias: _of(alias, self.codes[name]) for name, alias in aliases.items()})
+
+
+def _same(positions: Positions) -> Positions:
+    return positions
+
+
+def _placed_in(part: int, parts: int, codes: Codes) -> Positions:
+    own: Positions = fresh(codes.size)
+    return own[: placed_in(part, parts, codes, own)]
 
 
 def _of(alias: str, code: Code) -> Code:

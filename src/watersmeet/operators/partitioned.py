@@ -33,6 +33,7 @@ from watersmeet.operators.counters import counted_together
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.merged_logs import Log
 from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.picked_rows import picked_rows
 from watersmeet.operators.repartition import merge, split
 from watersmeet.operators.saving import Saved
 
@@ -150,14 +151,12 @@ class Partitioned(Operator):
 
     def answers_to(self, alias: str, rows: Rows) -> Iterator[Answer]:
         self._new_rows += len(rows)
-        placed = self._placed(alias, rows)
         if len(rows) < WORTH_A_THREAD and not self._may_be_at_work:
-            for operator, some in zip(self.operators, placed, strict=True):
-                yield from _pushed(operator, alias, rows, some)
+            for operator, some in zip(self.operators, self._placed(alias, rows), strict=True):
+                yield from _pushed(operator, alias, partial(picked_rows, rows, some))
             return
-        self._begin(
-            [partial(_pushed, one, alias, rows, some) for one, some in zip(self.operators, placed, strict=True)]
-        )
+        shares = self._shares(alias, rows)
+        self._begin([partial(_pushed, one, alias, own) for one, own in zip(self.operators, shares, strict=True)])
         yield from self._answers(MOST_UNDER_WAY)
 
     def advance(self, watermarks: Mapping[str, int]) -> Results:
@@ -170,11 +169,10 @@ class Partitioned(Operator):
         yield from self._answers(0 if at_end else MOST_UNDER_WAY)
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Results:
-        placed = {alias: self._placed(alias, rows) for alias, rows in batch.items()}
+        shares = {alias: self._shares(alias, rows) for alias, rows in batch.items()}
 
         def taken(number: int, operator: Operator) -> Results:
-            own = {alias: _own(rows, placed[alias][number]) for alias, rows in batch.items()}
-            return operator.take(own, watermarks)
+            return operator.take({alias: shares[alias][number]() for alias in batch}, watermarks)
 
         self._begin([partial(taken, number, operator) for number, operator in enumerate(self.operators)])
         return self._answers(0)
@@ -210,6 +208,12 @@ class Partitioned(Operator):
     def _placed(self, alias: str, rows: Rows) -> list[Positions]:
         return self.key.positions(alias, rows.data, rows.times, self.parts)
 
+    def _shares(self, alias: str, rows: Rows) -> list[Callable[[], Rows]]:
+        """What each part does to have its rows."""
+        rows.in_order  # noqa: B018  # looked up once for all of them
+        shares = self.key.shares(alias, rows.data, rows.times, self.parts)
+        return [partial(_own, rows, share) for share in shares]
+
     # ---- what is under way ------------------------------------------------------------------------------------------
 
     def _begin(self, works: Sequence[Work]) -> None:
@@ -243,7 +247,7 @@ class Partitioned(Operator):
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         placed = {alias: self._placed(alias, rows) for alias, rows in log.items()}
         for number, operator in enumerate(self.operators):
-            own = {alias: _own(rows, placed[alias][number]) for alias, rows in log.items()}
+            own = {alias: picked_rows(rows, placed[alias][number]) for alias, rows in log.items()}
             operator.restore(own, complete_until, ends)
 
     def begun_before(self, aliases: Iterable[str], complete_until: int) -> None:
@@ -352,13 +356,13 @@ def _sums(windows: Iterable[tuple[int, int]]) -> tuple[int, int]:
     return sum(rows), sum(size)
 
 
-def _pushed(operator: Operator, alias: str, rows: Rows, some: Positions) -> Iterable[Answer]:
-    return operator.answers_to(alias, _own(rows, some)) if some.size else ()
+def _pushed(operator: Operator, alias: str, own: Callable[[], Rows]) -> Iterable[Answer]:
+    rows = own()
+    return operator.answers_to(alias, rows) if len(rows) else ()
 
 
-def _own(rows: Rows, some: Positions) -> Rows:
-    """The rows of a part, without a copy if these are all; no two parts share what a row is known by for a while."""
-    return rows.slice(0, len(rows)) if some.size == len(rows) else rows.take(some)
+def _own(rows: Rows, share: Callable[[], Positions]) -> Rows:
+    return picked_rows(rows, share())
 
 
 def _done(work: Callable[[], None]) -> Iterable[Answer]:

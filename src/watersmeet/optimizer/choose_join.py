@@ -49,10 +49,10 @@ def quicker_join(join: Join, plan: Plan) -> Method | None:
     if not _may_choose(join, plan):
         return None
     strategy = optimize(join, Method())
-    described = _described(strategy)
-    if described is None or max(described.rows.values()) > MOST_IN_WINDOW:
+    description = described(strategy)
+    if description is None or max(description.rows.values()) > MOST_IN_WINDOW:
         return None
-    own, other = _own_ns(described), _w_join_ns(described)
+    own, other = _own_ns(description), _w_join_ns(description)
     if own < SURE * other:
         return None
     method = Method.of(plan.options.but(join=QUICKER), [one.alias for one in join.streams])
@@ -64,15 +64,16 @@ def _may_choose(join: Join, plan: Plan) -> bool:
     bounded = plan.shedding is not None or plan.spilling is not None
     in_time = all(isinstance(one.window, Range) for one in join.streams)
     several = len(join.streams) > 1 and len(join.streams) == len(join.inputs)
-    return several and in_time and not asked and not bounded and _rows(join) >= LEAST_ROWS
+    return several and in_time and not asked and not bounded and rows_at_hand(join) >= LEAST_ROWS
 
 
-def _rows(join: Join) -> int:
+def rows_at_hand(join: Join) -> int:
+    """Of all streams; 0 if that is not known."""
     known = [one.relation.statistics.rows for one in join.streams if isinstance(one.relation, Stream)]
     return 0 if any(rows is None for rows in known) else sum(rows for rows in known if rows is not None)
 
 
-def _described(strategy: JoinStrategy) -> Description | None:
+def described(strategy: JoinStrategy) -> Description | None:
     """With the values of every key counted in a sample; None if some rate or key cannot be known beforehand."""
     description = Description(strategy)
     if not strategy.equalities or "assumed" in description.known.values():
@@ -115,6 +116,11 @@ def _own_ns(description: Description) -> float:
 def _w_join_ns(description: Description) -> float:
     compared, begun, found = _per_row(description)
     return ROW_NS + compared * COMPARED_NS + begun * SCAN_NS + found * FOUND_NS
+
+
+def found_per_row(description: Description) -> float:
+    """How many combinations a new row makes."""
+    return _per_row(description)[2]
 
 
 def _per_row(description: Description) -> tuple[float, float, float]:

@@ -247,7 +247,7 @@ OPTIONS: dict[str, Option] = {
         ),
         Option(
             "threads", "threads", "running", _threads,
-            told="how many [threads](#threads) of this process share the rows, by key",
+            told="how many [threads](#threads) of this process may share the rows, by key, and write answers as text",
         ),
         _choice("windows", "joining", "closure", "gca", "lca", page="lab"),
         _choice("turns", "joining", "time", "round_robin", page="lab"),

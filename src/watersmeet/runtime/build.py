@@ -21,6 +21,7 @@ from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.select import CountedSelect, Select
 from watersmeet.operators.time_order import Counting, InTimeOrder
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
+from watersmeet.optimizer.choose_threads import faster_alone
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
 from watersmeet.physical.nodes import (
@@ -88,21 +89,36 @@ MakePlanner = Callable[[WindowJoinNode], Planner | None]
 @dataclass
 class Built:
     """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, the joins
-    inside it, in the order in which its plan has them, and the columns of each stream that it looks at, if that is
-    known."""
+    inside it, in the order in which its plan has them, the columns of each stream that it looks at, if that is known,
+    and why it runs in one thread, where several were asked for."""
 
     operator: Operator
     streams: dict[str, Stream]
     tables: Sequence[tuple[Table, LoadsTable]]
     joins: list[WindowJoin] = field(default_factory=list)
     columns: Mapping[str, frozenset[str]] | None = None
+    one_thread: str | None = None
+
+    def notices(self, plan: Plan) -> list[str]:
+        """What is to be said once, at the start."""
+        if self.one_thread is None:
+            return []
+        return [f"threads = {plan.options.threads}, but the query runs in one thread: {self.one_thread}"]
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> Built:
     """The operator that answers a plan in this process, and what it reads; see `plan_query`."""
     with plan.pointing_at_options():
-        physical = plan_query(plan, refresh_at_push=refresh_at_push, to_the_end=to_the_end)
-        return build_plan(in_threads(plan, physical))
+        return build_plan(planned_here(plan, refresh_at_push=refresh_at_push, to_the_end=to_the_end))
+
+
+def planned_here(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> PhysicalPlan:
+    """How a plan runs in this process, in as many threads as were asked for, or in one with the reason."""
+    why = faster_alone(plan) if to_the_end else None
+    if why is not None:
+        alone = replace(plan, options=plan.options.but(threads=1))
+        return replace(plan_query(alone, refresh_at_push=refresh_at_push, to_the_end=True), one_thread=why)
+    return in_threads(plan, plan_query(plan, refresh_at_push=refresh_at_push, to_the_end=to_the_end))
 
 
 def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
@@ -119,7 +135,7 @@ def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
         from watersmeet.operators.deduplicate import Deduplicate
 
         operator = Deduplicate(operator, rules)
-    return Built(operator, plan.streams, builder.tables, builder.joins, _columns_read(plan))
+    return Built(operator, plan.streams, builder.tables, builder.joins, _columns_read(plan), plan.one_thread)
 
 
 def _columns_read(plan: PhysicalPlan) -> dict[str, frozenset[str]]:

@@ -82,6 +82,33 @@ def test_engines_are_compared_where_there_are_too_many_answers():
     assert other["failed"].endswith("of x")
 
 
+def test_other_rates_and_engines_stay_beside_what_is_measured_again(tmp_path):
+    path, about = tmp_path / "rivals.json", {"seconds": 5.0, "load": 1.5, "cores": 2}
+    ours, esper, flink = latency_rivals.ENGINES[:3]
+    before = [{"engine": ours.name, "query": TWO.name, "rate": rate} for rate in (1_000, 100_000)]
+    before += [
+        {"engine": ours.name, "query": GROUPS.name, "rate": 100_000},
+        {"engine": flink.name, "left_out": "no mvn"},
+    ]
+    latency_rivals.keep(path, {**about, "figures": before})
+    found = {**about, "load": 0.5}
+    assert latency_rivals.others_before(path, found, [ours, esper], [TWO], [100_000]) == [before[0], *before[2:]]
+    assert found["load"] == 1.5
+    assert before[3] not in latency_rivals.others_before(path, found, [flink], [TWO], [100_000])
+    assert latency_rivals.others_before(path, {**about, "seconds": 2.0}, [ours], [TWO], [1_000]) == []
+
+
+def test_the_table_is_in_the_order_of_engines_whatever_was_measured_last():
+    cell = {"behind": False, "p50_ms": 1.0, "p99_ms": 2.0, "p99_9_ms": 3.0}
+    found = [
+        {"engine": engine, "query": TWO.name, "rate": rate, **cell}
+        for engine, rate in (("Esper", 10), ("in-process", 10), ("Esper", 20), ("in-process", 20))
+    ]
+    rows = latency_rivals.table(found, [10, 20]).splitlines()[2:]
+    assert [row.split(" | ")[1] for row in rows] == ["in-process", "Esper"]
+    assert all(row.count("1.0 / 2.0 / 3.0") == 2 for row in rows)
+
+
 def test_without_maven_an_engine_is_left_out_in_one_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(jvm, "JARS", tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: None)

@@ -43,6 +43,8 @@ def test_what_is_not_measured_says_so(tmp_path, monkeypatch, capsys):
     [
         ({"cold_s": 1.5, "warm_s": 0.25, "processor_s": 0.3}, "1.5 / 0.25 (0.3)"),
         ({"cold_s": 1.5, "warm_s": 0.25, "processor_s": 0.0}, "1.5 / 0.25"),
+        ({"cold_s": 1.5, "warm_s": 0.25, "processor_s": 0.0, "rows": 1_000}, "1.5 / 0.25"),
+        ({"cold_s": 1.5, "warm_s": 0.25, "processor_s": 0.3, "rows": 100}, "100 rows: 1.5 / 0.25 (0.3)"),
         ({"cannot": "there is no such join"}, "cannot"),
         ({"left_out": "pip could not"}, "left out"),
         ({"wrong": "2 rows are not 3"}, "wrong"),
@@ -51,4 +53,11 @@ def test_what_is_not_measured_says_so(tmp_path, monkeypatch, capsys):
     ],
 )
 def test_a_peer_has_two_times_or_a_word(found, cell):
-    assert page._peer(found and {"engine": "x", "query": "q", **found}) == cell
+    assert page._peer(found and {"engine": "x", "query": "q", **found}, 1_000) == cell
+
+
+def test_peers_that_ran_fewer_times_are_named():
+    runs = {"slow": 1, "quick": 3}
+    figures = [{"engine": engine, "query": query, "runs": n} for engine, n in runs.items() for query in "xy"]
+    assert page._fewer({"runs": 3, "figures": figures})[0].endswith("but once warm: slow.")
+    assert page._fewer({"runs": 1, "figures": figures[2:]}) == []

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import page, peers
-from benchmarks.rivals.jvm import FailedError, first_error
+from benchmarks.rivals.jvm import FailedError, MissingError, first_error
 from benchmarks.rivals.peers.protocol import Asked, Tally
 
 
@@ -121,6 +121,27 @@ def test_an_engine_that_hangs_is_ended(tmp_path):
     lines = peers.lines_of([sys.executable, "-c", "import time; time.sleep(60)"], str(tmp_path), 0.5)
     with pytest.raises(FailedError, match="it was not done after 0 s"):
         list(lines)
+
+
+def test_why_there_is_no_number_is_a_line(tmp_path):
+    def missing(asked: Asked) -> list[str]:
+        raise MissingError("a broker did not start:\n  it said this\nand that")
+
+    found = peers.measured(peers.Engine("x", missing, "", {}), small("join 2", tmp_path), 1.0)
+    assert found["left_out"] == "a broker did not start: it said this and that"
+
+
+def test_a_slow_engine_is_asked_of_fewer_rows_and_less_often(tmp_path):
+    slow, quick = (peers.asked_at(pace, "join 2", tmp_path, 1_000, 3) for pace in (peers.Pace(200, 1), peers.Pace()))
+    assert (slow.rows_in_all, len(slow.rows("a")), slow.runs) == (200, 100, 2)
+    assert (quick.rows_in_all, len(quick.rows("a")), quick.runs) == (1_000, 500, 4)
+    assert peers.asked_at(peers.Pace(), "join 2", tmp_path, 1_000, 3) == quick
+    assert peers.expected(slow, changes=False) != peers.expected(quick, changes=False)
+
+
+def test_paces_are_of_queries_that_are_asked():
+    for engine in peers.ENGINES:
+        assert set(engine.paces) <= set(peers.QUERIES) - set(engine.cannot)
 
 
 def test_figures_of_another_input_are_no_part_of_the_table(tmp_path):

@@ -103,7 +103,12 @@ class LocalHost:
             answer = pa.Table.from_batches(run.archived_batches(), schema=job.plan.output_schema)
             return Outcome(job.name, given_whole(answer, job.plan), run.metrics.as_dict())
         sink = sink_from_options(
-            job.name, job.sink, job.plan.output_schema, keys=answer_keys(job.plan), changes=change_column(job.plan)
+            job.name,
+            job.sink,
+            job.plan.output_schema,
+            keys=answer_keys(job.plan),
+            changes=change_column(job.plan),
+            threads=job.plan.options.threads,
         )
         try:
             for batch in run.archived_batches():

@@ -231,6 +231,8 @@ class PulledExecution:
 
     def _announce(self) -> None:
         """Say before the first row what would surprise later."""
+        for said in self._built.notices(self.plan):
+            self.notice(said)
         for feed in self._feeds.all:
             stream = feed.clock.stream
             if stream.by_arrival:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import CatalogError, RunError, SourceError
 from watersmeet.hosts.local.archiving import archiving
-from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
+from watersmeet.hosts.local.execution import BATCH_ROWS, LOGGER, Blocks, Execution
 from watersmeet.io.event_times import TimedBatch
 from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.model.catalog import Stream
@@ -50,6 +50,8 @@ class PushedExecution(Execution):
         """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
         whose rows are to be had from `tables_now`; those that are given are not loaded."""
         built = build_query(plan)
+        for said in built.notices(plan):
+            LOGGER.info("%s", said)
         # Whoever reads them, here they come when they come.
         streams = {
             stream.name: replace(stream, source=None) if stream.name in sourced else stream

@@ -47,7 +47,8 @@ def run_job(
     if final:
         check_final(plan)
     schema, changes = (plan.schema, None) if final else (plan.output_schema, change_column(plan))
-    sink = sink_from_options(job.name, job.sink, schema, keys=answer_keys(plan), changes=changes)
+    threads = plan.options.threads
+    sink = sink_from_options(job.name, job.sink, schema, keys=answer_keys(plan), changes=changes, threads=threads)
     try:
         with archiving(run), interrupts.stopping(run.request_stop):
             batches = run.batches() if board is None else showing(run, board, run.batches())

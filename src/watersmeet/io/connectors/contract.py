@@ -335,7 +335,7 @@ class SinkOpening:
     `keys` are the columns by which the rows of a changing answer are known, if it has any; `changes` names the column
     that says whether a row comes or goes, None if rows only come. `committed`: the last number that the checkpoint
     knows the sink to have, -1 if all that it was given will be given again. `makes_anew`: the user has said that what
-    is gone is to be made anew all the same."""
+    is gone is to be made anew all the same. `threads`: in how many of them the rows of a commit may be encoded."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -346,6 +346,7 @@ class SinkOpening:
     committed: int = -1
     makes_anew: bool = False
     start: Start | None = None
+    threads: int = 1
 
     @property
     def must_be_there(self) -> bool:

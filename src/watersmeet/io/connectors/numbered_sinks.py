@@ -56,21 +56,22 @@ def numbered_sink(
     committed: int = -1,
     tell: Callable[[Warning], None] = warn,
     start: Start | None = None,
+    threads: int = 1,
 ) -> NumberedSink:
     """The sink that WITH (sink = …, path = …, mode = …) asks for, for a run that goes on. keys, changes: by which
     columns the rows of a changing answer are known, and which one says whether they come or go. committed: the last
     number that the checkpoint knows it to have; if it has not, that is an error, or told where readers may take files
-    away. start: this one of the run, which owns the sink from now on."""
+    away. start: this one of the run, which owns the sink from now on. threads: in how many rows may be encoded."""
     given = {key.lower(): value for key, value in options.items()}
     connector = connector_of("sink", given)
     if connector is not None:
-        sink = open_sink(connector, name, given, schema, run, keys, changes, committed, start)
+        sink = open_sink(connector, name, given, schema, run, keys, changes, committed, start, threads)
         check_committed(name, sink, committed, given.get(OPTION), tell)
         return sink
     kind, path = kind_and_path(name, given)
     if path is None:
         return NumberedConsole(schema, limit_of(name, given))
-    sink = folder_sink(SinkOpening(name, given, schema, run, start=start), path, kind)
+    sink = folder_sink(SinkOpening(name, given, schema, run, start=start, threads=threads), path, kind)
     check_committed(name, sink, committed, None, tell)
     return sink
 

@@ -81,9 +81,10 @@ def open_sink(
     changes: str | None = None,
     committed: int = -1,
     start: Start | None = None,
+    threads: int = 1,
 ) -> NumberedSink:
     given = with_environment(name, options)
-    opening = SinkOpening(name, given, schema, run, keys, changes, committed, makes_anew(name, given), start)
+    opening = SinkOpening(name, given, schema, run, keys, changes, committed, makes_anew(name, given), start, threads)
     secrets = secret_values(opening.options, connector.sink_options)
     return GuardedSink(connector.name, _opened(connector, "sink", opening, SinkError, secrets), secrets)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import WINDOW_COLUMNS, Hop
-from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
+from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.held_rows import HeldRows
 from watersmeet.operators.continuous.multiset import Multiset
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
@@ -16,6 +19,8 @@ from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.physical.nodes import Columns
 from watersmeet.plan.expressions import Column, Expression
+
+NOWHERE = np.empty(0, np.int64)
 
 
 class EachStep(Divides, Unary):
@@ -60,22 +65,23 @@ class EachStep(Divides, Unary):
     def take(self, until: int) -> Delta:
         delta = self.child.take(until)
         stop = min(until, self.child.complete)
-        given: list[pa.RecordBatch] = []
-        instants: list[Int64s] = []
+        groups = HeldRows(self._groups, delta)
+        steps: list[int] = []
+        there: list[Int64s] = []
         # Groups change at steps only, so where there are none the next step is the next change.
-        moment = min(self._next, int(delta.instants[0]) if len(delta) else FOREVER_US)
+        moment = min(self._next, _or_never(groups.next_us))
         while moment < stop:
-            now, delta = delta.before(moment + 1)
-            if len(now):
-                self._groups.hold(now)
-            if self._groups.ids.live:
-                given.append(self._whole(moment + 1))
-                instants.append(np.full(given[-1].num_rows, moment, np.int64))
+            now = groups.at(moment)
+            if now.size:
+                steps.append(moment)
+                there.append(now)
                 moment += self.window.slide_us
             else:
-                moment = int(delta.instants[0]) if len(delta) else FOREVER_US
+                moment = _or_never(groups.next_us)
         self._next = moment
-        return self._as_delta(given, instants)
+        places = np.concatenate(there) if there else NOWHERE
+        values = groups.made(places)
+        return self._whole(steps, [one.size for one in there], values) if steps else no_changes(self.schema)
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
         return shown_keys(self.columns, keys_below(self.child, key))
@@ -87,26 +93,26 @@ class EachStep(Divides, Unary):
         """All groups are given at the same steps."""
         self._next = state.earliest["next"] if self._groups.ids.live else FOREVER_US
 
-    def _whole(self, end: int) -> pa.RecordBatch:
-        ids = np.flatnonzero(self._groups.left > 0)
-        values = dict(zip(self.child.schema.names, self._groups.rows.get(ids), strict=True))
-        start = int(self.window.starts(self.window.last_over(np.array([end])))[0])
-        for name, time in zip(WINDOW_COLUMNS, (start, end), strict=True):
-            values[name] = pa.array(np.full(ids.size, time), pa.timestamp("us", self.window.zone))
+    def _whole(self, steps: list[int], sizes: list[int], values: dict[str, pa.Array]) -> Delta:
+        """All groups that are there at each of some steps, so many."""
+        instants, ends = np.repeat(steps, sizes), np.array(steps) + 1
+        for name, times in zip(WINDOW_COLUMNS, (self.window.starts(self.window.last_over(ends)), ends), strict=True):
+            values[name] = pa.array(np.repeat(times, sizes), pa.timestamp("us", self.window.zone))
 
         def column(one: Column) -> pa.Array:
             return values[one.name]
 
-        arrays = [evaluate(e, column, ids.size) for _, e in self.columns]
-        whole = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        if self.having is None:
-            return whole
-        return whole.filter(pa.array(evaluate_predicate(self.having, column, ids.size)))
+        kept = np.ones(instants.size, np.bool_)
+        if self.having is not None:
+            kept = evaluate_predicate(self.having, column, instants.size)
+        data = pa.RecordBatch.from_arrays(
+            [evaluate(e, column, instants.size) for _, e in self.columns], schema=self.schema
+        )
+        answer = Delta(data, instants, np.ones(instants.size, np.int64), np.zeros(instants.size, np.int64)).where(kept)
+        order = np.arange(self._number, self._number + len(answer))
+        self._number += len(answer)
+        return replace(answer, order=order)
 
-    def _as_delta(self, given: list[pa.RecordBatch], instants: list[Int64s]) -> Delta:
-        data = joined(given, self.schema)
-        if data.num_rows == 0:
-            return no_changes(self.schema)
-        order = np.arange(self._number, self._number + data.num_rows)
-        self._number += data.num_rows
-        return Delta(data, np.concatenate(instants), np.ones(data.num_rows, np.int64), order)
+
+def _or_never(instant: int | None) -> int:
+    return FOREVER_US if instant is None else instant

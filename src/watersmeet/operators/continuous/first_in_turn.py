@@ -90,7 +90,7 @@ class FirstInTurn(FirstRows):
         told, count = self._told(given, gone, by_place)
         gone = gone[:count]
         self.forget(gone)
-        return as_changed(told, instants, None), self._emptied(self._group[gone])
+        return as_changed(told, instants[:cells], None), self._emptied(self._group[gone])
 
     def _emptied(self, groups: Int64s) -> Int64s:
         empty: Int64s = groups[(self._groups[groups, kernel.SIZE] == 0) & (self._groups[groups, kernel.REST] == 0)]

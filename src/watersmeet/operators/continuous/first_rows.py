@@ -46,14 +46,11 @@ class FirstRows:
 
     in_turn = False  # whether rows leave in the order of their numbers
 
-    def __init__(
-        self, keys: Sequence[SortKey], stop: int, *, start: int = 0, drops: bool = False, by: Sequence[str] = ()
-    ) -> None:
-        """drops: rows never leave, so that those behind `stop` need not be kept. by: columns that are equal in all rows
-        of a group."""
+    def __init__(self, keys: Sequence[SortKey], stop: int, *, start: int = 0, by: Sequence[str] = ()) -> None:
+        """by: columns that are equal in all rows of a group."""
         self.keys = list(keys)
-        self._named = {*by, *(key.expression.name for key in keys if isinstance(key.expression, Column))}
-        self.start, self.stop, self.drops = start, stop, drops
+        self._named = told_columns(keys, by)
+        self.start, self.stop = start, stop
         self._known: Int64s = np.zeros((0, kernel.CODES), np.int64)
         self._marks: Int64s = np.zeros(0, np.int64)
         self._groups: Int64s = np.zeros((0, kernel.GROUP_FIELDS), np.int64)
@@ -79,7 +76,9 @@ class FirstRows:
         """Take in rows that are about to come, each once. values: gives any of the rows that are known."""
         if not rows.size:
             return
-        codes, told_apart = _codes_of(self._columns(data))
+        columns, told_apart = codes_of(self._columns(data))
+        nobody = np.zeros(rows.size, np.int64)
+        codes = [one for null, values in columns for one in (nobody if null is None else null, values)]
         self._make_room(int(rows.max()) + 1, len(codes))
         # One after the other they are written in half the time.
         places = slice(rows[0], rows[-1] + 1) if self.in_turn else rows
@@ -92,7 +91,7 @@ class FirstRows:
         given = np.stack(codes, axis=1) if codes else np.empty((rows.size, 0), np.int64)
         kernel.hash_codes(groups, given, hashes)
         classes = self._classes.of([pa.array(hashes)], rows.size)
-        self._sizes = _longer(self._sizes, self._classes.room, 0)
+        self._sizes = longer(self._sizes, self._classes.room, 0)
         self._class[rows] = classes
         np.add.at(self._sizes, classes, 1)
         shared = classes[self._sizes[classes] > 1]
@@ -120,17 +119,7 @@ class FirstRows:
         self._classes.forget(empty[each_once(empty, self._classes.room)])
 
     def _columns(self, data: pa.RecordBatch) -> list[Ordered]:
-        """What the order goes by: the keys, then all columns that may differ."""
-
-        def column(one: Column) -> pa.Array:
-            return data.column(one.name)
-
-        given = [
-            (evaluate(key.expression, column, data.num_rows), key.descending, key.nulls_first) for key in self.keys
-        ]
-        columns = zip(data.schema.names, data.columns, strict=True)
-        others = [values for name, values in columns if name not in self._named]
-        return [*given, *((values, False, False) for values in others)]
+        return ordered_columns(data, self.keys, self._named)
 
     def _make_room(self, rows: int, codes: int) -> None:
         held, fields = self._known.shape
@@ -139,14 +128,14 @@ class FirstRows:
             larger = np.zeros((room, kernel.CODES + codes), np.int64)
             larger[:held, :fields] = self._known
             self._known = larger
-            self._marks, self._class = _longer(self._marks, room, 0), _longer(self._class, room, NOWHERE)
+            self._marks, self._class = longer(self._marks, room, 0), longer(self._class, room, NOWHERE)
 
     # ---- rows that come and go --------------------------------------------------------------------------------
 
-    def apply(self, rows: Int64s, groups: Int64s, changes: Delta, *, by_place: bool = False) -> tuple[Changed, Int64s]:
+    def apply(self, rows: Int64s, groups: Int64s, changes: Delta, *, by_place: bool = False) -> Changed:
         """Take changes of rows, whose numbers and groups these are; what they change among the first of their groups,
-        removals before additions at each instant, and which rows are behind the first for good. by_place: a row that is
-        at another place than before leaves and enters."""
+        removals before additions at each instant. by_place: a row that is at another place than before leaves and
+        enters."""
         n, diffs, instants = rows.size, changes.diffs, changes.instants
         order, ends = np.empty(n, np.int64), np.empty(n, np.int64)
         cells = int(changes_kernel.sort_into_cells(instants, groups, order, ends))
@@ -155,14 +144,13 @@ class FirstRows:
         order = order[in_turn] if in_turn.size else order
         self._know_groups(groups)
         given = (frozen(rows[order]), frozen(groups[order]), frozen(diffs[order]), ends)
-        gone = np.empty(n if self.drops else 0, np.int64)
-        told, dropped = self._told(given, gone, by_place)
+        told, _ = self._told(given, np.empty(0, np.int64), by_place)
         noticed = latest_noticed(changes, order, np.append(0, ends[:-1]))
-        return as_changed(told, instants[order[ends - 1]], noticed), gone[:dropped]
+        return as_changed(told, instants[order[ends - 1]], noticed)
 
     def _know_groups(self, groups: Int64s) -> None:
         if groups.size and int(groups.max()) >= len(self._groups):
-            self._groups = _longer(self._groups, max(int(groups.max()) + 1, 2 * len(self._groups)), 0)
+            self._groups = longer(self._groups, max(int(groups.max()) + 1, 2 * len(self._groups)), 0)
 
     def _told(
         self, given: tuple[Int64s, Int64s, Int64s, Int64s], gone: Int64s, by_place: bool
@@ -185,7 +173,7 @@ class FirstRows:
             else:
                 raise AssertionError("a row left that had not come")
             ended = kernel.first_rows(
-                *given, self._known, self.start, self.stop, self.drops, self.in_turn, by_place, self._groups,
+                *given, self._known, self.start, self.stop, self.in_turn, by_place, self._groups,
                 self._heads, self._seen, notes, self._marks, at, *out, filled, gone,
             )  # fmt: skip
             if ended in (kernel.FULL, kernel.DONE):
@@ -205,17 +193,35 @@ class FirstRows:
 
 def as_changed(told: list[tuple[Int64s, ...]], instants: Int64s, noticed: Int64s | None) -> Changed:
     """What cells change, which are in the order of their instants, and at one of them in that of groups."""
-    which, found, places, signs = (np.concatenate(arrays) for arrays in zip(*told, strict=True))
+    which, found, places, signs = told[0] if len(told) == 1 else map(np.concatenate, zip(*told, strict=True))
     at = instants[which]
+    if bool((instants[1:] > instants[:-1]).all()):  # one cell at each, whose changes are in order
+        return Changed(found, places, signs, at, None if noticed is None else noticed[which])
     by_sign = in_order(at, signs)
     seen = None if noticed is None else noticed[which[by_sign]]
     return Changed(found[by_sign], places[by_sign], signs[by_sign], at[by_sign], seen)
 
 
-def _codes_of(columns: Sequence[Ordered]) -> tuple[list[Int64s], bool]:
-    """For each of the first columns whether its value is NULL, and a code in the order of the values; and whether these
-    tell all rows apart that differ."""
-    made: list[Int64s] = []
+def told_columns(keys: Sequence[SortKey], by: Sequence[str]) -> set[str]:
+    """Columns that tell no rows of a group apart which the keys leave equal. by: those that are equal in all of it."""
+    return {*by, *(key.expression.name for key in keys if isinstance(key.expression, Column))}
+
+
+def ordered_columns(data: pa.RecordBatch, keys: Sequence[SortKey], told: set[str]) -> list[Ordered]:
+    """What the order goes by: the keys, then all columns that may differ."""
+
+    def column(one: Column) -> pa.Array:
+        return data.column(one.name)
+
+    given = [(evaluate(key.expression, column, data.num_rows), key.descending, key.nulls_first) for key in keys]
+    columns = zip(data.schema.names, data.columns, strict=True)
+    return [*given, *((values, False, False) for name, values in columns if name not in told)]
+
+
+def codes_of(columns: Sequence[Ordered]) -> tuple[list[tuple[Int64s | None, Int64s]], bool]:
+    """For each of the first columns where its values are NULL, if any is, and a code in the order of the values; and
+    whether these tell all rows apart that differ."""
+    made: list[tuple[Int64s | None, Int64s]] = []
     for place, (values, descending, nulls_first) in enumerate(columns):
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
@@ -224,12 +230,13 @@ def _codes_of(columns: Sequence[Ordered]) -> tuple[list[Int64s], bool]:
             return made, False
         codes = encode(values) if exact else _first_bytes(values)
         codes = ~codes if descending else codes
-        null = np.zeros(len(values), np.int64)
+        null = None
         if values.null_count:
             missing = values.is_null().to_numpy(zero_copy_only=False)
+            null = np.zeros(len(values), np.int64)
             null[missing] = -1 if nulls_first else 1
             codes = np.where(missing, 0, codes)
-        made += [null, codes]
+        made.append((null, codes))
         if not exact:
             return made, False
     return made, True
@@ -241,7 +248,7 @@ def _first_bytes(values: pa.Array) -> Int64s:
     return codes
 
 
-def _longer(array: Int64s, room: int, filler: int) -> Int64s:
+def longer(array: Int64s, room: int, filler: int) -> Int64s:
     if room <= len(array):
         return array
     grown = np.full((room, *array.shape[1:]), filler, np.int64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.model.windows import moves_in_steps
-from watersmeet.operators.continuous.delta import Delta, Int64s, no_changes
+from watersmeet.operators.continuous.delta import Delta, Int64s, joined, no_changes
 from watersmeet.operators.continuous.expiry import (
     AnnouncedDeaths,
     Born,
@@ -109,7 +109,7 @@ class FromMany(Divides):
             if one.killed.size:
                 self.expiry.kill(alias, one.killed, one.killed_at)
         if found:
-            born = self._born(pa.concat_batches(found), lives)
+            born = self._born(joined(found, found[0].schema), lives)
             self.expiry.enter(born)
             entered = entering(born)
         self.complete = self.trigger.reach(until, entered)
@@ -164,7 +164,8 @@ class FromMany(Divides):
             births, serials = born.births, dict(born.serials)
         # By birth, and among combinations of one instant by their members, the first input's before the others'.
         by_birth = np.lexsort([*reversed(serials.values()), births])
-        return replace(born.take(by_birth), order=order)
+        in_turn = bool((by_birth[1:] > by_birth[:-1]).all())
+        return replace(born if in_turn else born.take(by_birth), order=order)
 
     # ---- how its state divides --------------------------------------------------------------------------------------
 

@@ -42,11 +42,6 @@ class Multiset:
         self._forget(ids[order[starts]])
         return answer
 
-    def hold(self, delta: Delta) -> None:
-        """Take changes of the left side whose answer nobody asks for."""
-        ids, order, starts, _, _ = self._count(delta, np.zeros(len(delta), np.bool_))
-        self._forget(ids[order[starts]])
-
     def _count(self, delta: Delta, is_right: Bools) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """The rows of changes, their order in cells and where these start, which of them change the answer, and by how
         much."""
@@ -64,12 +59,16 @@ class Multiset:
     def _number(self, delta: Delta) -> Int64s:
         columns = delta.data.columns
         ids, new = self.ids.with_new(columns, len(delta))
+        self.make_room()
+        self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
+        return ids
+
+    def make_room(self) -> None:
+        """For all numbers of rows."""
         if self.ids.room > self.left.size:
             self.left = zeros_after(self.left, self.ids.room)
             self.right = zeros_after(self.right, self.ids.room)
             self._scratch = np.full(self.ids.room, -1, np.int64)
-        self.rows.put(ids[new], [column.take(pa.array(new)) for column in columns])
-        return ids
 
     def _answer(self, ids: Int64s, by: Int64s, instants: Int64s, noticed: Int64s | None) -> Delta:
         index, diffs, numbers = self.copies.change(ids, by)

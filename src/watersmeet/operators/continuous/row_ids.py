@@ -68,7 +68,11 @@ class RowIds:
 
     def with_new(self, columns: Sequence[pa.Array], length: int) -> tuple[Int64s, Int64s]:
         """The number of every row, and at which places one was given for the first time."""
-        first, second = identities(columns, length)
+        return self.of_identities(*identities(columns, length))
+
+    def of_identities(self, first: UInt64s, second: UInt64s) -> tuple[Int64s, Int64s]:
+        """The same of rows whose identities are known."""
+        length = first.size
         ids, new = fresh(length), fresh(length)
         done = found = 0
         while True:

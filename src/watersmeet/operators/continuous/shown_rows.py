@@ -12,7 +12,7 @@ from watersmeet.operators.continuous.aggregates.columns import column
 from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
 from watersmeet.operators.continuous.row_table import RowTable
-from watersmeet.operators.few_rows import cell_of, fresh
+from watersmeet.operators.few_rows import cell_of, fresh, taken, taken_of_all
 from watersmeet.operators.kernels import changes as kernel
 from watersmeet.operators.kernels.memory import address
 
@@ -147,12 +147,12 @@ class ShownRows:
         stored = self._beside[0].get(-1 - places[before])
         positions = places.copy()
         positions[before] = groups.size + np.arange(before.size)
-        return [pa.concat_arrays([new, old]).take(pa.array(positions)) for new, old in zip(values, stored, strict=True)]
+        return [taken_of_all([new, old], positions) for new, old in zip(values, stored, strict=True)]
 
     def _put_beside(self, groups: Int64s, values: Sequence[pa.Array], kept: Int64s) -> None:
         gone = np.unique(groups[~self._shown[groups]])
         self._beside[0].drop(gone[self._beside[0].holds(gone)])
-        self._beside[0].put(groups[kept], [one.take(pa.array(kept)) for one in values])
+        self._beside[0].put(groups[kept], [taken(one, kept) for one in values])
 
 
 def _cells_of(values: pa.Array, count: int) -> Int64s:

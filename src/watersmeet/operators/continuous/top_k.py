@@ -238,7 +238,7 @@ class TopKOperator(Unary):
     def _changes(self, ids: Int64s, delta: Delta) -> tuple[Int64s, Int64s, Int64s, Int64s | None]:
         if self._many is not None:
             return self._many.apply(ids, delta)
-        changed, _ = self._first.apply(ids, 0 * ids, delta)
+        changed = self._first.apply(ids, 0 * ids, delta)
         return changed.rows, changed.diffs, changed.instants, changed.noticed
 
     def _answer(self, ids: Int64s, by: Int64s, instants: Int64s, noticed: Int64s | None) -> Delta:

@@ -279,38 +279,38 @@ def note(group, heads, notes, marks, at, place, first, stop, row, diff):
 
 
 @kernel(inline="always")
-def look_ahead(rows, numbers, i, known, groups, heads, drops):
+def look_ahead(rows, numbers, i, known, groups, heads, in_turn):
     """Fetch rows and groups of changes to come, and of those that come sooner the last row of a head and the neighbours
-    in a tail, which is empty where rows are dropped."""
+    in a tail, which are not asked for where rows leave in turn."""
     n = len(numbers)
     start, size = np.int64(known.ctypes.data), 8 * known.shape[1]
     if i + 2 * AHEAD < n:
         prefetch(np.int64(groups.ctypes.data) + 8 * GROUP_FIELDS * numbers[i + 2 * AHEAD])
-        if not drops:
+        if not in_turn:
             prefetch(start + size * rows[i + 2 * AHEAD])
     if i + AHEAD < n:
         g, row = numbers[i + AHEAD], rows[i + AHEAD]
         if groups[g, SIZE]:
             prefetch(start + size * heads[groups[g, START] + groups[g, SIZE] - 1])
-        if not drops:
+        if not in_turn:
             prefetch(start + size * (known[row, BEFORE] - 1))
             prefetch(start + size * (known[row, AFTER] - 1))
 
 
 @kernel
 def first_rows(
-    rows, numbers, diffs, ends, known, first, stop, drops, in_turn, by_place, groups, heads, seen, notes, marks, at,
+    rows, numbers, diffs, ends, known, first, stop, in_turn, by_place, groups, heads, seen, notes, marks, at,
     out_cells, out_rows, out_places, out_diffs, out, gone,
 ):  # fmt: skip
     """Enter changes, cell by cell, and say what each changes at the places from `first` up to `stop`: what was there
     leaves, then what is there enters. With `by_place` a row that is at another place than before leaves and enters,
-    else it stays. out[0]: how many entries there are; out[1]: how many rows are `gone`, which are those behind `stop`
-    if it `drops` them, and, where rows leave `in_turn`, those that have left or will never be seen.
+    else it stays. out[0]: how many entries there are; out[1]: how many rows are `gone`: where rows leave `in_turn`,
+    those that have left or will never be seen.
 
     seen: the rows at these places before a cell; notes: those that have come or left, in room for two a change and all
     places; marks: a zero for every row.
     """
-    most = stop if drops else 2 * stop + FEW
+    most = 2 * stop + FEW
     for c in range(at[AT_CELL], len(ends)):
         at[AT_CELL] = c
         if len(out_rows) - out[0] < 2 * stop:
@@ -318,7 +318,7 @@ def first_rows(
         g = numbers[ends[c] - 1]
         for i in range(at[AT_CHANGE], ends[c]):
             at[AT_CHANGE] = i
-            look_ahead(rows, numbers, i, known, groups, heads, drops or in_turn)
+            look_ahead(rows, numbers, i, known, groups, heads, in_turn)
             if diffs[i] == 0 or (in_turn and known[rows[i], COPIES] == GONE):
                 continue
             if diffs[i] > 0 and not has_room(groups, heads, at, g, 1):
@@ -349,11 +349,7 @@ def first_rows(
                 if groups[g, SIZE] > most:
                     groups[g, SIZE] -= 1
                     last = heads[groups[g, START] + groups[g, SIZE]]
-                    if drops:
-                        gone[out[1]] = last
-                        out[1] += 1
-                    else:
-                        put_in_tail(groups, known, g, last, in_turn)
+                    put_in_tail(groups, known, g, last, in_turn)
         at[AT_CHANGE] = ends[c]
         if in_turn and groups[g, REST] > groups[g, LOOKED_THROUGH]:
             let_go_of_hidden(known, groups, g, stop, gone, out)

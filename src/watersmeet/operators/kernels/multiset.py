@@ -6,10 +6,13 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import combine, finish
+from watersmeet.operators.kernels.memory import prefetch
 
 # table[slot]; a slot with COUNT 0 is free. A value is known by two words.
 GROUP, WORD_1, WORD_2, COUNT = range(4)
 SLOT_FIELDS = 4
+
+AHEAD = 12  # values
 
 
 @kernel(inline="always")
@@ -18,6 +21,13 @@ def home(group, word_1, word_2, mask):
     h = combine(combine(combine(np.uint64(0), group), word_1), word_2)
     # `finish` because of the mask, which takes the lower bits.
     return np.int64(finish(h)) & mask
+
+
+@kernel(inline="always")
+def fetch(table, group, word_1, word_2):
+    """Fetch the slot at which the search for a value will start."""
+    slot = home(group, word_1, word_2, np.int64(len(table) - 1))
+    prefetch(np.int64(table.ctypes.data) + 8 * SLOT_FIELDS * slot)
 
 
 @kernel
@@ -71,6 +81,9 @@ def first_and_last(groups, live, ends, words_1, words_2, table, out):
     net = 0
     for end in ends:
         for i in range(start, end):
+            ahead = min(i + AHEAD, len(live) - 1)
+            if live[ahead]:
+                fetch(table, groups[ahead], words_1[ahead], words_2[ahead])
             if live[i] > 0:
                 out[i] = 1 if add_value(table, groups[i], words_1[i], words_2[i]) else 0
                 net += out[i]
@@ -95,6 +108,9 @@ def first_and_last(groups, live, ends, words_1, words_2, table, out):
 def move_values(table, target):
     """Enter all that a table holds into an empty one of another size."""
     for slot in range(len(table)):
+        ahead = min(slot + AHEAD, len(table) - 1)
+        if table[ahead, COUNT]:
+            fetch(target, table[ahead, GROUP], table[ahead, WORD_1], table[ahead, WORD_2])
         if table[slot, COUNT]:
             to = slot_of(target, table[slot, GROUP], table[slot, WORD_1], table[slot, WORD_2])
             for field in range(SLOT_FIELDS):

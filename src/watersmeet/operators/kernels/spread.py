@@ -7,6 +7,9 @@ import numpy as np
 
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.hashing import finish
+from watersmeet.operators.kernels.memory import load8, load16, load32, load64, store8, store16, store32, store64
+
+BLOCK = 1 << 12  # positions that stay in the nearest cache while the columns are copied
 
 
 @kernel
@@ -42,6 +45,39 @@ def divided(codes, out):
         out[part, counts[part]] = i
         counts[part] += 1
     return counts
+
+
+@kernel
+def placed_in(part, parts, codes, positions):
+    """The positions of the codes that have this coordinate, in their order; how many. What `divided` does in one thread
+    for all parts, so that each may do it in its own."""
+    count = 0
+    mask = of_two(parts)
+    for i in range(len(codes)):
+        positions[count] = i  # without a branch, which would be guessed wrong at every other code
+        count += np.int64(coordinate(codes[i], parts, mask) == part)
+    return count
+
+
+@kernel
+def copied(columns, positions):
+    """The values at some positions of several columns: from where, to where, and how wide they are."""
+    for start in range(0, len(positions), BLOCK):
+        some = positions[start : start + BLOCK]
+        for c in range(len(columns)):
+            source, target, width = columns[c, 0], columns[c, 1] + start * columns[c, 2], columns[c, 2]
+            if width == 8:
+                for i in range(len(some)):
+                    store64(target, i, load64(source, some[i]))
+            elif width == 4:
+                for i in range(len(some)):
+                    store32(target, i, load32(source, some[i]))
+            elif width == 2:
+                for i in range(len(some)):
+                    store16(target, i, load16(source, some[i]))
+            else:
+                for i in range(len(some)):
+                    store8(target, i, load8(source, some[i]))
 
 
 @kernel

@@ -68,9 +68,9 @@ def some_rows(rng: np.random.Generator, count: int) -> list[Row]:
 class Followed:
     """Rows by number, in groups, as they come and go."""
 
-    def __init__(self, by: list[SortKey], rows: list[Row], stop: int, start: int, *, drops: bool) -> None:
-        self.by, self.rows, self.stop, self.start, self.drops = by, rows, stop, start, drops
-        self.first = FirstRows(by, stop, start=start, drops=drops)
+    def __init__(self, by: list[SortKey], rows: list[Row], stop: int, start: int) -> None:
+        self.by, self.rows, self.stop, self.start = by, rows, stop, start
+        self.first = FirstRows(by, stop, start=start)
         self.group = [i % GROUPS for i in range(len(rows))]
         self.live: Counter[int] = Counter()
         self.known: set[int] = set()
@@ -117,7 +117,7 @@ class Followed:
         self.known |= set(fresh)
         turn = np.array(rows, np.int64)
         delta = Delta(empty_batch(SCHEMA), np.array(instants), np.array(diffs), turn)
-        changed, gone = self.first.apply(turn, groups, delta, by_place=by_place)
+        changed = self.first.apply(turn, groups, delta, by_place=by_place)
         told = zip(
             changed.instants, changed.rows, changed.places if by_place else changed.rows, changed.diffs, strict=True
         )
@@ -125,15 +125,9 @@ class Followed:
         assert changed.instants.tolist() == sorted(changed.instants.tolist())
         for instant in range(8):
             assert sorted(signs := changed.diffs[changed.instants == instant].tolist()) == signs
-        for row in gone.tolist():
-            del self.live[row]
-        assert not self.drops or max(map(len, self._all())) <= self.stop
         left = [i for i in self.known if not self.live[i]]
         self.first.forget(np.array(left, np.int64))
         self.known -= set(left)
-
-    def _all(self) -> list[list[int]]:
-        return [[i for i in self.live.elements() if self.group[i] == g] for g in range(GROUPS)]
 
 
 def _changes(
@@ -160,7 +154,7 @@ ORDERS = {
 @pytest.mark.parametrize("copies", [False, True])
 def test_what_is_told_is_what_sorted_lists_differ_by(order: str, start: int, stop: int, copies: bool) -> None:
     rng = np.random.default_rng(stop + 7 * copies)
-    followed = Followed(keys(*ORDERS[order]), some_rows(rng, 90), stop, start, drops=False)
+    followed = Followed(keys(*ORDERS[order]), some_rows(rng, 90), stop, start)
     for batch in range(9):
         followed.batch(rng, (0.2, 0.5, 0.8)[batch // 3], copies=copies, by_place=False)
 
@@ -169,25 +163,16 @@ def test_what_is_told_is_what_sorted_lists_differ_by(order: str, start: int, sto
 @pytest.mark.parametrize("stop", [1, 4])
 def test_a_row_at_another_place_leaves_and_enters(order: str, stop: int) -> None:
     rng = np.random.default_rng(stop)
-    followed = Followed(keys(*ORDERS[order]), some_rows(rng, 90), stop, 0, drops=False)
+    followed = Followed(keys(*ORDERS[order]), some_rows(rng, 90), stop, 0)
     for batch in range(9):
         followed.batch(rng, (0.2, 0.5, 0.8)[batch // 3], copies=False, by_place=True)
-
-
-@pytest.mark.parametrize("by_place", [False, True])
-@pytest.mark.parametrize("stop", [0, 1, 3])
-def test_where_no_row_leaves_those_behind_the_first_are_let_go(stop: int, by_place: bool) -> None:
-    rng = np.random.default_rng(stop)
-    followed = Followed(keys("-x", "s"), some_rows(rng, 400), stop, 0, drops=True)
-    for _ in range(12):
-        followed.batch(rng, 0, copies=False, by_place=by_place)
 
 
 def test_columns_beyond_those_that_are_codes_tell_rows_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_rows, "MOST_CODES", 1)
     monkeypatch.setattr(first_rows, "PORTION", 2)
     rng = np.random.default_rng(1)
-    followed = Followed(keys("x"), some_rows(rng, 90), 3, 0, drops=False)
+    followed = Followed(keys("x"), some_rows(rng, 90), 3, 0)
     for batch in range(9):
         followed.batch(rng, (0.2, 0.5, 0.8)[batch // 3], copies=True, by_place=False)
 
@@ -202,7 +187,7 @@ def test_equal_rows_stand_beside_each_other_in_any_order() -> None:
     first.know(rows, group, data, lambda wanted: data.take(pa.array(wanted)))
     shown: Counter[int] = Counter()
     for turn, diffs in ((rows, ones), (rng.permutation(40), -ones)):
-        changed, _ = first.apply(turn, group, Delta(empty_batch(SCHEMA), np.arange(40), diffs, turn))
+        changed = first.apply(turn, group, Delta(empty_batch(SCHEMA), np.arange(40), diffs, turn))
         for instant in range(40):
             mine = changed.instants == instant
             shown.update(dict(zip(changed.rows[mine].tolist(), changed.diffs[mine].tolist(), strict=True)))

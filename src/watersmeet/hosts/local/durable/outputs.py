@@ -103,6 +103,7 @@ def sink_of(
         committed=checkpoint.committed().answers,
         tell=tell,
         start=start,
+        threads=plan.options.threads,
     )
     if path is not None:
         checkpoint.notes.note(replaced=sorted({*replaced, path}))

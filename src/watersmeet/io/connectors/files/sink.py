@@ -65,7 +65,7 @@ class FilesSink(NumberedSink):
     def __init__(self, opening: SinkOpening, place: Place, kind: str, columns: Sequence[str]) -> None:
         """Files of other runs are left alone, and refused unless `mode` says so."""
         self._place, self._kind, self._columns, self._run = place, kind, columns, opening.run
-        self._schema, self._options = opening.schema, opening.options
+        self._schema, self._options, self._threads = opening.schema, opening.options, opening.threads
         self.commit_every_s = interval_s(opening.name, opening.options, "commit_every")
         self.claim = place.claim
         self._hint = None if opening.start is None else GO_ON
@@ -97,7 +97,7 @@ class FilesSink(NumberedSink):
         def names(inside: str, count: int) -> tuple[str, str]:
             return f".{own}-{count:05d}-{mine}.tmp", f"{inside}/{own}.{self._kind}".lstrip("/")
 
-        drafts = Drafts(folder, self._kind, self._schema, self._options, self._columns, names)
+        drafts = Drafts(folder, self._kind, self._schema, self._options, self._columns, names, None, self._threads)
         try:
             # A folder of values gets one file.
             for batch in [pa.concat_batches(rows)] if self._columns else rows:

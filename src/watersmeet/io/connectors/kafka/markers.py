@@ -6,23 +6,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from time import monotonic, sleep
+from time import monotonic
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SinkError
 from watersmeet.io.connectors.claims import Owner, owner_in
 from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_error, naming_errors
+from watersmeet.io.connectors.kafka.offsets import ON_ITS_WAY, listed_offsets
 
 DEFAULT_TOPIC = "watersmeet.batches"
 PARTITION = 0
 # An open transaction of somebody else holds up what comes behind it; the brokers end it after a minute. Such are those
 # of other sinks of a script that was killed, which are opened one after the other.
 _PATIENCE_S = 90.0
-# A topic that was made just now has no leader for a moment; so long it is asked for again, and so often.
-_LEADERLESS_S, _LOOK_S = 5.0, 0.02
 
 
 def marker_key(run: str, sink: str) -> bytes:
@@ -53,19 +52,16 @@ def last_marker(cluster: Cluster, sink: str, topic: str, key: bytes, *, waits: b
 
 def _end(admin: AdminClient, cluster: Cluster, topic: str) -> int:
     """Behind all that is there, with what is in open transactions: ours have ended, but others may lie before them."""
-    place, until_s = TopicPartition(topic, PARTITION), monotonic() + _LEADERLESS_S
-    while True:
-        asked = admin.list_offsets(
-            {place: OffsetSpec.latest()},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=cluster.timeout_s,
-        )
-        try:
-            return int(asked[place].result().offset)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._NOENT or monotonic() > until_s:
-                raise
-        sleep(_LOOK_S)
+    asked = {TopicPartition(topic, PARTITION): OffsetSpec.latest()}
+    # A topic that was made just now has no leader for a moment, nor has one whose broker has just come back.
+    there = listed_offsets(
+        admin,
+        cluster,
+        asked,
+        IsolationLevel.READ_UNCOMMITTED,
+        lambda code: code in ON_ITS_WAY or code == KafkaError._NOENT,
+    )
+    return there[PARTITION]
 
 
 class _Asking:

@@ -17,12 +17,34 @@ from watersmeet.io.connectors.kafka.client import Cluster, Heard, made, named_er
 from watersmeet.model.names import nearest
 
 # A partition that was added a moment ago, or whose leader is another since.
-_ON_ITS_WAY = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
-                         KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
-                         KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE})  # fmt: skip
-_AGAIN_S = 0.05
+ON_ITS_WAY = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
+                        KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
+                        KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE})  # fmt: skip
+_AGAIN_S = 0.02
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+def listed_offsets(
+    admin: AdminClient,
+    cluster: Cluster,
+    asked: Mapping[TopicPartition, OffsetSpec],
+    level: IsolationLevel,
+    is_coming: Callable[[int], bool],
+) -> dict[int, int]:
+    """Offsets by partition. is_coming: is given what is wrong, and says whether it passes by itself, as while a broker
+    starts; that is waited for as long as for a broker."""
+    until_s = monotonic() + cluster.timeout_s
+    while True:
+        futures: Mapping[TopicPartition, Any] = admin.list_offsets(
+            asked, isolation_level=level, request_timeout=cluster.timeout_s
+        )
+        try:
+            return {place.partition: int(future.result().offset) for place, future in futures.items()}
+        except KafkaException as error:
+            if not is_coming(error.args[0].code()) or monotonic() > until_s:
+                raise
+        sleep(_AGAIN_S)
 
 
 @dataclass(frozen=True)
@@ -158,23 +180,15 @@ class Topic:
         }
         if not asked:
             return {}
-        until_s = monotonic() + self._cluster.timeout_s
         with naming_errors(SourceError, self._cluster, self._what, self._heard):
-            while True:
-                futures: Mapping[TopicPartition, Any] = self._admin.list_offsets(
-                    asked, isolation_level=self._level, request_timeout=self._cluster.timeout_s
-                )
-                try:
-                    return {place.partition: future.result().offset for place, future in futures.items()}
-                except KafkaException as error:
-                    if error.args[0].code() in _MISSING:
-                        self.partitions()  # which tells if the topic is gone; else it has a partition that is new,
-                        self._admin.list_topics(self.name, timeout=self._cluster.timeout_s)  # of which it now hears
-                    elif error.args[0].code() not in _ON_ITS_WAY:
-                        raise
-                    if monotonic() > until_s:
-                        raise
-                sleep(_AGAIN_S)
+            return listed_offsets(self._admin, self._cluster, asked, self._level, self._is_coming)
+
+    def _is_coming(self, code: int) -> bool:
+        if code in _MISSING:
+            self.partitions()  # which tells if the topic is gone; else it has a partition that is new,
+            self._admin.list_topics(self.name, timeout=self._cluster.timeout_s)  # of which it now hears
+            return True
+        return code in ON_ITS_WAY
 
     def no_topic(self) -> SourceError:
         with naming_errors(SourceError, self._cluster, self._what, self._heard):

@@ -163,7 +163,7 @@ def _raw(opening: SinkOpening, value: pa.Schema) -> Encoder:
 def _csv(opening: SinkOpening, value: pa.Schema) -> Encoder:
     check_flat(value, hint="use format = 'json'")
     delimiter = delimiter_of(opening.options)
-    return CsvEncoder(delimiter)
+    return CsvEncoder(delimiter, opening.threads)
 
 
 def _avro(opening: SinkOpening, value: pa.Schema) -> Encoder:
@@ -177,7 +177,7 @@ def _avro(opening: SinkOpening, value: pa.Schema) -> Encoder:
 
 
 FORMATS: dict[str, Callable[[SinkOpening, pa.Schema], Encoder]] = {
-    "json": lambda opening, value: JsonEncoder(),
+    "json": lambda opening, value: JsonEncoder(opening.threads),
     "avro": _avro,
     "csv": _csv,
     "raw": _raw,

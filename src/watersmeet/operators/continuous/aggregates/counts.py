@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.continuous.aggregates.columns import grown, live
-from watersmeet.operators.continuous.aggregates.contract import Bools, BySlots, Cells, Int64s, OfWords, Shares
+from watersmeet.operators.continuous.aggregates.contract import Bools, BySlots, Cells, Int64s, OfWords, Shares, frozen
 from watersmeet.operators.few_rows import fresh, words_as
 from watersmeet.operators.kernels.sums import count_changes
 
@@ -20,8 +20,12 @@ class Count(BySlots, OfWords):
         self._counts: Int64s = np.zeros(0, np.int64)
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
-        out = fresh(len(changes))
-        count_changes(changes.groups, live(changes, values), changes.ends, self._counts, out)
+        return self.counted(changes.groups, live(changes, values), changes.ends)
+
+    def counted(self, groups: Int64s, lives: Int64s, ends: Int64s) -> pa.Array:
+        """The count of each cell's group after it, of changes with diffs that are 0 where a value is NULL."""
+        out = fresh(ends.size)
+        count_changes(groups, frozen(lives), ends, self._counts, out)
         return words_as(out, pa.int64())
 
     def takes(self, kind: pa.DataType) -> bool:

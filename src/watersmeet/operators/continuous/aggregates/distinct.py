@@ -9,8 +9,10 @@ from watersmeet.operators.codes import encode
 from watersmeet.operators.codes import identities as identities_of_rows
 from watersmeet.operators.continuous.aggregates.columns import live
 from watersmeet.operators.continuous.aggregates.contract import Aggregator, Cells, Int64s, frozen
+from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.ordered_bytes import slices, to_bytes
 from watersmeet.operators.kernels.multiset import SLOT_FIELDS, fingerprints, first_and_last, move_values
+from watersmeet.operators.lines import zeros_in_lines
 from watersmeet.physical.strategy import is_exact
 
 MIN_SLOTS = 64
@@ -26,7 +28,7 @@ class DistinctValues:
 
     def __init__(self, inner: Aggregator) -> None:
         self._inner = inner
-        self._table: Int64s = np.zeros((MIN_SLOTS, SLOT_FIELDS), np.int64)
+        self._table: Int64s = zeros_in_lines(MIN_SLOTS, SLOT_FIELDS)
         self._values = 0
 
     def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
@@ -38,13 +40,16 @@ class DistinctValues:
         if not complete:
             raise AssertionError("a value left that had not come")
         self._values += int(net)
-        return self._inner.apply(Cells(changes.groups, once, changes.ends), values, order)
+        inner = self._inner
+        if isinstance(inner, Count):  # of values that are known to count
+            return inner.counted(changes.groups, once, changes.ends)
+        return inner.apply(Cells(changes.groups, once, changes.ends), values, order)
 
     def _make_room(self, coming: int) -> None:
         """At most two thirds of the slots are used, and not for long very few of them."""
         slots = max(MIN_SLOTS, 1 << (3 * (self._values + coming) // 2).bit_length())
         if not slots <= self._table.shape[0] <= 8 * slots:
-            table = np.zeros((slots, SLOT_FIELDS), np.int64)
+            table = zeros_in_lines(slots, SLOT_FIELDS)
             move_values(self._table, table)
             self._table = table
 

@@ -11,6 +11,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, in_order, merged, no_changes
 from watersmeet.operators.continuous.first_in_turn import FirstInTurn, rows_in_turn
+from watersmeet.operators.continuous.first_kept import FirstKept
 from watersmeet.operators.continuous.first_rows import Changed, FirstRows
 from watersmeet.operators.continuous.node import Divides, Node, Unary, keys_below, shown_keys
 from watersmeet.operators.continuous.over.arranged import Arranged
@@ -93,13 +94,15 @@ class OverChanging(Divides, Unary):
         self._first = self._first_rows() if top is not None and top.followed else None
         self._again: KeyedRows | None = None  # what it held before another took over
 
-    def _first_rows(self) -> FirstRows:
-        """In a window whose rows leave in turn, only those that are shown have a number here."""
+    def _first_rows(self) -> FirstRows | FirstKept:
+        """Where no row leaves, or rows leave in turn, only those that are shown have a number here."""
         assert self.top is not None
         by = [one.name for one in self.partition_by if isinstance(one, Column)]
         if (child := rows_in_turn(self.child)) is not None:
             return FirstInTurn(child, self._parts, self.order_by, self.top.limit, by=by)
-        return FirstRows(self.order_by, self.top.limit, drops=self.grows, by=by)
+        if self.grows:
+            return FirstKept(self.order_by, self.top.limit, by=by)
+        return FirstRows(self.order_by, self.top.limit, by=by)
 
     def loaded(self) -> None:
         if self._first is None:
@@ -116,6 +119,9 @@ class OverChanging(Divides, Unary):
         held = np.flatnonzero(self._alive & (self._partition >= 0))
         ones = np.ones(held.size, np.int64)
         again = Delta(self._rows_of(held), 0 * ones, ones, ones)
+        if isinstance(self._first, FirstKept):
+            self._first.enter(held, self._partition[held], again, self._rows_of)
+            return
         self._first.know(held, self._partition[held], again.data, self._rows_of)
         self._first.apply(held, self._partition[held], again)
 
@@ -164,6 +170,8 @@ class OverChanging(Divides, Unary):
             delta = self._given_again(until - 1)
         if len(delta) == 0:
             return no_changes(self.schema)
+        if isinstance(self._first, FirstKept):
+            return self._followed_for_good(self._first, delta)
         if self._first is not None:
             return self._followed(self._first, delta)
         members = self._members(delta)
@@ -180,12 +188,28 @@ class OverChanging(Divides, Unary):
         data = delta.data if entering.size == len(delta) else rows_taken(delta.data, entering)
         first.know(slots[entering], parts[entering], data, self._rows_of)
         assert self.top is not None
-        changed, behind = first.apply(slots, parts, delta, by_place=not self.top.unseen)
+        changed = first.apply(slots, parts, delta, by_place=not self.top.unseen)
         answer = self._shown_changes(changed, changed.rows, self._rows_of(changed.rows))
-        gone = np.concatenate([slots[delta.diffs < 0], behind])
+        gone = slots[delta.diffs < 0]
         first.forget(gone)
         self._let_go(gone, parts[each_once(parts, self.ids.room)] if self.partition_by else NOBODY)
         return answer
+
+    def _followed_for_good(self, first: FirstKept, delta: Delta) -> Delta:
+        """Where no row leaves, those that never come among the first are not held at all."""
+        assert self.top is not None
+        slots, parts = self._numbers_of(delta.order), self._parts(delta.data, len(delta))
+        kept = first.enter(slots, parts, delta, self._rows_of, by_place=not self.top.unseen)
+        come = np.flatnonzero(kept.has_come)
+        self._hold(slots[come], parts[come], delta.data if come.size == len(delta) else rows_taken(delta.data, come))
+        answer = self._shown_changes(kept.changed, kept.changed.rows, self._rows_of(kept.changed.rows))
+        self._let_go(kept.gone, NOBODY)
+        self.numbers.give_back(slots[~kept.has_come])
+        return answer
+
+    def _hold(self, slots: Int64s, parts: Int64s, data: pa.RecordBatch) -> None:
+        self.rows.put(slots, data.columns)
+        self._partition[slots], self._alive[slots] = parts, True
 
     def _followed_in_turn(self, first: FirstInTurn, until: int) -> Delta:
         assert self.top is not None
