@@ -201,7 +201,8 @@ class Operator(ABC):
         them whoever takes them may stop for good."""
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
-        """The same; a few results are there at once, and their columns may be left to whoever asks for them."""
+        """The same; a few results are there at once, as a list, and their columns may be left to whoever asks for
+        them."""
         return self.push(alias, rows)
 
     @abstractmethod
@@ -213,8 +214,9 @@ class Operator(ABC):
         return self.advance(watermarks)
 
     def settle(self) -> Iterable[pa.RecordBatch]:
-        """Nothing more is at hand for now: answer what waits here only in the hope of a better order."""
-        return ()
+        """Nothing more is at hand for now: answer what waits here only in the hope of a better order. A list is there
+        at once."""
+        return []
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Results:
         """Rows of several inputs that came together, each in time order, then time: all that one batch of a host

@@ -134,12 +134,19 @@ class Deduplicate(Wrapper):
         yield from self.inner.advance(watermarks)
         self._note(watermarks)
 
-    def answers_until(self, watermarks: Mapping[str, int]) -> Iterator[Answer]:
-        yield from self.inner.answers_until(watermarks)
+    def answers_until(self, watermarks: Mapping[str, int]) -> Iterable[Answer]:
+        answers = self.inner.answers_until(watermarks)
+        if type(answers) is not list:
+            return self._noted(answers, watermarks)
+        self._note(watermarks)
+        return answers
+
+    def _noted(self, answers: Iterable[Answer], watermarks: Mapping[str, int]) -> Iterator[Answer]:
+        yield from answers
         self._note(watermarks)
 
-    def settle(self) -> Iterator[pa.RecordBatch]:
-        yield from self.inner.settle()
+    def settle(self) -> Iterable[pa.RecordBatch]:
+        return self.inner.settle()
 
     def _note(self, watermarks: Mapping[str, int]) -> None:
         for firsts in self.firsts.values():

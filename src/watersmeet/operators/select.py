@@ -72,6 +72,9 @@ class Select(Operator):
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         yield from ()
 
+    def answers_until(self, watermarks: Mapping[str, int]) -> list[Answer]:
+        return []
+
     def undivided(self, key: PartitionKey) -> str | None:
         return None
 

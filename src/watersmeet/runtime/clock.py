@@ -81,6 +81,7 @@ class StreamClock(StreamTime):
         super().__init__(stream, self.wall.now_us())
         self._side = side
         # Whether rows may be told apart from the others because of what they are.
+        self._max_future_us = stream.arrival.max_future_us
         self.leaves_out = stream.arrival.keeps_going or stream.arrival.skips_nulls
         self.bad = BadRecords(stream)
         # The smallest and largest time of all rows in time.
@@ -169,14 +170,22 @@ class StreamClock(StreamTime):
     ) -> Rows:
         """Those of some rows that are in time. `floor_us` is what the watermark of the query is at least, `others`
         tells that of the other streams. `partition`: that of the rows, if they have one."""
-        before, count = self.rows_in, rows.times.size
-        self.rows_in += count
+        times, before = rows.times, self.rows_in
+        count = times.size
+        self.rows_in = before + count
         if count == 0:
             return rows
         partition = "" if self.by_arrival else partition
-        first_us = rows.times.item(0)
-        if self._goes_on(rows, first_us, floor_us):
-            last_us = rows.times.item(-1)
+        first_us = times.item(0)
+        # In order and after all before them, as they mostly come: then none is late.
+        if (
+            first_us >= self.newest_us
+            and first_us >= floor_us
+            and first_us >= self.promised_us
+            and self._max_future_us is None
+            and rows.in_order
+        ):
+            last_us = times.item(-1)
             self._saw(first_us, last_us)
             self._reach(last_us, partition)
             return rows
@@ -203,12 +212,6 @@ class StreamClock(StreamTime):
         else:  # what `see` does, at the cost of a push
             self.newest_us, self.idle, self.active_us = newest_us, False, self.wall.now_us()
 
-    def _goes_on(self, rows: Rows, first_us: int, floor_us: int) -> bool:
-        """Whether rows come in order and after all before them, as they mostly do: then none is late."""
-        if first_us < self.newest_us or first_us < floor_us or first_us < self.promised_us:
-            return False
-        return self.stream.arrival.max_future_us is None and rows.in_order
-
     def _saw(self, oldest_us: int, last_us: int) -> None:
         if oldest_us < self.oldest_us:
             self.oldest_us = oldest_us
@@ -217,10 +220,9 @@ class StreamClock(StreamTime):
 
     def _moving(self, times: Times) -> Times:
         """The times that may move the watermark; those too far in the future are put at the beginning."""
-        max_future_us = self.stream.arrival.max_future_us
-        if max_future_us is None:
+        if self._max_future_us is None:
             return times
-        ahead = times > self.wall.today_us() + max_future_us
+        ahead = times > self.wall.today_us() + self._max_future_us
         self.future_rows += int(ahead.sum())
         return np.where(ahead, BEGINNING_US, times)
 
@@ -259,7 +261,7 @@ class QueryClock(QueryTime[StreamClock]):
 
     def let_in(self, name: str, rows: Rows, partition: str = "") -> Rows:
         """The same for rows whose times were checked."""
-        if rows.times.size:
+        if self._silent_since is not None and rows.times.size:
             self.wake()
         clock = self.clocks[name]
         rows = clock.let_in(rows, self.watermark_us, lambda: self._others_us(name), partition)

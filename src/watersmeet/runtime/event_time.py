@@ -100,9 +100,7 @@ class StreamTime:
     def watermark_us(self) -> int:
         if self.ended:
             return FOREVER_US
-        if self.newest_us == BEGINNING_US:
-            return self.promised_us
-        own_us = self.newest_us - self.stream.lateness_us
+        own_us = self.newest_us - self.stream.lateness_us  # before the first row less than any promise
         return own_us if own_us > self.promised_us else self.promised_us
 
     @property
@@ -239,11 +237,14 @@ class QueryTime(Generic[S]):
         least_us: int | None = None
         for clock in self.clocks.values():
             if not clock.ended and not clock.idle:
-                own_us = clock.watermark_us
+                own_us = clock.newest_us - clock.stream.lateness_us  # `watermark_us`, at the cost of a push
+                if own_us < clock.promised_us:
+                    own_us = clock.promised_us
                 if least_us is None or own_us < least_us:
                     least_us = own_us
         if least_us is not None:
-            self.rise_to(least_us, now_us)
+            if least_us > self.watermark_us:
+                self.watermark_us, self.moved_us = least_us, now_us
             return
         running = self.running
         if not running:

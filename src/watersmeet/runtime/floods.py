@@ -21,7 +21,7 @@ class Floods:
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
-        self.way_out = ""  # what else would do, if the run has come this far
+        self.way_out: Callable[[], str] = lambda: ""  # what else would do, if the run has come this far
         self._warned_us = BEGINNING_US
 
     def look(self, operator: Operator, clock: QueryClock) -> None:
@@ -30,7 +30,8 @@ class Floods:
             self._warned_us = clock.watermark_us
             newest = max(clock.clocks.values(), key=lambda one: one.last_us)
             sentence = flood_sentence(operator.to_come, newest.stream.name, newest.last_us, newest.wall.today_us())
-            self.tell(DataWarning("many_answers", f"{sentence}; {self.way_out}" if self.way_out else sentence))
+            way_out = self.way_out()
+            self.tell(DataWarning("many_answers", f"{sentence}; {way_out}" if way_out else sentence))
 
 
 def looked_after(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from threading import Condition
 
+from watersmeet.hosts.local.news import News
 from watersmeet.operators.answers import Answer
 
 
 class AnswerQueue:
     """Who puts answers in holds `changed`, which is told of all that comes and goes."""
 
-    def __init__(self, most_rows: int, changed: Condition | None = None) -> None:
+    def __init__(self, most_rows: int, changed: News | None = None) -> None:
         """most_rows: from so many rows on it is full. changed: where others wait for more than answers, theirs."""
-        self.changed = Condition() if changed is None else changed
+        self.changed = News() if changed is None else changed
         self.most_rows = most_rows
         self.rows = 0
         self.has_ended = False  # no more answers come
@@ -27,14 +27,13 @@ class AnswerQueue:
         for one in answers:
             self._ready.append((number, one))
             self.rows += one.num_rows
-        self._tell()
+        self.changed.tell()
+        if self.on_ready is not None:
+            self.on_ready()
 
     def end(self) -> None:
         self.has_ended = True
-        self._tell()
-
-    def _tell(self) -> None:
-        self.changed.notify_all()
+        self.changed.tell()
         if self.on_ready is not None:
             self.on_ready()
 
@@ -48,7 +47,7 @@ class AnswerQueue:
             found = [one for _, one in self._ready]
             self._ready.clear()
             self.rows = 0
-            self.changed.notify_all()
+            self.changed.tell()
         return found
 
     def next(self, *, wait: bool = True) -> Answer | None:
@@ -60,7 +59,7 @@ class AnswerQueue:
                 return None
             _, first = self._ready.popleft()
             self.rows -= first.num_rows
-            self.changed.notify_all()
+            self.changed.tell()
         return first
 
     def _has_news(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 
@@ -124,16 +125,29 @@ class Execution:
 
     # ---- rows and time ----------------------------------------------------------------------------------------------
 
-    def push(self, name: str, rows: Rows, partition: str = "") -> Blocks:
-        """Rows of a stream whose times were read."""
+    def push(self, name: str, rows: Rows, partition: str = "") -> Iterable[Answer]:
+        """Rows of a stream whose times were read. If a list comes back, all is done, as it is for a few rows."""
         clock = self.clock.clocks[name]
         in_time = self.clock.let_in(name, rows, partition)
         if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows or clock.left_out):
             self._warn_of(clock)
+        found: list[Answer] = []
         if in_time.times.size:
-            for alias in self._aliases[name]:
-                yield from self._blocks(self.operator.answers_to(alias, in_time))
-        yield from self._go_on()
+            aliases = self._aliases[name]
+            for place, alias in enumerate(aliases, 1):
+                answers = self.operator.answers_to(alias, in_time)
+                if type(answers) is not list:
+                    return chain(found, self._at_length(answers, in_time, aliases[place:]))
+                if answers:
+                    found += self._blocks(answers)
+        return self._go_on(found)
+
+    def _at_length(self, answers: Iterable[Answer], rows: Rows, aliases: Sequence[str]) -> Blocks:
+        """As `push` goes on where answers are made as they are asked for: aliases of the stream may be left."""
+        yield from self._blocks(answers)
+        for alias in aliases:
+            yield from self._blocks(self.operator.answers_to(alias, rows))
+        yield from self._go_on([])
 
     def leave_out_of(self, name: str, batch: TimedBatch) -> None:
         """What is no part of a batch: its rows that are skipped, and its records that could not be read."""
@@ -162,7 +176,7 @@ class Execution:
     def tick(self) -> Blocks:
         """Look at the clock on the wall: whether time goes on without rows."""
         if self.clock.tick():
-            yield from self._go_on()
+            yield from self._go_on([])
 
     def settle(self) -> Blocks:
         """Nothing more is at hand for now."""
@@ -170,6 +184,8 @@ class Execution:
 
     def due_in_s(self) -> float | None:
         """When `tick` will have something to do if no row comes; None if never."""
+        if not self.clock.watches_the_wall:
+            return None
         waits = [self.clock.silent_in_s]
         if self.clock.goes_on_by_itself:
             if self.operator.wake_us is not None:
@@ -178,13 +194,26 @@ class Execution:
                 waits.append(AT_TIMES_S)
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
-    def _go_on(self) -> Blocks:
-        """Tell the operators how far time has come, if it has."""
+    def _go_on(self, found: list[Answer]) -> Iterable[Answer]:
+        """What was found, and what comes as the operators are told how far time is, if it went on. If a list comes
+        back, all is done."""
         if self._in_order or self.clock.watermark_us != self._watermark_us:
             self._watermark_us = self.clock.watermark_us
-            yield from self._blocks(self.operator.answers_until(self._watermarks()))
-        if not self.waits_for_more:
-            yield from self._blocks(self.operator.settle())
+            answers = self.operator.answers_until(self._watermarks())
+            if type(answers) is not list:
+                return chain(found, self._blocks(answers), self._settled(None))
+            if answers:
+                found += self._blocks(answers)
+        if not self.waits_for_more and type(answers := self.operator.settle()) is not list:
+            return chain(found, self._settled(answers))
+        if self.on_step is not None:
+            self.on_step()
+        return found
+
+    def _settled(self, answers: Iterable[Answer] | None) -> Blocks:
+        if answers is None:
+            answers = [] if self.waits_for_more else self.operator.settle()
+        yield from self._blocks(answers)
         self._step()
 
     def _watermarks(self) -> dict[str, int]:
@@ -201,7 +230,7 @@ class Execution:
 
     def _blocks(self, answers: Iterable[Answer], until_us: int = FOREVER_US) -> Iterable[Answer]:
         """until_us: what a changing answer does after this only tells that nothing more came."""
-        if isinstance(answers, list | tuple):  # a few, which are there
+        if type(answers) is list:  # a few, which are there
             if self._present is not None:
                 for one in answers:
                     self._present.add(one, until_us)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from queue import SimpleQueue
@@ -20,7 +20,7 @@ from watersmeet.io.sources import TableSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.answers import as_batch
+from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.bad_records import refusal
@@ -156,7 +156,7 @@ class PulledExecution:
 
         return take
 
-    def _step(self, execution: Execution, feed: Feed) -> Blocks:
+    def _step(self, execution: Execution, feed: Feed) -> Iterable[Answer]:
         """Push one batch of one stream."""
         batch = feed.take(self.operator.read_rows)
         if batch is None:

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.answer_queue import AnswerQueue
 from watersmeet.hosts.local.driver import Driver
-from watersmeet.hosts.local.execution import Blocks
+from watersmeet.hosts.local.news import News
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.hosts.local.side_files import SideFiles
 from watersmeet.operators.answers import Answer, as_batch
@@ -49,7 +49,7 @@ class PushDriver(Driver):
         execution.is_at_hand = lambda name: self._stepping is not None or name in self._blocked
         self._on_answer, self._timeout = answers.on_answer, answers.timeout_s
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)  # answers came or went, or the run ended
+        self._changed = News(self._lock)  # answers came or went, or the run ended
         self._ready = AnswerQueue(answers.max_waiting, self._changed)
         super().__init__(execution, self._ready if answers.on_answer is None else None)
         self._ended: str | None = None
@@ -72,10 +72,13 @@ class PushDriver(Driver):
     # ---- rows and time go in ----------------------------------------------------------------------------------------
 
     def push(self, name: str, rows: Any, timeout: float | None) -> None:
+        execution = self.execution
         with self._lock:
-            self._check_open()
-            pieces = self.execution.rows_of(name, rows)
-            self.execution.take_loads()
+            if self._stepping is not None or self._ended is not None:
+                self._check_open()
+            pieces = execution.rows_of(name, rows)
+            if execution.reloaded:
+                execution.take_loads()
             for number, piece in enumerate(pieces):
                 if self._ready.rows >= self._ready.most_rows:
                     self._blocked.append(name)
@@ -83,24 +86,25 @@ class PushDriver(Driver):
                         self._wait_for_room(partial(_taken_of, name, pieces, number), timeout)
                     finally:
                         self._blocked.remove(name)
-                self._do(self.execution.push(name, piece))
-        self._deliver()
+                self._do(execution.push, name, piece)
+        if self._outgoing:
+            self._deliver()
 
     def advance(self, name: str, until_us: int) -> None:
         self.execution.check_promise(name)
-        self._step(lambda: self.execution.promise(name, until_us))
+        self._step(self.execution.promise, name, until_us)
 
     def end(self, name: str) -> None:
         clock = self.execution.clock.clocks[name]
-        self._step(lambda: iter(()) if clock.ended else self.execution.end([name]))
+        self._step(lambda: [] if clock.ended else self.execution.end([name]))
 
     def flush(self) -> None:
         self._step(self.execution.flush)
 
-    def _step(self, step: Callable[[], Blocks]) -> None:
+    def _step(self, step: Callable[..., Iterable[Answer]], *of: Any) -> None:
         with self._lock:
             self._check_open()
-            self._do(step())
+            self._do(step, *of)
         self._deliver()
 
     # ---- life -------------------------------------------------------------------------------------------------------
@@ -110,7 +114,7 @@ class PushDriver(Driver):
             self.raise_failure()
             self._wait_for_turn()
             if self._ended is None:
-                self._do(self.execution.finish())
+                self._do(self.execution.finish)
                 self._end("finished")
                 self._keep_beside()
         self._deliver()
@@ -154,7 +158,7 @@ class PushDriver(Driver):
             now_us = self.execution.wall.now_us()
             for name in self._blocked:
                 self.execution.clock.clocks[name].mark_active(now_us)
-            self._do(self.execution.tick())
+            self._do(self.execution.tick)
         self._deliver()
 
     # ---- what it is now ---------------------------------------------------------------------------------------------
@@ -189,12 +193,12 @@ class PushDriver(Driver):
 
     # ---- inside -----------------------------------------------------------------------------------------------------
 
-    def _do(self, blocks: Blocks) -> None:
+    def _do(self, step: Callable[..., Iterable[Answer]], *of: Any) -> None:
         """One step of the query. An error inside it leaves the operators half way, so the run ends with it."""
         self._stepping, self._breath_s = threading.get_ident(), monotonic()
         found: list[Answer] = []
         try:
-            for one in blocks:
+            for one in step(*of):
                 if one.num_rows:
                     found.append(one)
                 if monotonic() > self._breath_s + BREATH_S:

@@ -17,6 +17,7 @@ from watersmeet.hosts.local.execution import BATCH_ROWS, LOGGER, Blocks, Executi
 from watersmeet.io.event_times import TimedBatch
 from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.model.catalog import Stream
+from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import End, Operator, Results, Rows
 from watersmeet.operators.saving import Saved
 from watersmeet.plan.constants import SAID_AT
@@ -95,14 +96,18 @@ class PushedExecution(Execution):
     def rows_of(self, name: str, given: object) -> list[Rows]:
         """What was given as rows of a stream, checked, in pieces that are pushed one by one. Nothing has changed yet,
         so what is refused here leaves no trace."""
-        clock, most = self.clock.clocks[name], self.operator.piece_rows or BATCH_ROWS
+        clock = self.clock.clocks[name]
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
         batches = self.incoming[name].batches(given)
         if clock.leaves_out:
             rows = self._readable(name, batches)
         else:
-            rows = [clock.timed(batch) for batch in batches if batch.num_rows]
+            rows = []
+            for batch in batches:
+                if batch.num_rows:
+                    rows.append(clock.timed(batch))
+        most = self.operator.piece_rows or BATCH_ROWS
         for piece in rows:
             if piece.times.size > most:
                 break
@@ -123,10 +128,12 @@ class PushedExecution(Execution):
                 self.leave_out_of(name, one)
         return [one.rows for one in timed if len(one.rows)]
 
-    def push(self, name: str, rows: Rows, partition: str = "") -> Blocks:
+    def push(self, name: str, rows: Rows, partition: str = "") -> Iterable[Answer]:
         clock = self.clock.clocks[name]
-        self._pushed, self._pushed_from = clock.in_turn(rows), clock.rows_in
-        return super().push(name, self._pushed, partition)
+        if clock.by_arrival:
+            rows = clock.in_turn(rows)
+        self._pushed, self._pushed_from = rows, clock.rows_in
+        return super().push(name, rows, partition)
 
     def check_promise(self, name: str) -> None:
         """Refuse to be told how far a stream has come that goes by the clock on the wall."""
@@ -139,7 +146,7 @@ class PushedExecution(Execution):
     def promise(self, name: str, until_us: int) -> Blocks:
         """No row of this stream before this time will come."""
         self.clock.promise(name, until_us)
-        yield from self._go_on()
+        yield from self._go_on([])
 
     def finish(self) -> Blocks:
         """Everything that waits is answered."""

@@ -150,9 +150,12 @@ class Continuous(Operator):
         return found
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        yield from self.answers_to(alias, rows)
+
+    def answers_to(self, alias: str, rows: Rows) -> list[pa.RecordBatch]:
         self.leaves[alias].waiting.add(rows)
-        self.counters.stored_rows += len(rows)
-        yield from ()
+        self.counters.stored_rows += rows.times.size
+        return []
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         for alias, leaf in self.leaves.items():
@@ -176,7 +179,7 @@ class Continuous(Operator):
         answer = self._few_before(until) if self._few is not None and until < FOREVER_US else None
         if answer is None:
             return self.advance(watermarks)
-        return [answer] if answer.num_rows else ()
+        return [answer] if answer.num_rows else []
 
     def _few_before(self, until: int) -> FewAnswers | None:
         """What is given before an instant, if that is little and to be had in short; see `_taken` and `_given`."""

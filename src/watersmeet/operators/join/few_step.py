@@ -24,6 +24,7 @@ from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.kernels import few
 from watersmeet.operators.kernels.memory import HALF_WORDS, address
+from watersmeet.operators.kernels.walk import HEAD, SLACK, TAIL
 from watersmeet.operators.payload import FixedColumn
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, EventTime
@@ -81,7 +82,12 @@ class FewStep:
         self._without_nulls = [column for column, _ in self._payload]
         self._without_nulls += [column for column in stored if isinstance(column, FixedColumn)]
         self._out = np.empty((len(program.visits), MOST_FOUND), np.int64)
-        self._aimed_at = -1  # what `_moves` gave when the tables were written
+        self._words = np.empty((len(columns or ()), MOST_FOUND), np.int64)
+        self._all_stores = list(stores.values())
+        # Where the tables say where rows begin and end in the stores, which changes with every append and expiry.
+        self._ends = [(row.data, stores[name]) for name, row in program.steps_to]
+        # How often the program was aimed and the stores had moved when the tables were written.
+        self._aimed_at = -1
 
     def _source(self, name: str) -> int:
         source = 1 + int(self._given.get_field_index(name))
@@ -94,39 +100,26 @@ class FewStep:
     def take(self, rows: Rows) -> Answer | Way | None:
         """The answer that the rows make, if they make one; they are stored then."""
         sources = None if rows.coded is not None else self._columns_given.addresses(rows)
+        # Where a column has NULLs it goes the usual way, too.
         if sources is None or not all(map(sources.item, self._read)) or not self._is_ready(rows):
-            return Way.USUAL  # where a column has NULLs, too
-        program = self._program
-        for table, row, field, source in self._from_new_rows:
-            table[row, field] = sources[source]
-        program.aim_at_ends(self._stores)
-        found = program.find_few(sources.item(few.TIMES), rows.times.size, self._out)
-        if found < 0:
             return Way.USUAL
-        answer = self._select(self._out[:, :found], rows) if self._columns is None and found else None
-        words = np.empty((len(self._places), found), np.int64)
-        self._settle(rows, sources, words)
-        return FewAnswers(self._schema, words) if self._columns is not None and found else answer
-
-    def _settle(self, rows: Rows, sources: Table, words: Table) -> None:
+        for ends, store in self._ends:
+            ends[TAIL], ends[HEAD], ends[SLACK] = store.tail, store.head, store.disorder_us
         own, count = self._own, rows.times.size
         first, newest_us = (0, 0) if own is None else (own.head, own.newest_us)
-        furthest_us, newest_us = few.settle(
-            self._places,
-            self._moments,
-            self._copies,
-            self._indexes,
-            sources,
-            self._out,
-            words,
-            count,
-            first,
-            newest_us,
-        )
+        self._program.generation += 1
+        found, furthest_us, newest_us = few.step(self._tables, sources, count, self._out, self._words, first, newest_us)
+        if found < 0:
+            return Way.USUAL
         if own is not None:
             for name, column in self._others:
                 column.append(rows.data.column(name), first)
             own.took(count, furthest_us, newest_us)
+        if not found:
+            return None
+        if self._columns is None:
+            return self._select(self._out[:, :found], rows)
+        return FewAnswers(self._schema, self._words[:, :found].copy())
 
     # ---- and stores move --------------------------------------------------------------------------------------------
 
@@ -135,7 +128,10 @@ class FewStep:
         for column in self._without_nulls:
             if column.valid is not None:
                 return False
-        if self._moves() != self._aimed_at:
+        moves = self._program.aims
+        for store in self._all_stores:
+            moves += store.moves
+        if moves != self._aimed_at:
             self._aim(rows)
         own = self._own
         if own is None:
@@ -143,22 +139,26 @@ class FewStep:
         end = own.head + rows.times.size
         return end <= own.capacity and end <= own.tail + self._most_indexed
 
-    def _moves(self) -> int:
-        """Grows when something lies elsewhere."""
-        moves = self._program.aims
-        for store in self._stores.values():
-            moves += store.moves
-        return moves
-
     def _aim(self, rows: Rows) -> None:
         """Write down where everything lies that is stored."""
         arrays = {code: cells_of(rows.data.column(source - 1)) for code, source in self._codes.items()}
         probing = {code: cells for code, cells in arrays.items() if cells is not None}
-        entries = self._program.aim(self._stores, probing)
-        self._from_new_rows = [(table, row, field, self._codes[code]) for table, row, field, code in entries]
+        program = self._program
+        entries = program.aim(self._stores, probing)
+        at = [[address(table[row]) + field * table.itemsize, self._codes[code]] for table, row, field, code in entries]
+        self._aims = np.array(at, np.int64).reshape(-1, few.AIM_FIELDS)
         self._aim_places()
         self._aim_copies()
-        self._aimed_at = self._moves()
+        self._tables = np.zeros(few.TABLES, np.int64)
+        self._tables[few.IS_STAR : few.PAIRWISE] = [program.is_star, *program.tables]
+        self._tables[few.PAIRWISE : few.AIMS] = program.pairwise, *program.lists_at
+        self._tables[few.AIMS : few.INDEX_FIELDS] = [
+            value
+            for table in (self._aims, self._places, self._moments, self._copies, self._indexes)
+            for value in (address(table), len(table))
+        ]
+        self._tables[few.INDEX_FIELDS] = self._indexes.shape[1]
+        self._aimed_at = program.aims + sum(store.moves for store in self._all_stores)
 
     def _held(self, column: Column) -> FixedColumn | Table:
         """What a store has of a column: payload, the event times, or a code that is the column's own."""

@@ -29,6 +29,10 @@ class Measures:
 
     def __init__(self, codes: Mapping[str, Sequence[Code]], horizons_us: Mapping[str, int]) -> None:
         self._inputs = {alias: InputMeasures(own, horizons_us.get(alias)) for alias, own in codes.items()}
+        self.rows_seen = 0
+
+    def loaded(self) -> None:
+        self.rows_seen = sum(one.rows_seen for one in self._inputs.values())
 
     def tell_of_all_rows(self) -> None:
         """Rates are means over all rows that are seen from now on: those of a sample, which has an end."""
@@ -36,17 +40,12 @@ class Measures:
             one.rate_fades = False
 
     def saw(self, alias: str, times: Times, codes: Mapping[Code, Codes]) -> None:
+        self.rows_seen += times.size
         self._inputs[alias].saw(times, codes)
 
     def saw_few(self, alias: str, rows: Rows, encode: Encode) -> None:
+        self.rows_seen += rows.times.size
         self._inputs[alias].saw_few(rows, encode)
-
-    @property
-    def rows_seen(self) -> int:
-        seen = 0
-        for one in self._inputs.values():
-            seen += one.rows_seen
-        return seen
 
     def statistics(self, rows_kept: Mapping[str, int]) -> JoinStatistics:
         return {alias: one.statistics(rows_kept.get(alias, 0)) for alias, one in self._inputs.items()}

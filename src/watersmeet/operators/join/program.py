@@ -52,7 +52,7 @@ class Program:
     """
 
     generation = 0
-    aims = 0  # how often all tables were written
+    aims = 0  # how often all tables were written, or lie elsewhere
 
     def __init__(self, route: Route, windows: ClosedWindows, positions: CodePositions, *, counted: bool) -> None:
         self.route = route
@@ -85,6 +85,7 @@ class Program:
         self._from_new_rows: list[tuple[Table, int, int, Code]] = []
 
     def _make_lists(self, room: int) -> None:
+        self.aims += 1
         self.lists = np.empty((len(self.route.steps), room), np.int64)
         self._lists_at = writable_address(self.lists)
 
@@ -150,15 +151,33 @@ class Program:
         for row, (stream, _) in zip(self._rows_of_steps, self._looks_at, strict=True):
             self._aim_at_ends(row, stores[stream])
 
-    def find_few(self, times_at: int, rows: int, out: Table) -> int:
-        """How many combinations a few new rows make, whose numbers are in `out` then; negative if it is too small, or
-        lists are. The tables are aimed (see `aims`)."""
-        self.generation += 1
-        state = self._state
-        state.fill(0)
-        state[kernel.SCALARS, kernel.AT_DEPTH] = -1
-        count = self._find(times_at, rows, 0, out)
-        return count if state[kernel.SCALARS, kernel.AT_ROW] >= rows else -1
+    @property
+    def tables(self) -> list[int]:
+        """Where they lie, in the order in which a kernel has them that walks for a few rows (kernels/few)."""
+        at = self._addresses
+        steps = self.steps.shape[0]
+        return [
+            at.steps,
+            steps,
+            at.equals,
+            at.unequals,
+            at.ranges,
+            at.tests,
+            at.runs,
+            at.limits,
+            self.choices,
+            at.state,
+        ]
+
+    @property
+    def lists_at(self) -> tuple[int, int]:
+        """Where the lists of a star lie, and for how many rows they have room."""
+        return self._lists_at, self.lists.shape[1]
+
+    @property
+    def steps_to(self) -> list[tuple[str, Table]]:
+        """The row of each step, with the store that it looks into."""
+        return [(stream, row) for row, (stream, _) in zip(self._rows_of_steps, self._looks_at, strict=True)]
 
     def _find(self, times_at: int, rows: int, deaths_at: int, out: Table) -> int:
         if self.is_star:

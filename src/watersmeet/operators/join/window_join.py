@@ -95,6 +95,7 @@ class WindowJoin(Counting):
         self.layout = Layout(strategy, columns, announced, copies)
         self.inputs = self.layout.inputs
         self.keeping = keeping(self.layout)
+        self._keeps_all = self.keeping.keeps_all
         self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
         self._go_by_routes()
         kept_us = {alias: strategy.join.retention_us(alias) for alias in self.windows.streams}
@@ -112,7 +113,7 @@ class WindowJoin(Counting):
             route.origin: Program(route, self.windows, self.layout.code_positions, counted=counted)
             for route in self.strategy.routes
         }
-        self._few = self._make_few_steps() if self.keeping.keeps_all else {}
+        self._few = self._make_few_steps() if self._keeps_all else {}
 
     def _make_few_steps(self) -> dict[str, FewStep]:
         tested = self.strategy.verified or self.strategy.residuals
@@ -150,7 +151,7 @@ class WindowJoin(Counting):
 
     @property
     def piece_rows(self) -> int | None:
-        return self.keeping.piece_rows
+        return None if self._keeps_all else self.keeping.piece_rows
 
     @property
     def read_rows(self) -> int | None:
@@ -185,10 +186,11 @@ class WindowJoin(Counting):
             yield from self._answers(alias, piece, None)
 
     def _take_few(self, step: FewStep, alias: str, rows: Rows) -> Answer | Way | None:
-        admission, counters = self.door.admissions[alias], self.counters
+        admission, counters = self.door.admissions[alias], self.keeping.counters
         if admission.filters:
             rows, _ = admission.filtered(rows)
-        if not len(rows):  # all were left out, here or before
+        count = rows.times.size
+        if not count:  # all were left out, here or before
             return None
         started = perf_counter()
         answer = step.take(rows)
@@ -198,8 +200,8 @@ class WindowJoin(Counting):
         if self.measures is not None:
             self.measures.saw_few(alias, rows, admission.codes_of)
         if alias in self.stores and alias not in self.layout.uncounted:
-            counters.stored_rows += rows.times.size
-        if isinstance(answer, FewAnswers):  # others were counted where they were made
+            counters.stored_rows += count
+        if type(answer) is FewAnswers:  # others were counted where they were made
             counters.results += answer.num_rows
         return answer
 
@@ -313,10 +315,16 @@ class WindowJoin(Counting):
 
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """Forget rows that no future row of any other stream can reach."""
+        yield from self.answers_until(watermarks)
+
+    def answers_until(self, watermarks: Mapping[str, int]) -> list[Answer]:
         self._forget(watermarks)
-        self.keeping.advanced(min(watermarks.values(), default=BEGINNING_US))
-        self.reconsider()
-        yield from ()
+        if not self._keeps_all:
+            self.keeping.advanced(min(watermarks.values(), default=BEGINNING_US))
+        measures = self.measures
+        if measures is not None and measures.rows_seen - self.considered_at >= RECONSIDER_AFTER_ROWS:
+            self.reconsider()
+        return []
 
     def cutoff_us(self, alias: str, watermarks: Mapping[str, int]) -> int:
         return cutoff_us(self.windows, alias, watermarks)
@@ -330,7 +338,7 @@ class WindowJoin(Counting):
                     cutoff = at_us
             gone = self.stores[alias].expire(cutoff)
             if gone and alias not in self.layout.uncounted:
-                self.counters.expired_rows += gone
+                self.keeping.counters.expired_rows += gone
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         for alias, rows in log.items():

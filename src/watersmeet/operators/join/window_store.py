@@ -219,8 +219,9 @@ class WindowStore:
         # Among no rows none is out of order.
         if gone and self.tail == self.head:
             self.disorder_us = 0
-        for index in self.sorted_indexes.values():
-            index.expire(self.tail)
+        if self.sorted_indexes:
+            for index in self.sorted_indexes.values():
+                index.expire(self.tail)
         return gone
 
     def _make_room(self, count: int) -> None:

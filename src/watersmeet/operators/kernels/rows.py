@@ -20,7 +20,7 @@ def disorder(times, newest):
     return furthest, newest
 
 
-@kernel
+@kernel(brief=True)
 def old_rows(times, first, last, cutoff):
     """How many rows from the first on lie before a time, up to the first that does not."""
     p = first

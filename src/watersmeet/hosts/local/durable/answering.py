@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from math import inf
 from threading import Event, Lock
@@ -15,7 +16,7 @@ from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
-from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks
+from watersmeet.hosts.local.execution import BATCH_ROWS
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
@@ -49,11 +50,16 @@ class Answering:
         self.stop = Event()
         self.stop_by_s = inf
         self.may_wait: Callable[[Sequence[Step]], bool] = lambda steps: False  # whether a part need not be on the disk
+        # Returns when the batch in hand is on the disk; and tells of that who waits for it. A batch that is answered at
+        # once is on its way there meanwhile.
+        self.come_to_disk: Callable[[], None] = lambda: None
+        self.tell_written: Callable[[], None] = lambda: None
         self._loads, self._journal, self._progress, self.give = loads, journal, progress, give
         self._records: Iterator[BatchRecord] = iter(())  # what is still to be repeated
         self._in_hand = -1  # the batch that is being answered, or its part
         self._part_rows = 0
         self._found: list[Answer] = []  # its answers that were not handed on yet
+        self._found_rows = 0
 
     def expect(self, records: Iterator[BatchRecord]) -> None:
         """These are to be repeated."""
@@ -77,13 +83,16 @@ class Answering:
     def answer(self, number: int, steps: Sequence[Ready], part_rows: int, *, goes_on: bool = True) -> list[Answer]:
         """The answers of a batch that are to be given under its number, or under that of its last part. goes_on:
         whether time goes on with it."""
-        self._in_hand, self._found, self._part_rows = number, [], part_rows
-        self.execution.floods.way_out = way_past(number)
+        self._in_hand, self._found, self._found_rows, self._part_rows = number, [], 0, part_rows
+        self.execution.floods.way_out = partial(way_past, number)
         with self.lock:
-            for ready in steps:
-                self._take(ready)
-            if goes_on:
-                self._gather(self.execution.tick())
+            try:
+                for ready in steps:
+                    self._take(ready)
+                if goes_on and self.execution.clock.watches_the_wall:
+                    self._gather(self.execution.tick())
+            finally:
+                self.come_to_disk()  # before anybody can see what came of it
             self._progress.number = self._in_hand
         return self._found
 
@@ -102,31 +111,47 @@ class Answering:
 
     def _take_rows(self, stream: str, batch: SourceBatch, timed: TimedBatch) -> None:
         clock, rows = self.execution.clock.clocks[stream], timed.rows
-        clock.know_partitions(batch.waiting, self.execution.wall.now_us())
+        if batch.waiting or clock.partitions.newest_us:
+            clock.know_partitions(batch.waiting, self.execution.wall.now_us())
         clock.hand_over(batch.left_out)
-        self.execution.leave_out_of(stream, timed)
+        if timed.skipped or timed.bad is not None:
+            self.execution.leave_out_of(stream, timed)
         # In pieces as large as the operator takes them; that follows from its state, so a repeat has the same.
-        at = 0
-        while at < len(rows):
-            until = min(at + (self.execution.operator.piece_rows or BATCH_ROWS), len(rows))
-            piece = rows if until - at == len(rows) else rows.slice(at, until)
+        at, count = 0, rows.times.size
+        while at < count:
+            until = min(at + (self.execution.operator.piece_rows or BATCH_ROWS), count)
+            piece = rows if until - at == count else rows.slice(at, until)
             self._gather(self.execution.push(stream, piece, batch.partition))
             at = until
 
-    def _gather(self, blocks: Blocks) -> None:
+    def _gather(self, blocks: Iterable[Answer]) -> None:
         overdue = False
+        if type(blocks) is not list:
+            self._come_to_disk_first()
         for one in blocks:
             # One that only took long is finished; here more come.
             if overdue:
                 left = "the batch in hand was left in the middle of its answers, and the next start repeats it"
-                raise LeftInTheMiddle(f"{left}; {self.execution.floods.way_out}")
+                raise LeftInTheMiddle(f"{left}; {self.execution.floods.way_out()}")
             if one.num_rows:
                 self._found.append(one)
-                self._give_parts()
+                self._found_rows += one.num_rows
+                if self._found_rows > self._part_rows:
+                    self._give_parts()
             overdue = self.stop.is_set() and monotonic() > self.stop_by_s
+
+    def _come_to_disk_first(self) -> None:
+        """What may take long is begun when those know who wait only for the disk."""
+        self.come_to_disk()
+        self.lock.release()
+        try:
+            self.tell_written()
+        finally:
+            self.lock.acquire()
 
     def _give_parts(self) -> None:
         """Where more was found than is given at once: all but the last part."""
+        self._come_to_disk_first()
         while (parts := cut(self._found, self._part_rows)) is not None and self._begin_part(self._in_hand + 1):
             self._progress.number = self._in_hand
             answers, self._found = parts
@@ -136,6 +161,7 @@ class Answering:
                 self.give(answers)
             finally:
                 self.lock.acquire()
+        self._found_rows = sum(one.num_rows for one in self._found)
 
     def _begin_part(self, number: int) -> bool:
         """Write down that the answers in hand go on under another number; False if they were not divided there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic
 
+from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, remember_pushes
 from watersmeet.hosts.local.durable.input_queue import InputQueue
@@ -14,15 +15,29 @@ from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.warning import DataWarning
 
 
+@dataclass
+class _Writing:
+    """A batch on its way to the disk."""
+
+    number: int
+    steps: Sequence[Step]
+    arrived: Sequence[Arrived]
+    on_disk: bool  # or need not be there
+    is_told: bool = False
+
+
 class BatchLoop:
     def __init__(self, parts: RunParts, intake: InputQueue, saver: Saver) -> None:
         self.stop = parts.answering.stop
         self._parts, self._intake, self._saver = parts, intake, saver
         self._execution, self._wall = parts.answering.execution, parts.answering.wall
         self._settings, self._progress, self._unanswered = parts.settings, parts.progress, parts.unanswered
+        self._journal = parts.checkpoint.journal
         self._can_write = True
+        self._writing = _Writing(-1, [], [], on_disk=True, is_told=True)
         self._account = PushAccount(self._execution)
         parts.answering.may_wait = self._may_wait
+        parts.answering.come_to_disk, parts.answering.tell_written = self._come_to_disk, self._tell_written
 
     def run(self) -> None:
         """Until a stop is asked for, the input ends, or something fails, of which `progress` tells."""
@@ -111,13 +126,17 @@ class BatchLoop:
         try:
             answers = self._parts.answering.answer(number, steps, PART_ROWS)
         except LeftInTheMiddle:
+            self._tell_written()
             self._account.fail()
             raise
         except BaseException:
             self._account.fail()
-            self._progress.failed = number
-            self._unanswered.leave([ready.step for ready in steps])
+            if self._can_write:
+                self._tell_written()
+                self._progress.failed = number
+                self._unanswered.leave([ready.step for ready in steps])
             raise
+        self._tell_written()
         self._account.tell()
         self._parts.outputs.give(answers)
         self._progress.seconds += monotonic() - began_s
@@ -125,16 +144,45 @@ class BatchLoop:
     def _write_down(self, number: int, steps: Sequence[Step], arrived: Sequence[Arrived]) -> None:
         threads = self._execution.operator.parts
         record = BatchRecord(number, self._wall.now, self._wall.today, steps, PART_ROWS, threads)
+        self._writing = _Writing(number, steps, arrived, on_disk=self._may_wait(steps))
         try:
-            self._parts.checkpoint.journal.append(number, record.parts(), soon=self._may_wait(steps))
+            self._journal.append(number, record.parts(), soon=True)
             self._progress.written = number
+            if not self._writing.on_disk:
+                self._journal.begin_sync()
         except BaseException as error:
-            self._can_write = False
-            answer_waiting(arrived, error=error)
+            self._tell_of_failure(error)
             raise
         self._parts.readers.note(steps)
-        remember_pushes(self._parts.taken_pushes, steps, number)  # before whoever waits is told, who may ask for it
-        answer_waiting(arrived, number=number)
+        if self._writing.on_disk or self._progress.error is not None:
+            self._come_to_disk()
+            self._tell_written()
+
+    def _come_to_disk(self) -> None:
+        """Return when the batch in hand is on the disk, if it must be."""
+        writing = self._writing
+        if not writing.on_disk:
+            try:
+                self._journal.sync(writing.number)
+            except BaseException as error:
+                self._tell_of_failure(error)
+                raise
+            writing.on_disk = True
+
+    def _tell_written(self) -> None:
+        """It is on the disk, or need not be, and who waits for that is told, once."""
+        writing = self._writing
+        if not writing.is_told:
+            writing.is_told = True
+            # First what whoever is told may ask for.
+            remember_pushes(self._parts.taken_pushes, writing.steps, writing.number)
+            answer_waiting(writing.arrived, number=writing.number)
+
+    def _tell_of_failure(self, error: BaseException) -> None:
+        """It cannot be written down."""
+        self._can_write = False
+        self._writing.is_told = True
+        answer_waiting(self._writing.arrived, error=error)
 
     def _may_wait(self, steps: Sequence[Step]) -> bool:
         """Whether a batch need not be on the disk before it is answered: if nobody waits to hear so, and its answers

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
-from threading import Condition, Thread
+from threading import Thread
 from time import monotonic
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.batches import Arrived, Step
+from watersmeet.hosts.local.news import News
 from watersmeet.hosts.local.turns import in_turn, read_ahead, worth_waiting_until_s
 from watersmeet.io.connectors.contract import Reader
 from watersmeet.runtime.clock import StreamClock
@@ -65,7 +66,7 @@ class InputQueue:
         self._pushed: deque[Arrived] = deque()
         self._pushed_rows = 0
         self._most_pushed_rows = most_pushed_rows
-        self._changed = Condition()
+        self._changed = News()
         self._closed: BaseException | None = None
         self._reads = True
         self._woken = False
@@ -97,7 +98,7 @@ class InputQueue:
             self._check_open()
             self._pushed.append(arrived)
             self._pushed_rows += arrived.rows
-            self._changed.notify_all()
+            self._changed.tell()
 
     def has_room(self, rows: int) -> bool:
         """Whether so many rows could stand in line without waiting."""
@@ -118,7 +119,7 @@ class InputQueue:
             if batch is not None:
                 # Bad records alone are something to be taken, too.
                 line.add(Arrived(Step("read", name, batch), max(batch.rows.num_rows, 1)))
-            self._changed.notify_all()
+            self._changed.tell()
             if batch is None and self._closed is None:
                 self._wait_for(reader.pause_s)
         return True
@@ -126,7 +127,7 @@ class InputQueue:
     def _fail(self, error: BaseException) -> None:
         with self._changed:
             self._error = self._error or error
-            self._changed.notify_all()
+            self._changed.tell()
 
     def _has_room(self, line: _Line) -> bool:
         with self._changed:
@@ -151,14 +152,18 @@ class InputQueue:
             self._in_hand = frozenset()
             while True:
                 self._raise_error()
-                waiting = self._pushed_rows + sum(line.rows for line in in_turn(self._lines.values()))
+                waiting = self._pushed_rows
+                if self._lines:
+                    waiting += sum(line.rows for line in in_turn(self._lines.values()))
                 controls = any(arrived.rows == 0 for arrived in self._pushed)
                 now_s = monotonic()
                 if waiting >= most_rows or (self._woken and (waiting or controls or until_s is None)):
                     break
                 if waiting or controls:
                     gathered_s = now_s + gather_s if gathered_s is None else gathered_s
-                    wanted_s = max(gathered_s, worth_waiting_until_s(self._lines.values()))
+                    wanted_s = gathered_s
+                    if self._lines:
+                        wanted_s = max(wanted_s, worth_waiting_until_s(self._lines.values()))
                     if now_s >= wanted_s:
                         break
                     self._changed.wait(wanted_s - now_s)
@@ -170,7 +175,7 @@ class InputQueue:
             taken = self._taken(most_rows)
             self._in_hand = frozenset(one.step.stream for one in taken)
             if taken:
-                self._changed.notify_all()
+                self._changed.tell()
             return taken
 
     def _raise_error(self) -> None:
@@ -187,7 +192,7 @@ class InputQueue:
             found.append(arrived)
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
         # Where pieces are small, as they are while rows just come, a batch takes several, of all streams in turn.
-        while rows < most_rows and (not found or rows < FEW_ROWS):
+        while self._lines and rows < most_rows and (not found or rows < FEW_ROWS):
             ready = in_turn(self._lines.values())
             if not ready:
                 break
@@ -216,7 +221,7 @@ class InputQueue:
     def wake(self) -> None:
         with self._changed:
             self._woken = True
-            self._changed.notify_all()
+            self._changed.tell()
 
     def stop_reading(self) -> None:
         """Only what is pushed comes from here on; what was read and is in no batch can be read again."""
@@ -224,13 +229,13 @@ class InputQueue:
             self._reads = False
             self._lines.clear()
             self._error = None
-            self._changed.notify_all()
+            self._changed.tell()
 
     def close(self, reason: BaseException) -> list[Arrived]:
         """Nothing more comes in; what was pushed and is in no batch comes back, as it was never logged."""
         with self._changed:
             self._closed = self._closed or reason
-            self._changed.notify_all()
+            self._changed.tell()
             left, self._pushed = list(self._pushed), deque()
             self._pushed_rows = 0
         for thread in self._threads:

@@ -28,6 +28,7 @@ from zlib import crc32
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.reached import Reached
+from watersmeet.io.begun_sync import begun_sync
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.io.whole_files import sync as sync_folder
 
@@ -48,12 +49,14 @@ class Journal:
         self._sync = sync
         self._reached = reached or Reached(place, run)
         self._file: int | None = None
-        self._path = place.folder  # of the open file
+        self._path, self._name = place.folder, ""  # of the open file
         self._seed = 0  # of its sums
         self._end = 0  # of its last record
         self._filled = 0  # up to there it is filled with zeros
         self.is_torn = False  # whether an end was cut off
         self._syncing = Lock()  # of who brings it onto the disk, or closes it
+        self._beside = begun_sync() if sync and not place.has_copy else None
+        self._begun: int | None = None  # up to this batch it is on its way there
         self._appended = self._synced = -1  # the last batch that was written, and that is on the disk
 
     # ---- after a restart --------------------------------------------------------------------------------------------
@@ -138,7 +141,7 @@ class Journal:
         magic = _MAGIC if self._synced >= self._appended else _FOLLOWS
         total = _sum_of(self._seed, _HEAD.pack(magic, 0, number, length), *views)
         head = memoryview(_HEAD.pack(magic, total, number, length))
-        with self._place.writing(self._path.name):
+        with self._place.writing(self._name):
             if self._sync and length < _SMALL and self._end + _HEAD.size + length > self._filled:
                 self._fill()
             _write_all(self._file, [head, *views], self._end)
@@ -156,13 +159,35 @@ class Journal:
         of their answers, is for who holds the checkpoint alone."""
         self._place.check()
         with self._syncing:
+            self._end_begun()
             if until > self._synced:
                 self._bring_to_disk()
+
+    def begin_sync(self) -> None:
+        """Have all records that are written brought onto the disk beside what follows, where that can be; `sync` waits
+        for it."""
+        if self._beside is None or self._file is None:
+            return
+        with self._syncing:
+            self._end_begun()
+            with self._place.writing(self._name):
+                self._beside.begin(self._file)
+            self._begun = self._appended
+
+    def _end_begun(self) -> None:
+        if self._begun is None:
+            return
+        assert self._beside is not None
+        begun, self._begun = self._begun, None
+        with self._place.writing(self._name):
+            self._beside.end()
+        self._reached.log(begun)
+        self._synced = begun
 
     def _bring_to_disk(self) -> None:
         appended = self._appended
         if self._sync and self._file is not None:
-            with self._place.writing(self._path.name):
+            with self._place.writing(self._name):
                 os.fdatasync(self._file)
             if not self._place.has_copy:  # else it is in the store only later
                 self._reached.log(appended)
@@ -176,8 +201,9 @@ class Journal:
 
     def _open(self, number: int) -> None:
         self._path = self._named(number)
+        self._name = self._path.name
         self._seed = self._seed_of(self._path)
-        with self._place.writing(self._path.name):
+        with self._place.writing(self._name):
             path, flags = self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             self._file = tried_again(lambda: os.open(path, flags, 0o600))
             self._end = self._filled = os.fstat(self._file).st_size
@@ -200,6 +226,7 @@ class Journal:
             if self._file is None:
                 return
             try:
+                self._end_begun()
                 if self._appended > self._synced:
                     self._bring_to_disk()
             finally:

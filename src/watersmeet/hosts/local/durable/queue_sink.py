@@ -38,7 +38,7 @@ class QueueSink(AnswerQueue, NumberedSink):
         """Nobody waits any more until answers are taken; what is here can still be."""
         with self.changed:
             self._let_go = True
-            self.changed.notify_all()
+            self.changed.tell()
 
     def ended(self) -> None:
         """No more answers come."""

@@ -7,12 +7,13 @@ brings more waits for the sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Condition, Thread
+from threading import Thread
 from time import monotonic
 
 import pyarrow as pa
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.news import News
 from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.operators.answers import Answer, as_batches
@@ -37,7 +38,7 @@ class SinkWriter:
         self._every_s = _every_s(sink, settings)
         self._settings = settings
         self._on_error = on_error
-        self._changed = Condition()
+        self._changed = News()
         self._waiting: list[Answer] = []
         self._rows = 0
         self._since_s = 0.0  # when the first of them came
@@ -64,7 +65,7 @@ class SinkWriter:
             self._rows += rows
             self._last = number
             if rows and (is_first or self._rows >= self._settings.commit_rows):
-                self._changed.notify_all()
+                self._changed.tell()
 
     def flush(self, number: int) -> None:
         """Return when all answers up to a batch are in the sink. A sink that wants few commits is waited for."""
@@ -72,7 +73,7 @@ class SinkWriter:
             while self.committed < number and not self._has_stopped:
                 if not (self._is_patient and self._waiting):
                     self._hurry = True
-                    self._changed.notify_all()
+                    self._changed.tell()
                 self._changed.wait()
             self._check()
             if self.committed < number:  # another sink of the run has failed
@@ -83,14 +84,14 @@ class SinkWriter:
         with self._changed:
             self._is_patient = False
             self._hurry = True
-            self._changed.notify_all()
+            self._changed.tell()
 
     def close(self, *, commit: bool) -> None:
         """End the thread; what waits is committed, or left for a later run."""
         with self._changed:
             self._closed = True
             self._hurry = commit
-            self._changed.notify_all()
+            self._changed.tell()
         self._thread.join()
         self._sink.close()
         if commit:
@@ -111,12 +112,12 @@ class SinkWriter:
         except BaseException as error:
             with self._changed:
                 self._error = error
-                self._changed.notify_all()
+                self._changed.tell()
             self._on_error(error)
         finally:
             with self._changed:
                 self._ended = True
-                self._changed.notify_all()
+                self._changed.tell()
 
     def _next(self) -> bool:
         with self._changed:
@@ -134,7 +135,7 @@ class SinkWriter:
         with self._changed:
             self._rows = sum(one.num_rows for one in self._waiting)
             self.committed = number
-            self._changed.notify_all()
+            self._changed.tell()
         return True
 
     def _is_due(self) -> bool:
