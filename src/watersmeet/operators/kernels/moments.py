@@ -118,6 +118,22 @@ def add_value(kind, words, i, d, base, row, square_row, parts):
 
 
 @kernel
+def whole_mean(sums, g, n, digits, low, lowest, divisors):
+    """The mean of a group from all digits; entry 0 of `divisors` is free."""
+    divisors[0] = n
+    top, negative = settle(sums, g, digits, low)
+    return nearest_quotient(digits, top, lowest - 32 * low, divisors, negative)
+
+
+@kernel
+def whole_variance(squares, sums, g, n, less, digits, low, lowest, scratch, divisors):
+    """The variance of a group from all digits; entries 0 and 1 of `divisors` are free."""
+    divisors[0], divisors[1] = n, n - less
+    top = spread(squares, sums, g, n, digits, low, scratch)
+    return nearest_quotient(digits, top, 2 * lowest - 32 * low, divisors, False)
+
+
+@kernel
 def find_moments(
     kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, mean_divisors, sizes,
     totals, means, variances, samples,
@@ -133,6 +149,7 @@ def find_moments(
     low, mean_low = room_below(divisors), room_below(mean_divisors)
     digits, parts = np.empty(low + wide + 8, np.int64), np.empty(4, np.int64)
     scratch = np.empty((1, wide + 6), np.int64)
+    # Powers of ten are divided by digit by digit.
     unscaled = len(divisors) == 2
     lowest = exponent + 32 * base
     noted, pairs = new_block(BLOCK)
@@ -158,6 +175,17 @@ def find_moments(
                     add_value(kind, words, i, d, base, row, square_row, parts)
             stop = ends[first + k]
             counts[g] = size[k] = sizes[first + k] = n
+            if not unscaled:
+                if len(means):
+                    means[first + k] = whole_mean(sums, g, n, digits, mean_low, lowest, mean_divisors) if n > 0 else 0
+                for less in range(2):
+                    out = samples if less else variances
+                    if len(out):
+                        bits = np.int64(0)
+                        if n > less:
+                            bits = whole_variance(squares, sums, g, n, less, digits, low, lowest, scratch, divisors)
+                        out[first + k] = bits
+                continue
             special[k] = special_total(specials, g) if kind == FLOAT else 0
             note_leading(row, width, noted, k)
             note_leading(square_row, wide, noted_squares, k)
@@ -166,12 +194,14 @@ def find_moments(
             elif len(totals):
                 top, negative = settle(sums, g, digits, 0)
                 totals[first + k] = nearest_double(digits, top, lowest, False, negative)
+        if not unscaled:
+            continue
         make_pairs(noted, size, pairs)
         open_ends = False
         if len(means):
             decide_quotients(pairs, noted[PLACE], size, lowest, told)
             for k in range(block):
-                bits = special[k] if special[k] else told[k] if unscaled else UNDECIDED
+                bits = special[k] if special[k] else told[k]
                 means[first + k] = bits if size[k] > 0 else np.int64(0)
                 open_ends |= means[first + k] == UNDECIDED
         if len(variances) or len(samples):
@@ -184,7 +214,7 @@ def find_moments(
                 square_pairs, noted_squares[PLACE], pairs, noted[PLACE], size, less, 2 * lowest, told
             )  # fmt: skip
             for k in range(block):
-                bits = NOT_A_NUMBER if special[k] else told[k] if unscaled else UNDECIDED
+                bits = NOT_A_NUMBER if special[k] else told[k]
                 out[first + k] = bits if size[k] > less else np.int64(0)
                 open_ends |= out[first + k] == UNDECIDED
         if not open_ends:
@@ -193,15 +223,11 @@ def find_moments(
             begin, n = ends[c - 1] if c else 0, sizes[c]
             g = groups[begin]
             if len(means) and means[c] == UNDECIDED:
-                mean_divisors[0] = n
-                top, negative = settle(sums, g, digits, mean_low)
-                means[c] = nearest_quotient(digits, top, lowest - 32 * mean_low, mean_divisors, negative)
+                means[c] = whole_mean(sums, g, n, digits, mean_low, lowest, mean_divisors)
             for less in range(2):
                 out = samples if less else variances
                 if len(out) and out[c] == UNDECIDED:
-                    divisors[0], divisors[1] = n, n - less
-                    top = spread(squares, sums, g, n, digits, low, scratch)
-                    out[c] = nearest_quotient(digits, top, 2 * lowest - 32 * low, divisors, False)
+                    out[c] = whole_variance(squares, sums, g, n, less, digits, low, lowest, scratch, divisors)
             for i in range(begin, ends[c]):
                 if live[i]:
                     add_value(kind, words, i, -live[i], base, row_of(sums, g), row_of(squares, g), parts)
