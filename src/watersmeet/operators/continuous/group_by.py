@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.model.time import BEGINNING_US
-from watersmeet.operators.continuous.aggregates import make_aggregator
+from watersmeet.operators.continuous.aggregates import make_aggregators
 from watersmeet.operators.continuous.aggregates.contract import BySlots, Cells, Shares
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s, latest_noticed, merged, no_changes
 from watersmeet.operators.continuous.from_one import FromOne
@@ -64,8 +64,13 @@ class GroupByOperator(Divides, Unary):
         # Rows of two groups may be equal where not all keys are among the columns: then one leaves as the other enters.
         shown = {e.name for _, e in columns if isinstance(e, Column)}
         self.netted = all(f"key_{i}" in shown for i in range(keys))
-        self.arguments = [argument for _, argument in aggregates]
-        self.aggregators = [make_aggregator(aggregate, fifo=fifo) for aggregate, _ in aggregates]
+        # Columns that are equal are held and gathered once.
+        first: dict[Expression, str] = {}
+        same = {name: first.setdefault(a.args[0], name) for a, name in aggregates if name is not None}
+        self.arguments = [None if name is None else same[name] for _, name in aggregates]
+        self.aggregators = make_aggregators(
+            [(a, argument) for (a, _), argument in zip(aggregates, self.arguments, strict=True)], fifo=fifo
+        )
         self.key_fields = [child.schema.field(i) for i in range(keys)]
         self.ids = RowIds()
         self.key_rows = RowTable(pa.schema(self.key_fields))
@@ -79,7 +84,7 @@ class GroupByOperator(Divides, Unary):
             aggregator.grow(self.ids.room)
         self._held: GroupedRows | None = None
         if isinstance(child, FromOne) and child.in_turn:
-            child.expiry = self._held = GroupedRows(child.schema, keys, self._groups, self.key_rows)
+            child.expiry = self._held = GroupedRows(child.schema, keys, self._groups, self.key_rows, same)
         self._again: Delta | None = None  # what it held before another took over
 
     @property
@@ -272,9 +277,10 @@ class GroupByOperator(Divides, Unary):
     def _values(self, changed: GroupChanges) -> tuple[list[pa.Array], Bools]:
         """The values of each cell's group after the cell, and whether it is in the answer."""
         values: dict[str, pa.Array] = {}
+        columns = {one: changed.column(one) for one in self.arguments if one is not None}
         order = NOTHING if all(isinstance(one, BySlots) for one in self.aggregators) else changed.order()
         for i, (aggregator, argument) in enumerate(zip(self.aggregators, self.arguments, strict=True)):
-            argued = None if argument is None else changed.column(argument)
+            argued = None if argument is None else columns[argument]
             try:
                 values[f"value_{i}"] = aggregator.apply(changed.cells, argued, order)
             except DataError as error:

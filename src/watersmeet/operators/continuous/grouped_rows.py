@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -43,10 +43,15 @@ class GroupedRows:
     STATE = ("_room", "_tail", "_head", "_deaths", "_order", "_groups", "_columns")
 
     def __init__(
-        self, schema: pa.Schema, keys: int, groups_of: Callable[[pa.RecordBatch, int], Int64s], key_rows: RowTable
+        self,
+        schema: pa.Schema,
+        keys: int,
+        groups_of: Callable[[pa.RecordBatch, int], Int64s],
+        key_rows: RowTable,
+        same: Mapping[str, str],
     ) -> None:
         """schema: the keys, then the arguments. groups_of: the number of each row's group, of so many rows. key_rows:
-        the keys of each group that has rows."""
+        the keys of each group that has rows. same: for each argument the first that is equal."""
         self.schema = schema
         self._keys, self._groups_of, self._key_rows = keys, groups_of, key_rows
         self._room = FIRST_ROOM
@@ -55,7 +60,13 @@ class GroupedRows:
         self._deaths: Int64s = np.empty(self._room, np.int64)
         self._order: Int64s = np.empty(self._room, np.int64)
         self._groups: Int64s = np.empty(self._room, np.int64)
-        self._columns = [payload_column(schema.field(place).type, self._room) for place in range(keys, len(schema))]
+        self._stored = {
+            place: payload_column(one.type, self._room)
+            for place, one in enumerate(schema)
+            if place >= keys and same.get(one.name, one.name) == one.name
+        }
+        arguments = schema.names[keys:]
+        self._columns = [self._stored[schema.get_field_index(same.get(one, one))] for one in arguments]
 
     @property
     def held(self) -> int:
@@ -63,7 +74,7 @@ class GroupedRows:
 
     @property
     def nbytes(self) -> int:
-        return 3 * self._deaths.nbytes + sum(one.nbytes for one in self._columns)
+        return 3 * self._deaths.nbytes + sum(one.nbytes for one in self._stored.values())
 
     def enter(self, born: Born) -> None:
         count = born.deaths.size
@@ -71,8 +82,8 @@ class GroupedRows:
         first, last = self._head, self._head + count
         self._deaths[first:last], self._order[first:last] = born.deaths, born.order
         self._groups[first:last] = self._groups_of(born.data, count)
-        for one, values in zip(self._columns, born.data.columns[self._keys :], strict=True):
-            one.append(values, first)
+        for place, one in self._stored.items():
+            one.append(born.data.column(place), first)
         self._head = last
 
     def changes(self, births: Int64s, until: int, counts: Int64s) -> GroupChanges | None:
@@ -123,7 +134,7 @@ class GroupedRows:
 
     @property
     def columns(self) -> Sequence[PayloadColumn]:
-        """Of the arguments."""
+        """Of the arguments; one column for all that are equal."""
         return self._columns
 
     @property
@@ -142,7 +153,7 @@ class GroupedRows:
         tail, held = self._tail, self.held
         # In place if that makes room for as many rows as are moved.
         room = self._room if 2 * held + count <= self._room else 2 * (held + count)
-        for column in self._columns:
+        for column in self._stored.values():
             column.relocate(tail, held, room)
         self._deaths = moved(self._deaths, tail, held, room)
         self._order = moved(self._order, tail, held, room)

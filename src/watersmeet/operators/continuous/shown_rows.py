@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from watersmeet.operators.codes import identities
 from watersmeet.operators.continuous.aggregates.columns import column
-from watersmeet.operators.continuous.aggregates.contract import frozen
 from watersmeet.operators.continuous.delta import Bools, Delta, Int64s
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.few_rows import cell_of, fresh, taken, taken_of_all
 from watersmeet.operators.kernels import changes as kernel
-from watersmeet.operators.kernels.memory import address
+from watersmeet.operators.kernels.memory import address, writable_address
 
 MOST_VALUES = 63  # there is a bit for each in a word
 
@@ -79,23 +78,23 @@ class ShownRows:
         when it was noticed, if that is told; where it is `silent`, if any is, the row before it is not withdrawn."""
         count = groups.size
         columns = self._words_of(values, count)
-        places = np.array([address(one) for one in columns], np.int64)
-        # The instants lie apart, as they are given to the world and the others are not.
-        at, out = fresh(2 * count), fresh(3 if noticed is None else 4, 2 * count)
-        numbers, kept = fresh(count), fresh(count)
+        # What is given to the world lies apart from the rest.
+        at, out = fresh(2 * count), fresh(5 if self._beside else 3 if noticed is None else 4, 2 * count)
+        made = [] if self._beside else [fresh(2 * count) for _ in columns]
         n, self._next = kernel.replace_rows(
-            instants, groups, shown, silent, places, self._floats, self._words, self._shown, self._scratch, self._next,
-            numbers, at, out,
+            instants, groups, shown, silent, np.array([address(one) for one in columns], np.int64), self._floats,
+            self._words, self._shown, self._numbers.reshape(-1, 1), self._scratch, self._next, at, out,
+            np.array([writable_address(one) for one in made], np.int64),
         )  # fmt: skip
-        of, diffs, sources = out[:3, :n]
-        by_number = self._numbers.reshape(-1, 1)
-        entered_as = _of_changes(sources, numbers, by_number, 0)
-        made = self._taken(sources, groups, values) if self._beside else self._made_of(sources, columns)
-        final = kernel.keep_rows(groups, places, self._shown, self._scratch, numbers, self._words, by_number, kept)
+        of, diffs, entered_as = out[:3, :n]
         if self._beside:
-            self._put_beside(groups, values, kept[:final])
+            arrays = self._taken(out[4, :n], groups, values)
+            kept = fresh(count)
+            self._put_beside(groups, values, kept[: kernel.last_entered(groups, self._shown, self._scratch, kept)])
+        else:
+            arrays = self._columns_of([one[:n] for one in made])
         keys = keys_of(of) if len(values) < len(self._keys) else []
-        rest = iter(made)
+        rest = iter(arrays)
         arrays = [next(rest) if key is None else keys[key] for key in self._keys]
         data = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return Delta(data, at[:n], diffs, entered_as, None if noticed is None else noticed[out[3, :n]])
@@ -106,7 +105,7 @@ class ShownRows:
 
     @property
     def tables(self) -> tuple[Bools, Int64s, Bools, Int64s, Int64s, int]:
-        """What `replace_rows` and `keep_rows` know of the rows of all groups, up to the next number."""
+        """What `replace_rows` knows of the rows of all groups, up to the next number."""
         return self._floats, self._words, self._shown, self._numbers.reshape(-1, 1), self._scratch, self._next
 
     def numbered(self, next_number: int) -> None:
@@ -128,9 +127,8 @@ class ShownRows:
                 nulls |= is_null.astype(np.int64) << place
         return [*words, nulls]
 
-    def _made_of(self, sources: Int64s, columns: Sequence[Int64s]) -> list[pa.Array]:
-        """The values of changes, of the words of cells and of those that groups had before."""
-        words = [_of_changes(sources, one, self._words, place) for place, one in enumerate(columns)]
+    def _columns_of(self, words: Sequence[Int64s]) -> list[pa.Array]:
+        """The values of changes, of their words."""
         cells = [one.astype(cell_of(kind), copy=False) for kind, one in zip(self._types, words, strict=False)]
         # Those of NULLs come last, if there are any.
         if len(words) > len(cells) and words[-1].any():
@@ -161,12 +159,6 @@ def _cells_of(values: pa.Array, count: int) -> Int64s:
     assert cell is not None
     cells = np.frombuffer(values.buffers()[1], cell, count, values.offset * cell.itemsize)
     return cells.astype(np.int64, copy=False)
-
-
-def _of_changes(sources: Int64s, words: Int64s, last: Int64s, place: int) -> Int64s:
-    made = fresh(sources.size)
-    kernel.words_of_changes(sources, frozen(words), last, place, made)
-    return made
 
 
 def _is_word(kind: pa.DataType) -> bool:

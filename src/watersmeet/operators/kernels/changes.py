@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
-from watersmeet.operators.kernels.memory import load64
+from watersmeet.operators.kernels.memory import load64, prefetch, store64
 
 SMALL = 32
 LOCAL = 31  # bits of a word that tell a place among the changes of an instant; those above tell the group
@@ -14,6 +14,7 @@ MOST_BITS = 11  # of a digit: so many counts stay in the nearest cache
 # Of a double: all but the sign, and the bits of infinity, above which are NaNs.
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 INFINITE = np.int64(0x7FF0000000000000)
+AHEAD = 8  # cells whose groups are fetched before they are looked at
 UNION_ALL, UNION, EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = range(6)
 
 
@@ -366,12 +367,10 @@ def last_cells(groups, scratch, out):
 
 
 @kernel
-def same_words(columns, cell, before, last, group, floats):
-    """Whether the row of a cell is the one that its group showed last, which is that of the cell `before`, or of those
-    kept if that is none: -0.0 is 0.0, NaN is NaN."""
+def same_words(columns, cell, last, group, floats):
+    """Whether the row of a cell is the one that its group shows: -0.0 is 0.0, NaN is NaN."""
     for place in range(len(columns)):
-        new = load64(columns[place], cell)
-        old = load64(columns[place], before) if before >= 0 else last[group, place]
+        new, old = load64(columns[place], cell), last[group, place]
         if new != old:
             if not floats[place]:
                 return False
@@ -384,47 +383,60 @@ def same_words(columns, cell, before, last, group, floats):
 
 @kernel
 def replace_rows(
-    instants, groups, shown, silent, columns, floats, last, is_shown, scratch, next_number, numbers, at, out
+    instants, groups, shown, silent, columns, floats, last, is_shown, last_numbers, scratch, next_number, at, out, made
 ):
     """The changes of groups' rows: what each cell withdraws, then what it gives, instant by instant.
 
-    `columns` are where the words of cells lie, column by column; last[g] are those of the row that group g shows, if it
-    `is_shown`. Rows get `numbers` as they enter; where a row is the same, nothing changes and the number stays: `shown`
-    is left with the cells whose rows enter. `silent` has no cells if none is. `at` are the instants of changes,
-    out[0..1] their groups and diffs, out[2] the cell that the row of a change is from, or -1 - g for the one that group
-    g had before; if `out` has more rows, out[3] is the cell of a change. `scratch`, -1 for every group before, is left
-    with the last cell of each whose row entered: `keep_rows` comes next. Returns how many changes there are, and the
-    next number.
+    `columns` are where the words of cells lie, column by column, and `made` where those of changes go, of as many of
+    them; last[g] are those of the row that group g shows, if it `is_shown`, and last_numbers[g] its number. Rows get
+    the next number as they enter; where a row is the same, nothing changes and the number stays. `silent` has no cells
+    if none is. `at` are the instants of changes, out[0..2] their groups, diffs and numbers; if `out` has more rows,
+    out[3] is the cell of a change, and out[4] the one that its row is from, or -1 - g for the one that group g had
+    before. Then `scratch`, -1 for every group before, is left with the last cell of each whose row entered, for
+    `last_entered`. Returns how many changes there are, and the next number.
     """
     n = 0
     start = 0
-    told, quiet = len(out) > 3, len(silent) > 0
+    told, traced, quiet = len(out) > 3, len(out) > 4, len(silent) > 0
+    size, rows = 8 * last.shape[1], np.int64(last.ctypes.data)
     while start < len(instants):
         instant = instants[start]
         stop = start
         while stop < len(instants) and instants[stop] == instant:
+            if stop + AHEAD < len(groups):
+                prefetch(rows + size * groups[stop + AHEAD])
             group, shows = groups[stop], shown[stop]
-            there, before = is_shown[group], scratch[group]
-            is_shown[group] = shows
             stays = False
-            if there and shows:
-                stays = same_words(columns, stop, before, last, group, floats)
-                shown[stop] = not stays
-            elif there:
-                stays = quiet and silent[stop]
-            if there and not stays:
-                at[n], out[0, n], out[1, n], out[2, n] = instant, group, -1, before if before >= 0 else -1 - group
-                if told:
-                    out[3, n] = stop
-                n += 1
+            if is_shown[group]:
+                if shows:
+                    stays = same_words(columns, stop, last, group, floats)
+                    shown[stop] = not stays
+                else:
+                    stays = quiet and silent[stop]
+                if not stays:
+                    at[n], out[0, n], out[1, n], out[2, n] = instant, group, -1, last_numbers[group, 0]
+                    for place in range(len(made)):
+                        store64(made[place], n, last[group, place])
+                    if told:
+                        out[3, n] = stop
+                    if traced:
+                        out[4, n] = scratch[group] if scratch[group] >= 0 else -1 - group
+                    n += 1
+            is_shown[group] = shows
             stop += 1
         for cell in range(start, stop):
             if shown[cell]:
                 group = groups[cell]
-                at[n], out[0, n], out[1, n], out[2, n] = instant, group, 1, cell
+                at[n], out[0, n], out[1, n], out[2, n] = instant, group, 1, next_number
+                for place in range(len(columns)):
+                    last[group, place] = load64(columns[place], cell)
+                for place in range(len(made)):
+                    store64(made[place], n, last[group, place])
                 if told:
                     out[3, n] = cell
-                scratch[group], numbers[cell] = cell, next_number
+                if traced:
+                    out[4, n] = scratch[group] = cell
+                last_numbers[group, 0] = next_number
                 next_number += 1
                 n += 1
         start = stop
@@ -432,28 +444,15 @@ def replace_rows(
 
 
 @kernel
-def words_of_changes(sources, words, last, place, out):
-    """One column of the rows of changes, as `replace_rows` tells them in out[2], and before `keep_rows`."""
-    own, kept, apart = np.int64(words.ctypes.data), np.int64(last.ctypes.data) + 8 * place, 8 * last.shape[1]
-    for i in range(len(out)):
-        # Which it is cannot be foretold, so nothing branches on it.
-        source = sources[i]
-        out[i] = load64(own + 8 * source if source >= 0 else kept - apart * (source + 1), np.int64(0))
-
-
-@kernel
-def keep_rows(groups, columns, is_shown, scratch, numbers, last, last_numbers, kept):
-    """Keep the words and numbers of the rows that groups show in the end and that are not those from before; `kept` are
-    their cells. Returns how many these are."""
+def last_entered(groups, is_shown, scratch, kept):
+    """The cells of the rows that groups show in the end and that are not those from before, as `replace_rows` left
+    `scratch`, which is -1 again for every group. Returns how many these are."""
     found = 0
     for cell in range(len(groups)):
         group = groups[cell]
         if scratch[group] == cell:
             scratch[group] = -1
             if is_shown[group]:
-                for place in range(len(columns)):
-                    last[group, place] = load64(columns[place], cell)
-                last_numbers[group, 0] = numbers[cell]
                 kept[found] = cell
                 found += 1
     return found

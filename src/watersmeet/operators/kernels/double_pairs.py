@@ -20,6 +20,12 @@ from watersmeet.operators.kernels.memory import load64
 LEADING = 5
 MOST_VALUES = np.int64(1 << 26)  # the square is exact as a double
 UNDECIDED = np.int64(-1)  # the bits of a NaN that no division gives
+TWO_TO_52 = np.int64((1023 + 52) << 52)  # as bits of a double
+
+# noted[f]: of each cell of a block the leading digits of a row, then the place of the first, and what they carry
+PLACE, CARRY = range(LEADING, LEADING + 2)
+# pairs[f]: of each cell hi, lo and the error of their sum, in units of its first digit
+HI, LO, ERROR = range(3)
 
 
 @intrinsic
@@ -58,6 +64,24 @@ def double_of(typingctx: Any, bits: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
+
+
+@intrinsic
+def over(typingctx: Any, x: Any, y: Any) -> Any:
+    """x / y as the processor divides: Python's way looks for 0 first, and so takes one number at a time."""
+    from numba import types
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fdiv(*args)
+
+    return types.float64(types.float64, types.float64), codegen
+
+
+@kernel(inline="always")
+def as_double(word):
+    """A word from -2**51 to 2**51 - 1: what 2**51 is added to is the fraction of a double from 2**52 on. Not all
+    processors make doubles of several words at once."""
+    return double_of((word + (1 << 51)) | TWO_TO_52) - (2.0**52 + 2.0**51)
 
 
 @kernel(inline="always")
@@ -103,18 +127,17 @@ def leading(row, width, n):
 @kernel(inline="always")
 def decided(hi, lo, error, divisor, exponent):
     """The bits of the double nearest to (hi + lo) / divisor * 2**exponent, or UNDECIDED; error: that of hi + lo."""
-    quotient = hi / divisor
-    rest = (fma(-quotient, divisor, hi) + lo) / divisor
+    quotient = over(hi, divisor)
+    rest = over(fma(-quotient, divisor, hi) + lo, divisor)
     # The roundings of the rest are less than 2**-51 of it, and those of this bound too.
-    error = 1.125 * error / divisor + 2.0**-50 * abs(rest)
+    error = over(1.125 * error, divisor) + 2.0**-50 * abs(rest)
     nearest = quotient + (rest - error)
     bits = bits_of(nearest)
     before = (bits >> 52) & SPECIAL
     after = before + exponent
     # Doubles below the smallest normal one, and 0, have other gaps.
-    if nearest != quotient + (rest + error) or before == 0 or after <= 0 or after >= SPECIAL:
-        return UNDECIDED
-    return bits + (np.int64(exponent) << 52)
+    sure = (nearest == quotient + (rest + error)) & (before != 0) & (after > 0) & (after < SPECIAL)
+    return bits + (np.int64(exponent) << 52) if sure else UNDECIDED
 
 
 @kernel
@@ -127,23 +150,81 @@ def quotient_of(sums, width, n, exponent):
 
 
 @kernel
-def variance_of(squares, sums, width, n, less, exponent):
-    """The bits of the double nearest to (n (sum of squares) - (sum)**2) / (n (n - less)), or UNDECIDED. Digit 0 of
-    `squares`, a row twice as wide as `sums`, has the exponent, and digit 0 of `sums` half of it."""
-    if n >= MOST_VALUES:
-        return UNDECIDED
-    hi, lo, error, more = leading(squares, 2 * width, n)
-    sum_hi, sum_lo, sum_error, sum_more = leading(sums, width, n)
-    # The square of the sum is at most n times the sum of squares, so this is small; below that it counts for nothing.
-    scale = double_of(np.int64(min(max(2 * sum_more - more, -1000), 1000) + 1023) << 52)
-    count = np.float64(n)
-    first, first_lo = count * hi, count * lo
-    second, crossed = sum_hi * sum_hi, 2.0 * abs(sum_hi * sum_lo) + sum_lo * sum_lo
-    second_lo = scale * (fma(sum_hi, sum_hi, -second) + (2.0 * sum_hi * sum_lo + sum_lo * sum_lo))
-    second *= scale
-    difference = first - second
-    rest = lost(first, -second, difference) + ((fma(count, hi, -first) + first_lo) - second_lo)
-    # That of the two pairs; then the roundings of what is below the doubles, of which each may be the largest.
-    error = count * error + 2.5 * scale * (abs(sum_hi) + abs(sum_lo)) * sum_error
-    error += 2.0**-50 * (abs(first_lo) + scale * crossed) + 2.0**-100 * (first + second)
-    return decided(difference, rest, error, count * np.float64(n - less), exponent + more)
+def new_block(cells):
+    """What is noted of as many cells, and their pairs."""
+    return np.zeros((LEADING + 2, cells), np.int64), np.zeros((3, cells))
+
+
+@kernel(inline="always")
+def note_leading(row, width, noted, k):
+    """The leading digits of a row, the highest that is not 0 among them."""
+    bottom = max(0, width - LEADING)
+    while bottom > 0 and load64(row, bottom + LEADING - 1) == 0:
+        bottom -= 1
+    # Above a short row there are zeros already.
+    for j in range(min(width, LEADING)):
+        noted[j, k] = load64(row, bottom + j)
+    noted[PLACE, k] = bottom
+
+
+@kernel
+def make_pairs(noted, sizes, pairs):
+    """The pair of every cell of a block; see `leading`. sizes: how many values were added to its row."""
+    carry, places, hi, lo, error = noted[CARRY], noted[PLACE], pairs[HI], pairs[LO], pairs[ERROR]
+    carry[:] = 0
+    hi[:] = 0.0
+    lo[:] = 0.0
+    scale = 1.0
+    for j in range(LEADING):
+        digits = noted[j]
+        for k in range(len(sizes)):
+            # Carried to the nearest, so that a sum that is negative does not begin with a carry that cancels.
+            total = digits[k] + carry[k]
+            carry[k] = (total + (1 << 31)) >> 32
+            part = as_double(total - (carry[k] << 32)) * scale
+            more = hi[k] + part
+            lo[k] += lost(hi[k], part, more)
+            hi[k] = more
+        scale *= 2.0**32
+    for k in range(len(sizes)):
+        part = as_double(carry[k]) * scale
+        more = hi[k] + part
+        lo[k] += lost(hi[k], part, more)
+        left_out = 8.0 * as_double(sizes[k]) if places[k] else 0.0
+        error[k] = left_out + 2.0**-99 * (abs(hi[k]) + abs(part))
+        hi[k] = more
+
+
+@kernel
+def decide_quotients(pairs, places, sizes, exponent, told):
+    """For every cell of a block the bits of the double nearest to the number of its pair divided by its size, or
+    UNDECIDED; digit 0 has the exponent."""
+    hi, lo, error = pairs[HI], pairs[LO], pairs[ERROR]
+    for k in range(len(sizes)):
+        bits = decided(hi[k], lo[k], error[k], as_double(sizes[k]), exponent + 32 * places[k])
+        told[k] = bits if sizes[k] < MOST_VALUES else UNDECIDED
+
+
+@kernel
+def decide_variances(pairs, places, sum_pairs, sum_places, sizes, less, exponent, told):
+    """For every cell of a block the bits of the double nearest to (n (sum of squares) - (sum)**2) / (n (n - less)), or
+    UNDECIDED. Digit 0 of the squares has the exponent, and digit 0 of the sum half of it."""
+    his, los, errors = pairs[HI], pairs[LO], pairs[ERROR]
+    sum_his, sum_los, sum_errors = sum_pairs[HI], sum_pairs[LO], sum_pairs[ERROR]
+    for k in range(len(sizes)):
+        hi, lo, sum_hi, sum_lo = his[k], los[k], sum_his[k], sum_los[k]
+        # The square of the sum is at most n times the sum of squares, so this is small; below, it counts for nothing.
+        shift = min(max(32 * (2 * sum_places[k] - places[k]), -1000), 1000)
+        scale = double_of((shift + 1023) << 52)
+        count = as_double(sizes[k])
+        first, first_lo = count * hi, count * lo
+        second, crossed = sum_hi * sum_hi, 2.0 * abs(sum_hi * sum_lo) + sum_lo * sum_lo
+        second_lo = scale * (fma(sum_hi, sum_hi, -second) + (2.0 * sum_hi * sum_lo + sum_lo * sum_lo))
+        second *= scale
+        difference = first - second
+        rest = lost(first, -second, difference) + ((fma(count, hi, -first) + first_lo) - second_lo)
+        # That of the two pairs; then the roundings of what is below the doubles, of which each may be the largest.
+        error = count * errors[k] + 2.5 * scale * (abs(sum_hi) + abs(sum_lo)) * sum_errors[k]
+        error += 2.0**-50 * (abs(first_lo) + scale * crossed) + 2.0**-100 * (first + second)
+        bits = decided(difference, rest, error, count * (count - less), exponent + 32 * places[k])
+        told[k] = bits if sizes[k] < MOST_VALUES else UNDECIDED

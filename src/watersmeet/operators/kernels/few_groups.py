@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.compiling import kernel
-from watersmeet.operators.kernels.changes import cells_in_turn, empty_groups, keep_rows, replace_rows
+from watersmeet.operators.kernels.changes import cells_in_turn, empty_groups, replace_rows
 from watersmeet.operators.kernels.identity import folded, forget_numbers, number_rows
 from watersmeet.operators.kernels.memory import load, load64, store
 
@@ -143,24 +143,23 @@ def show(
     next number of a row, how many numbers of groups are free, and how many groups are gone.
     """
     groups, instants = changes[CELL_GROUPS, :cells], changes[INSTANTS, :cells]
-    marks, words, numbers = np.empty((3, 2 * cells), np.int64), np.empty(len(values), np.int64), np.empty_like(groups)
+    marks, made = np.empty((3, 2 * cells), np.int64), np.empty((len(values), 2 * cells), np.int64)
+    words, targets = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
     for place in range(len(values)):
         words[place] = np.int64(values.ctypes.data) + 8 * place * values.shape[1]
+        targets[place] = np.int64(made.ctypes.data) + 8 * place * made.shape[1]
     n, next_number = replace_rows(
-        instants, groups, present[:cells], np.empty(0, np.bool_), words, floats, last, is_shown, scratch,
-        next_number, numbers, answer[AT], marks,
+        instants, groups, present[:cells], np.empty(0, np.bool_), words, floats, last, is_shown, last_numbers, scratch,
+        next_number, answer[AT], marks, targets,
     )  # fmt: skip
     for i in range(n):
         answer[SIGN, i] = PLUS if marks[1, i] > 0 else MINUS
     for c in range(len(shown)):
         column, place, key = answer[FIRST_SHOWN + c], shown[c], -1 - shown[c]
         for i in range(n):
-            group, source = marks[0, i], marks[2, i]
-            if key >= 0:
-                column[i] = load(columns[key, BASE], columns[key, WIDTH], where[group])
-            else:
-                column[i] = values[place, source] if source >= 0 else last[group, place]
-    keep_rows(groups, words, is_shown, scratch, numbers, last, last_numbers, np.empty_like(groups))
+            column[i] = (
+                load(columns[key, BASE], columns[key, WIDTH], where[marks[0, i]]) if key >= 0 else made[place, i]
+            )
     gone = np.empty(cells, np.int64)
     gone = gone[: empty_groups(groups, counts, gone)]
     for group in gone:

@@ -31,7 +31,7 @@ from watersmeet.operators.kernels.digits import (
     split,
     split_float,
 )
-from watersmeet.operators.kernels.double_pairs import UNDECIDED, quotient_of, row_of, variance_of
+from watersmeet.operators.kernels.double_pairs import UNDECIDED, quotient_of, row_of
 
 # specials[g]: values that no sum can hold, counted apart so that they can leave again
 NANS, POSITIVE, NEGATIVE = range(3)
@@ -211,35 +211,6 @@ def halves(left, right):
 
 
 @kernel
-def add_square(rows, g, at, parts, count, d):
-    """Add d times the square of a few digits to row g, from place `at` on."""
-    for a in range(count):
-        for b in range(a, count):
-            # At most seven halves fall to one digit, which is why 2**28 values fit (see digits.py).
-            lower, upper = halves(parts[a], parts[b])
-            times = d if a == b else 2 * d
-            rows[g, at + a + b] += times * lower
-            rows[g, at + a + b + 1] += times * upper
-
-
-@kernel(inline="always")
-def add_square_of_float(rows, g, at, first, second, third, d):
-    """The same for the three digits of a double, each place of the row once."""
-    first_low, first_high = halves(first, first)
-    second_low, second_high = halves(second, second)
-    third_low, third_high = halves(third, third)
-    low_12, high_12 = halves(first, second)
-    low_13, high_13 = halves(first, third)
-    low_23, high_23 = halves(second, third)
-    rows[g, at] += d * first_low
-    rows[g, at + 1] += d * (first_high + 2 * low_12)
-    rows[g, at + 2] += d * (second_low + 2 * (high_12 + low_13))
-    rows[g, at + 3] += d * (second_high + 2 * (high_13 + low_23))
-    rows[g, at + 4] += d * (third_low + 2 * high_23)
-    rows[g, at + 5] += d * third_high
-
-
-@kernel
 def spread(squares, sums, g, n, digits, low, scratch):
     """n * (sum of squares) - (sum)**2 as a magnitude at digits[low:]; its highest place.
 
@@ -263,69 +234,6 @@ def spread(squares, sums, g, n, digits, low, scratch):
             scratch[0, a + b] -= lower
             scratch[0, a + b + 1] -= upper
     return settle(scratch, 0, digits, low)[0]
-
-
-@kernel
-def vary_exactly(
-    kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, less, out, valid
-):
-    """Variances: the exact quotient of spread and n (n - less), rounded once; NULL where that divides by nothing.
-
-    Of a sample `less` is 1, of all there is 0. Entries 0 and 1 of `divisors` are free, for n and n - less.
-    """
-    wide = squares.shape[1]
-    low = room_below(divisors)
-    digits = np.empty(low + wide + 8, np.int64)
-    scratch = np.empty((1, wide + 6), np.int64)
-    parts = np.empty(4, np.int64)
-    unscaled = len(divisors) == 2
-    # Squares have twice the exponent of values.
-    lowest = 2 * (exponent + 32 * base) - 32 * low
-    start = 0
-    for c in range(len(ends)):
-        end = ends[c]
-        g = groups[start]
-        for i in range(start, end):
-            d = live[i]
-            if d == 0:
-                continue
-            counts[g] += d
-            if kind == FLOAT:
-                bits = words[i]
-                if float_exponent(bits) == SPECIAL:
-                    note_special(bits, d, specials, g)
-                    continue
-                if bits & ~SIGN == 0:
-                    continue
-                at, first, second, third = split_float(bits)
-                at -= base
-                sign = -d if bits < 0 else d
-                sums[g, at] += sign * first
-                sums[g, at + 1] += sign * second
-                sums[g, at + 2] += sign * third
-                add_square_of_float(squares, g, 2 * at, first, second, third, d)
-                continue
-            count, at, sign = split(kind, words, i, parts)
-            at -= base
-            for j in range(count):
-                sums[g, at + j] += d * sign * parts[j]
-            add_square(squares, g, 2 * at, parts, count, d)
-        start = end
-        n = counts[g]
-        valid[c] = n > less
-        if n <= less:
-            continue
-        if kind == FLOAT and special_total(specials, g):
-            out[c] = NOT_A_NUMBER
-            continue
-        bits = UNDECIDED
-        if unscaled:
-            bits = variance_of(row_of(squares, g), row_of(sums, g), sums.shape[1], n, less, lowest + 32 * low)
-        if bits == UNDECIDED:
-            divisors[0], divisors[1] = n, n - less
-            top = spread(squares, sums, g, n, digits, low, scratch)
-            bits = nearest_quotient(digits, top, lowest, divisors, False)
-        out[c] = bits
 
 
 @kernel
@@ -365,7 +273,7 @@ def covary_exactly(
     words, other_words, groups, live, ends, base, counts, sums, others, products, specials, less, out, valid
 ):
     """Covariances of doubles: the exact quotient of their joint spread and n (n - less), rounded once; see
-    `vary_exactly`. Digit 0 of `sums` and `others` is digit `base` of the doubles, and that of `products` twice that."""
+    `find_moments`. Digit 0 of `sums` and `others` is digit `base` of the doubles, and that of `products` twice that."""
     wide = products.shape[1]
     divisors = np.ones(2, np.int64)
     low = room_below(divisors)

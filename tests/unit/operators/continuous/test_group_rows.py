@@ -12,10 +12,14 @@ import pytest
 
 import watersmeet as wm
 from tests.plain_sql import said_by_duckdb
+from watersmeet.operators.continuous.expiry import Born
+from watersmeet.operators.continuous.grouped_rows import GroupedRows
+from watersmeet.operators.continuous.row_table import RowTable
 
 ROWS, GROUPS = 4_000, 1_500
 VALUES = {
     "numbers": "COUNT(x) AS n, SUM(x) AS s, MIN(i) AS i, MAX(d) AS d",
+    "one column": "AVG(i) AS m, COUNT(i) AS c, MIN(i) AS l, MAX(i) AS g, SUM(x) AS s",
     "texts": "MAX(t) AS t, COUNT(*) AS n",
     "nothing": "",
 }
@@ -64,3 +68,20 @@ def expected_at(table: pa.Table, instant: int, window_us: int, values: str) -> C
     sums = VALUES[values].replace("SUM(x)", "SUM(x) + 0.0")
     sql = f"SELECT k, {sums} FROM a WHERE {inside} GROUP BY k" if sums else f"SELECT DISTINCT k FROM a WHERE {inside}"
     return Counter(str(row) for row in said_by_duckdb(sql, {"a": table}).to_pylist())
+
+
+def test_arguments_that_are_equal_are_held_once() -> None:
+    keys = pa.schema([("key_0", pa.int64())])
+    schema = pa.schema([*keys, ("arg_0", pa.int64()), ("arg_1", pa.int64()), ("arg_2", pa.string())])
+    same = {"arg_0": "arg_0", "arg_1": "arg_0", "arg_2": "arg_2"}
+    rows = GroupedRows(schema, 1, lambda data, count: np.zeros(count, np.int64), RowTable(keys), same)
+    one, other, _ = rows.columns
+    assert one is other
+    count = 5_000  # more than there is room for at first
+    numbers = np.arange(count)
+    words = pa.array([str(n) for n in range(count)])
+    data = pa.record_batch([pa.array(0 * numbers), pa.array(numbers), pa.array(numbers), words], schema=schema)
+    rows.enter(Born(data, numbers, numbers + 1_000, numbers, {}))
+    left = rows.leave(2_000).data
+    assert left.column(1).to_pylist() == left.column(2).to_pylist() == list(range(1_000))
+    assert left.column(3).to_pylist() == words.to_pylist()[:1_000]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
 from watersmeet.operators.continuous.aggregates.incremental import Incremental
 from watersmeet.operators.continuous.aggregates.moments import entropy, kurtosis, kurtosis_of_all, skewness
+from watersmeet.operators.continuous.aggregates.moments_of_one import SPREADS, MomentsOfOne
 from watersmeet.operators.continuous.aggregates.percentiles import DiscretePercentile, Percentile
 from watersmeet.operators.continuous.aggregates.summaries import (
     first_of_all,
@@ -39,7 +41,6 @@ from watersmeet.operators.continuous.aggregates.sums import (
     FloatSum,
     IntegerSum,
     IntervalMean,
-    Variance,
 )
 from watersmeet.physical.strategy import is_exact
 from watersmeet.plan.expressions import Aggregate, to_text
@@ -49,6 +50,37 @@ SAME_IF_DISTINCT = ("min", "max", "first", "last", "bool_and", "bool_or", "bit_a
 # Of all values, in whichever order they came.
 BY_VALUE = ("skewness", "kurtosis", "kurtosis_pop", "entropy")
 MAX_DIGITS = 38  # of decimals
+
+
+def make_aggregators(aggregates: Sequence[tuple[Aggregate, str | None]], *, fifo: bool) -> list[Aggregator]:
+    """Aggregators of the same rows, each with the name of its argument column, if it has one. Where the variance of a
+    column is kept, its count, sum and mean are those that this has."""
+    shared: dict[str, MomentsOfOne] = {}
+    for one, argument in aggregates:
+        if argument is not None and one.function in SPREADS and _is_plain(one):
+            shared.setdefault(argument, MomentsOfOne(one.args[0].type))
+    made: list[Aggregator] = []
+    for one, argument in aggregates:
+        moments = None if argument is None else shared.get(argument)
+        if moments is not None and _is_moment(one):
+            _check_plain(one)
+            made.append(moments.member(one))
+        else:
+            made.append(make_aggregator(one, fifo=fifo))
+    return made
+
+
+def _is_moment(aggregate: Aggregate) -> bool:
+    """Whether the sums that make a variance tell it."""
+    if aggregate.function == "sum" and not pa.types.is_floating(aggregate.args[0].type):
+        return False
+    return aggregate.function in ("count", "sum", "avg", *SPREADS) and _is_plain(aggregate)
+
+
+def _is_plain(aggregate: Aggregate) -> bool:
+    """Whether it is of all values as they are, and there are any."""
+    is_other = aggregate.distinct or aggregate.is_marked or aggregate.user is not None
+    return not is_other and not pa.types.is_null(aggregate.args[0].type)
 
 
 def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
@@ -80,7 +112,7 @@ def make_aggregator(aggregate: Aggregate, *, fifo: bool) -> Aggregator:
         case "sum" | "avg":
             return _make_sum(aggregate)
         case "variance" | "stddev" | "var_pop" | "stddev_pop":
-            return Variance(aggregate)
+            return MomentsOfOne(aggregate.args[0].type).member(aggregate)
         case "bit_and" | "bit_or" | "bit_xor":
             return Bits(aggregate)
         case "median" | "percentile":

@@ -1,8 +1,8 @@
-"""SUM, AVG, VARIANCE and STDDEV from exact sums, each rounded once when it is read."""
+"""SUM, AVG and covariances from exact sums, each rounded once when it is read."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from watersmeet.operators.kernels.sums import (
     sum_decimals,
     sum_floats,
     sum_integers,
-    vary_exactly,
 )
 from watersmeet.plan.expressions import Aggregate, to_text
 
@@ -191,50 +190,6 @@ class ExactMean(_Moments, OfWords):
         mean_exactly(
             self._numbers.kind, words, groups, lives, ends, self._counts, self._sums.rows, self._divisors, out, valid
         )
-
-
-class Variance(_Moments):
-    """VARIANCE of a sample, or of all there is, exact up to one rounding; STDDEV is its square root. NULL for a sample
-    of fewer than two values."""
-
-    STATE = ("_counts", "_specials", "_sums", "_squares")
-
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self._root = aggregate.function.startswith("stddev")
-        self._less = 0 if aggregate.function.endswith("_pop") else 1
-        self._squares = Totals(self._numbers.digits, times=2)
-        self._divisors = np.array([1, 1, *powers_of_ten(2 * self._numbers.scale)], np.int64)
-
-    def apply(self, changes: Cells, values: pa.Array | None, order: Int64s) -> pa.Array:
-        words, lives = self._numbers.words(values), live(changes, values)
-        self._cover(words, lives)
-        out = np.zeros(len(changes), np.int64)
-        valid = np.empty(len(changes), np.bool_)
-        vary_exactly(
-            self._numbers.kind, words, changes.groups, lives, changes.ends, self._sums.base, self._numbers.exponent,
-            self._counts, self._sums.rows, self._squares.rows, self._specials, self._divisors, self._less, out,
-            valid,
-        )  # fmt: skip
-        variances: Any = out.view(np.float64)
-        return column(pa.float64(), np.sqrt(variances) if self._root else variances, valid)
-
-    def _cover(self, words: Int64s, lives: Int64s) -> None:
-        super()._cover(words, lives)
-        if self._numbers.kind == FLOAT and self._sums.rows.shape[1]:
-            self._squares.cover(self._sums.base, self._sums.base + self._sums.rows.shape[1] - 1)
-
-    @property
-    def _totals(self) -> dict[str, Totals]:
-        return {"sums": self._sums, "squares": self._squares}
-
-    def grow(self, groups: int) -> None:
-        super().grow(groups)
-        self._squares.rows = grown(self._squares.rows, groups)
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._squares.rows.nbytes
 
 
 class Covariance(_Moments):
