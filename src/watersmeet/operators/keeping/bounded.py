@@ -48,8 +48,8 @@ from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.shedding import Shedding
 
-# So many rows of a stream are in hand at most.
-MOST_IN_HAND = 1 << 14
+# So many rows of a stream are in hand at most, and no more than this part of those that it may keep.
+MOST_IN_HAND, PART_IN_HAND = 1 << 14, 1 / 3
 
 
 class BoundedMemory(Keeping):
@@ -169,7 +169,8 @@ class BoundedMemory(Keeping):
         # In one pool each stream would have to be ranked with the others after every few rows.
         if not self.allocation.fixed or not self.policy.is_of_turns or self.layout.mortal or len(self.shed) < 2:
             return None
-        return MOST_IN_HAND
+        part = min(self.allocation.rows_of(self.shed, alias) for alias in self.shed) * PART_IN_HAND
+        return max(1, min(MOST_IN_HAND, int(part)))
 
     # ---- rows come --------------------------------------------------------------------------------------------------
 
@@ -207,7 +208,7 @@ class BoundedMemory(Keeping):
 
     def hands(self, batch: Mapping[str, Rows]) -> Iterator[tuple[Mapping[str, Rows], int]]:
         self.turns.keep_promises()
-        for part, until_us in rounds(batch, MOST_IN_HAND * len(self.shed)):
+        for part, until_us in rounds(batch, (self.rows_in_hand or 1) * len(self.shed)):
             yield part, until_us + 1
 
     @contextmanager
