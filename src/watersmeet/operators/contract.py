@@ -153,6 +153,12 @@ class Operator(ABC):
         return self.piece_rows
 
     @property
+    def together_rows(self) -> int | None:
+        """How many rows of each stream are best given together (`take`), where a host has them at hand, if that
+        matters."""
+        return None
+
+    @property
     def lag_us(self) -> int:
         """For how long rows that time has passed may still wait to be joined, in event time."""
         return 0

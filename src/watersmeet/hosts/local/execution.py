@@ -149,6 +149,19 @@ class Execution:
             yield from self._blocks(self.operator.answers_to(alias, rows))
         yield from self._go_on([])
 
+    def push_together(self, rows: Mapping[str, Rows]) -> Blocks:
+        """Rows of several streams that are read in time order, up to a common instant."""
+        in_time = {name: self.clock.let_in(name, one) for name, one in rows.items()}
+        self._watermark_us = self.clock.watermark_us
+        batch = {alias: one for name, one in in_time.items() if one.times.size for alias in self._aliases[name]}
+        yield from self._blocks(self.operator.take(batch, self._watermarks()))
+        self._step()
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no row of any stream comes after a newer one."""
+        return len(self._in_order) == len(self._aliases)
+
     def leave_out_of(self, name: str, batch: TimedBatch) -> None:
         """What is no part of a batch: its rows that are skipped, and its records that could not be read."""
         self.clock.clocks[name].skip(batch.skipped)

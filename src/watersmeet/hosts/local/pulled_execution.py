@@ -15,6 +15,7 @@ from watersmeet.hosts.local.archiving import archiving
 from watersmeet.hosts.local.execution import BATCH_ROWS, Blocks, Execution
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
+from watersmeet.hosts.local.together import Together, can_be_together
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.io.time_ordered import batches_of
@@ -116,12 +117,13 @@ class PulledExecution:
         return made
 
     def _until_the_end(self, execution: Execution) -> Blocks:
+        together = Together(self._feeds.all, execution) if can_be_together(self._feeds.all, execution) else None
         while not self._stopping and self._feeds.running:
             feed = self._feeds.next()
             execution.take_loads()
             if feed is not None:
                 began_s = perf_counter()
-                yield from self._step(execution, feed)
+                yield from self._step(execution, feed) if together is None else together.step()
                 if self._feeds.passed_over:
                     yield from execution.settle()
                 self.steps += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import pyarrow as pa
@@ -77,6 +78,12 @@ class Keeping:
         return None
 
     @property
+    def rows_in_hand(self) -> int | None:
+        """How many rows of each stream are best taken together, with what is kept of them decided before they are
+        joined (see `hands`, `in_hand`); None: nothing is to be decided."""
+        return None
+
+    @property
     def bounded(self) -> MemoryBound | None:
         """What may be asked of a bound on the memory, if there is one."""
         return None
@@ -96,6 +103,15 @@ class Keeping:
         """A whole batch of a host: the parts to take one after another, each with the time it is complete up to, if
         time may go on after it. None: one input after another, then time."""
         return None
+
+    def hands(self, batch: Mapping[str, Rows]) -> Iterable[tuple[Mapping[str, Rows], int]]:
+        """A whole batch: the parts to take in hand in turn, each with the time before which it is complete."""
+        raise AssertionError("nothing is to be decided")
+
+    def in_hand(self, admitted: Mapping[str, Admitted], watermarks: Mapping[str, int]) -> AbstractContextManager[None]:
+        """Rows of several inputs come, after which time may go on so far. While this lasts they are joined, then time
+        goes on."""
+        raise AssertionError("nothing is to be decided")
 
     def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
         """Instants up to which the rows of a batch should be given one after the other, before the rest."""

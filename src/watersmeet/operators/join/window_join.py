@@ -157,6 +157,12 @@ class WindowJoin(Counting):
     def read_rows(self) -> int | None:
         return self._piece_size.rows() if self.piece_rows is None else self.piece_rows
 
+    @property
+    def together_rows(self) -> int | None:
+        # A walk that scans finds rows before it is their turn.
+        by_key = all(step.access != "scan" for route in self.strategy.routes for step in route.steps)
+        return self.keeping.rows_in_hand if by_key else None
+
     # ---- rows come --------------------------------------------------------------------------------------------------
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
@@ -207,6 +213,9 @@ class WindowJoin(Counting):
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """In steps, if that is how rows are kept: those of a step meet before they compete for memory."""
+        if self.together_rows is not None:
+            yield from self._take_in_hand(batch, watermarks)
+            return
         steps = self.keeping.steps(batch)
         if steps is None:
             yield from super().take(batch, watermarks)
@@ -215,6 +224,21 @@ class WindowJoin(Counting):
             yield from self.push_together(part)
             if until_us is not None:
                 yield from self.advance({alias: min(until_us, mark) for alias, mark in watermarks.items()})
+        yield from self.advance(watermarks)
+
+    def _take_in_hand(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        """Who is kept is decided of all rows before the first of them is joined."""
+        for part, until_us in self.keeping.hands(batch):
+            marks = {alias: min(until_us, mark) for alias, mark in watermarks.items()}
+            admitted = {alias: self.door.let_in(alias, rows) for alias, rows in part.items()}
+            if self.measures is not None:
+                for alias, one in admitted.items():
+                    self.measures.saw(alias, one.rows.times, one.codes)
+            with self.keeping.in_hand(admitted, marks):
+                for alias, one in admitted.items():
+                    yield from map(as_batch, self._found(alias, one))
+                    self.keeping.joined(alias, one)
+            yield from self.advance(marks)
         yield from self.advance(watermarks)
 
     def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:

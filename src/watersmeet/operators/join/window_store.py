@@ -120,6 +120,10 @@ class WindowStore:
         furthest, newest = disorder(times, self.newest_us)
         self.disorder_us, self.newest_us = max(self.disorder_us, int(furthest)), int(newest)
         self.head = last
+        self._link(first, last)
+
+    def _link(self, first: int, last: int) -> None:
+        """Put the rows at first..last-1 into the indexes."""
         for hashed in self.hash_indexes.values():
             self.moves += hashed.add(self.codes, first, last, self.tail)
         for ordered in self.sorted_indexes.values():

@@ -22,6 +22,8 @@ Rooms = Mapping[str, float]
 AT_ONCE = 1 / 64
 # What is pushed at a time is best so large a share of the bound.
 PIECE = 1 / 32
+# Of rows in hand so many come in a turn (see turns).
+TURN = 1 / 128
 ROUNDING = 1e-9  # what parts of a pool may be off by
 
 
@@ -75,6 +77,10 @@ class Allocation:
     def piece_rows(self, stores: Stores, stream: str) -> int:
         """How many rows of a stream are best taken at a time."""
         return self._of_each(PIECE, stores, stream)
+
+    def turn_rows(self, stores: Stores, stream: str) -> int:
+        """How many rows of a stream come in a turn."""
+        return self._of_each(TURN, stores, stream)
 
     def _of_each(self, share: float, stores: Stores, stream: str) -> int:
         # One pool must have room for what comes of all streams.

@@ -17,6 +17,7 @@ that what others lose with them is counted; what they would have found themselve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import log
 
 from watersmeet.operators.codes import Codes
@@ -39,12 +40,16 @@ from watersmeet.operators.keeping.recording import Recorder, columns_to_record
 from watersmeet.operators.keeping.sharing import Needs
 from watersmeet.operators.keeping.shelves import Shelves
 from watersmeet.operators.keeping.store import SheddingStore
+from watersmeet.operators.keeping.turns import Turns
 from watersmeet.operators.keeping.valuation import Valuation
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.shedding import Shedding
+
+# So many rows of a stream are in hand at most, and no more than this part of those that it may keep.
+MOST_IN_HAND, PART_IN_HAND = 1 << 14, 1 / 3
 
 
 class BoundedMemory(Keeping):
@@ -71,6 +76,7 @@ class BoundedMemory(Keeping):
         self.losses = LossAccount(layout, shedding.recall, self.shed, self.allocation)
         self.contest = Contest(self.shed, self.allocation, self.valuation, shedding.seed, self.losses)
         self.shelves = Shelves(layout, self.portions, self.contest, self.valuation, self.losses)
+        self.turns = Turns(layout, self.contest, self.valuation, self.losses)
         self.paced: PacedDoor | None = None
         if shedding.max_lag_us is not None:
             self.door = self.paced = PacedDoor(layout, shedding, self.shed, self.valuation, self.losses, clock)
@@ -156,12 +162,23 @@ class BoundedMemory(Keeping):
         """So many that those of one time meet."""
         return self.portions.piece_rows()
 
+    @property
+    def rows_in_hand(self) -> int | None:
+        if self.paced is not None or self.recorder is not None or self.allocation.memory.size is not None:
+            return None
+        # In one pool each stream would have to be ranked with the others after every few rows.
+        if not self.allocation.fixed or not self.policy.is_of_turns or self.layout.mortal or len(self.shed) < 2:
+            return None
+        part = min(self.allocation.rows_of(self.shed, alias) for alias in self.shed) * PART_IN_HAND
+        return max(1, min(MOST_IN_HAND, int(part)))
+
     # ---- rows come --------------------------------------------------------------------------------------------------
 
     def pieces(self, alias: str, rows: Rows) -> Iterator[Rows]:
         """Rows of one stream do not meet each other, so they are joined at once and only stored in portions; but the
         time they take is measured piece by piece."""
         self.losses.take_flaws()  # of a push whose results nobody read to the end
+        self.turns.keep_promises()
         if alias not in self.shed or self.paced is None:
             yield rows
             return
@@ -171,6 +188,7 @@ class BoundedMemory(Keeping):
     def rounds(self, batch: Mapping[str, Rows], *, quietly: bool) -> Iterator[Mapping[str, Rows]]:
         """In rounds of few rows, each complete up to an instant, so that rows that come together meet."""
         self.losses.take_flaws()
+        self.turns.keep_promises()
         if self.paced is not None and not quietly:
             self.paced.expect(batch.values())
         sizes = [self.portions.fitting(alias, rows) for alias, rows in batch.items() if alias in self.shed]
@@ -188,6 +206,21 @@ class BoundedMemory(Keeping):
         else:
             yield from parts_until(batch, self.moments(batch))
 
+    def hands(self, batch: Mapping[str, Rows]) -> Iterator[tuple[Mapping[str, Rows], int]]:
+        self.turns.keep_promises()
+        for part, until_us in rounds(batch, (self.rows_in_hand or 1) * len(self.shed)):
+            yield part, until_us + 1
+
+    @contextmanager
+    def in_hand(self, admitted: Mapping[str, Admitted], watermarks: Mapping[str, int]) -> Iterator[None]:
+        rows = {alias: one.rows for alias, one in admitted.items()}
+        ends = [until_us + 1 for _, until_us in rounds(rows, self.turns.rows * len(self.shed))]
+        try:
+            self.turns.come(admitted, ends, watermarks)
+            yield
+        finally:
+            self.turns.end()
+
     def moments(self, batch: Mapping[str, Rows]) -> Sequence[int]:
         if self.paced is not None:
             return ()
@@ -198,9 +231,23 @@ class BoundedMemory(Keeping):
 
     def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterator[Codes]:
         self.valuation.matched(visits, numbers, rows)
-        kept, of_lost = self.losses.part(visits, numbers)
+        if self.turns.hands:
+            yield from self._whole_in_hand(visits, numbers, rows)
+            return
+        kept, of_lost = self.losses.part(visits, numbers, self.losses.members_gone(visits, numbers))
         if of_lost.shape[1]:
             self.losses.lost(visits, of_lost, len(rows))
+        yield from self._answered(visits, numbers[:, :kept], rows)
+
+    def _whole_in_hand(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterator[Codes]:
+        kept, of_lost = self.losses.part(visits, numbers, self.turns.lost(visits, numbers))
+        if of_lost.shape[1]:
+            self.losses.lost(visits, of_lost, len(rows), self.turns.stored_at(visits[0]))
+        for part in self.turns.apart(visits, numbers[:, :kept]):
+            yield from self._answered(visits, part, rows)
+
+    def _answered(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterator[Codes]:
+        kept = numbers.shape[1]
         size = self.portions.of_results(list(visits[1:]), rows, kept)
         for first in range(0, kept, size or 1):
             yield numbers[:, first : min(first + size, kept)]
@@ -208,6 +255,10 @@ class BoundedMemory(Keeping):
     # ---- are kept ---------------------------------------------------------------------------------------------------
 
     def joined(self, alias: str, admitted: Admitted) -> None:
+        if self.turns.hands:
+            self.losses.take_flaws()
+            self.turns.joined(alias)
+            return
         if alias not in self.shed:
             self.store(alias, admitted)
             return
@@ -229,6 +280,7 @@ class BoundedMemory(Keeping):
     # ---- and go -----------------------------------------------------------------------------------------------------
 
     def advanced(self, complete_until: int) -> None:
+        self.turns.keep_promises()
         self.contest.settle(complete_until)
 
     def restored(self, complete_until: int) -> None:

@@ -48,7 +48,7 @@ class Contest:
         valuation = self.valuation
         for alias, store in self.stores.items():
             room = self.allocation.fresh_rows(self.stores, alias) if patient else 0
-            seed = None if valuation.policy.keys else self._seed(alias)
+            seed = None if valuation.policy.keys else self.seed_of(alias)
             partners = valuation.keys.of_partners[alias]
             soon = partial(valuation.is_due, alias)
             matured = store.mature(self.settled_us, room, valuation.worth(alias), partners, seed, soon)
@@ -65,7 +65,8 @@ class Contest:
             if self.allocation.fits(self.stores, coming):
                 break
 
-    def _seed(self, alias: str) -> int:
+    def seed_of(self, alias: str) -> int:
+        """Where the chances of a stream begin."""
         number = list(self.stores).index(alias)
         # The constants of the MMIX generator, so that streams have numbers of their own. Below 2**63, whatever the
         # seed: an int64 to Numba.

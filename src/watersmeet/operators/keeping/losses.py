@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from watersmeet.operators.codes import Codes
+from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Counters, Positions, Rows
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.layout import Layout
@@ -54,14 +54,18 @@ class LossAccount:
 
     # ---- combinations that were found -------------------------------------------------------------------------------
 
-    def part(self, visits: Sequence[str], numbers: Codes) -> tuple[int, Codes]:
-        """Move the combinations whose members all have memory to the front; how many they are, and the others."""
-        count = numbers.shape[1]
-        self.found += count
-        lost = np.zeros(count, np.bool_)
+    def members_gone(self, visits: Sequence[str], numbers: Codes) -> Mask:
+        """Which combinations have a member without memory."""
+        lost = np.zeros(numbers.shape[1], np.bool_)
         for alias, members in zip(visits[1:], numbers[1:], strict=True):
             if alias in self.stores:
                 look_up(members, self.stores[alias].slot_of, lost)
+        return lost
+
+    def part(self, visits: Sequence[str], numbers: Codes, lost: Mask) -> tuple[int, Codes]:
+        """Move the combinations that are not lost to the front; how many they are, and the others."""
+        count = numbers.shape[1]
+        self.found += count
         gone = int(np.count_nonzero(lost))
         # One column more than there are, as take_apart writes before it knows.
         of_lost = np.empty((len(visits), gone and gone + 1), np.int64)
@@ -70,17 +74,21 @@ class LossAccount:
                 take_apart(own, lost, away)
         return count - gone, of_lost[:, :gone]
 
-    def lost(self, visits: Sequence[str], of_lost: Codes, new_rows: int) -> None:
-        """Combinations of new rows are lost. Every member of one is incomplete; the new rows are not stored yet."""
+    def lost(self, visits: Sequence[str], of_lost: Codes, new_rows: int, stored_at: int | None = None) -> None:
+        """Combinations of new rows are lost. Every member of one is incomplete; the new rows are stored from a position
+        on, or not yet."""
         if self.recorder is not None:
             self.recorder.lost(visits, of_lost, new_rows, self.stores)
         if not self.exact:
             return
         if self.counters.lost_results is not None:
             self.counters.lost_results += of_lost.shape[1]
-        if self.newly_flawed is None:
-            self.newly_flawed = np.zeros(new_rows, np.uint8)
-        noted = int(note_flaws(of_lost[0], self.newly_flawed))
+        if stored_at is not None:
+            noted = int(note_flaws(of_lost[0] + stored_at, self.stores[visits[0]].flawed))
+        else:
+            if self.newly_flawed is None:
+                self.newly_flawed = np.zeros(new_rows, np.uint8)
+            noted = int(note_flaws(of_lost[0], self.newly_flawed))
         for alias, members in zip(visits[1:], of_lost[1:], strict=True):
             if alias in self.stores:
                 noted += int(note_flaws(members, self.stores[alias].flawed))
@@ -100,6 +108,14 @@ class LossAccount:
         for other, counts in self.panes.items():
             if other != alias and joined is not None and len(joined):
                 counts.meet(stacked(joined.codes, self.layout.code_positions[alias], len(joined)), joined.rows.times)
+                self._tell_bounds()
+
+    def met_in_turn(self, alias: str, first: int, last: int) -> None:
+        """The same where the new rows are in their store already."""
+        store = self.stores[alias]
+        for other, counts in self.panes.items():
+            if other != alias:
+                counts.meet(np.ascontiguousarray(store.codes[:, first:last]), store.times[first:last])
                 self._tell_bounds()
 
     def _tell_bounds(self) -> None:

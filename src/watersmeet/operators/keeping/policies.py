@@ -28,7 +28,7 @@ Bins = npt.NDArray[np.float64]
 AGE_BINS = 256
 # After how much of a window what a key did counts half, when keys drift.
 HALF_LIFE = 1 / 8
-MIN_REFRESHED = 32
+MIN_REFRESHED = 32.0
 # Matches at single ages are few: neighbouring bins are taken together.
 SMOOTHED_BINS = 4
 
@@ -51,10 +51,22 @@ class Policy:
         """Whether it goes by what became of rows that lost their memory."""
         return self.learns_ages or self.completes
 
+    @property
+    def is_of_turns(self) -> bool:
+        """Whether priorities go by the rows that came alone, and not by what became of them."""
+        return not self.needs_records
+
+    @property
+    def refreshed_after(self) -> tuple[float, float, float]:
+        """After how many new rows all priorities are to be looked at again, as parts of the rows in memory and of all
+        that ever came, and at least: if they age when a tenth of them may be new, else when what is known of keys has
+        grown by half."""
+        return (1 / 10, 0.0, 0.0) if self.ageing else (0.0, 1 / 3, MIN_REFRESHED)
+
     def new_rows_to_refresh(self, in_memory: int, ever: int) -> float:
-        """After how many new rows all priorities are to be looked at again: if they age when a tenth of them may be
-        new, else when what is known of keys has grown by half."""
-        return in_memory / 10 if self.ageing else max(ever / 3, MIN_REFRESHED)
+        """The same as a number of rows."""
+        of_memory, of_ever, least = self.refreshed_after
+        return max(of_memory * in_memory, of_ever * ever, least)
 
     def by_age(self, ages: AgeCurve) -> Bins:
         """The factor for every bin of age, from 0 to the whole life."""

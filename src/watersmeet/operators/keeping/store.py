@@ -20,7 +20,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.model.time import Times
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.few_rows import Cells
-from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.join.window_store import WindowStore, first_at_least
 from watersmeet.operators.keeping.arena import SlottedBytes
 from watersmeet.operators.keeping.kernels import contest
 from watersmeet.operators.keeping.kernels.priorities import LEVELS
@@ -83,6 +83,7 @@ class SheddingStore(WindowStore):
         self.mature_until = 0  # rows at this position and after are fresh
         self.matured = 0  # how many rows ever were fresh and are no more
         self.promised = 0  # how many of the last rows have no memory yet, but may get it
+        self.links = True  # whether walks find rows as soon as they are here (see turns)
         self.slot_count = self.free_count = MIN_SLOTS
         # One place more than there are slots (see kernels/slots.py).
         self.free: Slots = np.append(np.arange(MIN_SLOTS - 1, -1, -1, dtype=np.int32), GONE)
@@ -110,7 +111,9 @@ class SheddingStore(WindowStore):
 
     @property
     def claimed(self) -> int:
-        """How many rows have memory, or are promised it."""
+        """How many rows have memory, or are promised it; of rows in hand those whose turn has come."""
+        if not self.links:
+            return self.competing
         return self.kept + self.promised
 
     @property
@@ -207,6 +210,8 @@ class SheddingStore(WindowStore):
 
     def _drop(self, gone: int) -> int:
         last = self.tail + gone
+        if self.promised:
+            self.promised -= int(np.count_nonzero(self.slot_of[self.tail : last] == PROMISED))
         self._freed(give_back_between(self.slot_of, self.tail, last, self.free, self.free_count))
         contest.leave(last, *self._contest())
         dropped = super()._drop(gone)
@@ -260,6 +265,29 @@ class SheddingStore(WindowStore):
         """Mark rows among those that were just stored."""
         self.flawed[self.head - new.size : self.head] = new
 
+    # ---- rows in hand (see turns) -----------------------------------------------------------------------------------
+
+    def take_in_hand(self, count: int) -> None:
+        """So many rows come next, which walks do not find before `link_hand`."""
+        self.promised, self.links = count, False
+
+    def _link(self, first: int, last: int) -> None:
+        if self.links:
+            super()._link(first, last)
+
+    def link_hand(self, first: int) -> None:
+        """From now on walks find the rows from a position on."""
+        self.links = True
+        self.generation += 1
+        if self.head > first:
+            super()._link(first, self.head)
+
+    def leave_hand(self, first: int, went: Positions) -> None:
+        """The rows from a position on are promised memory; some rows have lost it, or the promise of it."""
+        self.slot_of[first : self.head] = PROMISED
+        self.slot_of[went] = GONE
+        self.payload = dict(self.columns)
+
     # ---- competing for memory ---------------------------------------------------------------------------------------
 
     def mature(
@@ -281,6 +309,18 @@ class SheddingStore(WindowStore):
             young = fresh > until_us
             stop = int(young.argmax()) if young.any() else fresh.size
         last = first + max(stop, fresh.size - room)
+        return self.mature_before(last, worth, factors, seed, all_ranked_after)
+
+    def mature_before(
+        self,
+        last: int,
+        worth: Worth,
+        factors: Factors,
+        seed: int | None,
+        all_ranked_after: Callable[[int], bool],
+    ) -> int:
+        """The same of the fresh rows before a position."""
+        first = self.mature_until
         if last > first:
             self._make_room_to_compete(last - first)
             before, self.matured, self.mature_until = self.matured, self.matured + last - first, last
@@ -315,6 +355,47 @@ class SheddingStore(WindowStore):
         self._freed(free)
         self.promised -= promised
         return victims, slots
+
+    def old_before(self, cutoffs_us: Times) -> Positions:
+        """Before which positions rows expire at each of some cutoffs."""
+        live = self.live_times
+        if not self.disorder_us:
+            return self.tail + live.searchsorted(cutoffs_us)
+        return self.tail + np.array([first_at_least(live, cutoff_us) for cutoff_us in cutoffs_us.tolist()])
+
+    def stop_competing(self, before: int) -> None:
+        """Rows before a position are about to expire."""
+        contest.leave(before, *self._contest())
+
+    def play(
+        self,
+        stops: Positions,
+        old: Positions,
+        numbers: Positions,
+        nows: Times,
+        room: int,
+        worth: Worth,
+        factors: Factors,
+        seed: int | None,
+        unrefreshed: int,
+        refreshed_after: tuple[float, float, float],
+    ) -> tuple[Positions, Slots, npt.NDArray[np.int32], int]:
+        """Let the last rows come in turns (see contest.play): who goes, the slots they had and the numbers of the turns
+        after which they went; and how many rows came since all were ranked."""
+        many = int(stops[-1] - stops[0])
+        self._make_room_to_compete(many)
+        most = max(self.competing + many - room, 0)
+        victims, slots, turns = np.empty(most, np.int64), np.empty(most, np.int32), np.empty(most, np.int32)
+        what_ranks = self._what_ranks(worth, factors)
+        free, gone, promised, unrefreshed = contest.play(
+            stops, old, numbers, room, seed is not None, seed or 0, self.matured, unrefreshed, *refreshed_after,
+            *what_ranks[:3], nows, *what_ranks[4:-1], *self._contest(), self.slot_of, self.free, self.free_count,
+            victims, slots, turns,
+        )  # fmt: skip
+        self._freed(free)
+        self.promised -= promised
+        self.matured, self.mature_until = self.matured + many, int(stops[-1])
+        return victims[:gone], slots[:gone], turns[:gone], unrefreshed
 
     def look_again(self, worth: Worth, factors: Factors) -> None:
         """Give the rows that compete the priorities of now."""

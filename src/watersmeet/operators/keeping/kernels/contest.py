@@ -187,3 +187,49 @@ def look_again(
         held, levels, sizes, state,
     )  # fmt: skip
     state[PASSED] = state[LEFT_AT_LIMIT] = 0
+
+
+@kernel
+def play(
+    stops, old, numbers, room, at_random, seed, ever, unrefreshed, of_memory, of_ever, least, codes, flawed, ages, nows,
+    scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, held, levels, sizes, state, slot_of, free,
+    left, victims, slots, turns,
+):  # fmt: skip
+    """Let rows come in turns, of which turn k is those from stops[k] to stops[k+1]-1, and those that there is no `room`
+    for go after each. Before a turn the rows below old[k] leave, nows[k] is the time of its last row, and numbers[k] is
+    noted in `turns` of those that go. All are ranked anew when so many new rows were not as are a part of those in
+    memory, or of all that ever came. Returns how many slots are free, how many went and how many of them had none yet,
+    and how many rows came since all were ranked."""
+    gone = promised = np.int64(0)
+    for k in range(stops.size - 1):
+        first, last = stops[k], stops[k + 1]
+        if first == last:
+            continue
+        leave(old[k], held, levels, sizes, state)
+        if at_random:
+            enter_at_random(slot_of, first, last, ever, seed, held, levels, sizes, state)
+        else:
+            enough = max(of_memory * state[COMPETING], of_ever * ever, least)
+            start = line_up(slot_of, first, last, held, levels, state)
+            unrefreshed += last - first
+            if unrefreshed > enough:
+                unrefreshed = 0
+                look_again(
+                    codes, flawed, ages, nows[k], scale, factors, key_columns, counts, shift, unseen, by_age, per_bin,
+                    0.0, held, levels, sizes, state,
+                )  # fmt: skip
+            else:
+                rank_from(
+                    start, codes, flawed, ages, nows[k], scale, factors, key_columns, counts, shift, unseen, by_age,
+                    per_bin, 0.0, held, levels, sizes, state,
+                )  # fmt: skip
+        ever += last - first
+        over = state[COMPETING] - room
+        if over > 0:
+            left, of_new = evict(
+                held, levels, sizes, state, slot_of, free, left, victims[gone : gone + over], slots[gone : gone + over]
+            )
+            turns[gone : gone + over] = numbers[k]
+            promised += of_new
+            gone += over
+    return left, gone, promised, unrefreshed
