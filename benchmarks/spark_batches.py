@@ -38,7 +38,7 @@ from watersmeet.hosts.spark.bucket.output import Output, output_of
 from watersmeet.hosts.spark.dataframe import batch_time, make_job
 from watersmeet.hosts.spark.exchange.messages import GUARD, NOW, RowsRead, as_batch, to_buckets
 from watersmeet.hosts.spark.exchange.pack import NOTHING_NEW_US, packer, with_newest
-from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob
 from watersmeet.hosts.spark.launching.launch import start_spark
 from watersmeet.hosts.spark.reading.connector_source import ConnectorReader, PackedConnector
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
@@ -225,7 +225,7 @@ def _job(spark: SparkSession, folder: Path) -> SparkJob:
         session.stream(name, read(spark, folder, name), time="ts")
     window = f"WINDOW = {WINDOW_ROWS // 2} MILLISECONDS"
     query = session.sql(f"SELECT a.k, a.v AS va, b.v AS vb FROM a, b WHERE a.k = b.k {window}")
-    return make_job(query.plan, 2)
+    return make_job(query.plan, 2, AtStart(shares_memory=True))
 
 
 def fixed_costs(spark: SparkSession, folder: Path) -> Iterator[Figure]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tests.runners import Bag, Source, bag_of, bound_plan
 from tests.spark.harness import NEVER_US, event_times
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import REPORT, PackedOutput, unpacker
 from watersmeet.hosts.spark.bucket.processor import BucketProcessor
@@ -269,7 +270,7 @@ def another_node() -> None:
     """Nothing is left but the committed state."""
     warm_state._at_hand.clear()
     _unpickled.cache_clear()
-    shutil.rmtree(warm_state.base_folder(), ignore_errors=True)
+    shutil.rmtree(memory_folder.base_folder(), ignore_errors=True)
 
 
 LOSSES = {loss.__name__.replace("_", " "): loss for loss in (same_worker, another_worker, another_node)}

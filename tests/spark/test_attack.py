@@ -18,6 +18,7 @@ from tests.attacks import Give, give_away
 from tests.spark.simulation import Simulation, another_worker, reports_in
 from tests.spark.test_processor import QUERIES, expected, six_batches
 from watersmeet.errors import SetupError, UnsafeFolderError
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
 from watersmeet.hosts.spark.exchange.messages import GUARD
@@ -55,7 +56,7 @@ def plant() -> Path:
     """A warm copy, right in every way but its origin."""
     warm_state.keep("q", 0, 1, 11, Answers("planted"))
     warm_state._at_hand.clear()
-    return warm_state.folder_of("q") / "0"
+    return memory_folder.folder_of("q") / "0"
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +96,9 @@ ATTACKS = ["another's copy", "another's folder", "another's base", "writable cop
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Path, give_away: Give) -> None:
     copy = plant()
-    warm_state.base_folder().chmod(0o700)
+    memory_folder.base_folder().chmod(0o700)
     how, what = attack.split()
-    target = {"copy": copy, "folder": copy.parent, "base": warm_state.base_folder()}[what]
+    target = {"copy": copy, "folder": copy.parent, "base": memory_folder.base_folder()}[what]
     match how:
         case "another's":
             give_away(target)
@@ -118,7 +119,7 @@ def test_a_copy_planted_by_another_user_is_not_loaded(attack: str, tmp_path: Pat
 @pytest.mark.parametrize("attack", ["another's", "writable", "linked"])
 def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp_path: Path, give_away: Give) -> None:
     copy = plant()
-    base = warm_state.base_folder()
+    base = memory_folder.base_folder()
     match attack:
         case "another's":
             give_away(base)
@@ -132,22 +133,22 @@ def test_nothing_is_kept_or_removed_in_a_folder_that_is_refused(attack: str, tmp
     warm_state.keep("q", 0, 2, 22, kept)
     assert "WATERSMEET_WARM_DIR" in (warm_state.trouble() or "")
     with pytest.raises(UnsafeFolderError):
-        warm_state.discard("q")
+        memory_folder.discard("q")
     assert copy.read_bytes() == before
     assert fetch(2, 22) is kept  # what this very process has at hand is safe
 
 
 def test_a_query_goes_on_without_what_is_refused_and_is_right() -> None:
     sources, pieces = six_batches("a common key")
-    warm_state.base_folder().mkdir(parents=True)
-    warm_state.base_folder().chmod(0o777)
+    memory_folder.base_folder().mkdir(parents=True)
+    memory_folder.base_folder().chmod(0o777)
     run = Simulation(QUERIES["a common key"], sources, 2, between_batches=another_worker)
     assert run.run(pieces) == expected("a common key", sources, pieces)
     assert run.counted("cache_hits") == 0
     assert run.counted("cache_misses") > 0
     told = [one for one in map(json.loads, reports_in(run.frames)) if one["bucket"] != GUARD]
     assert {one["bucket"] for one in told} == set(run.job.bucket_ids)
-    assert all(f"others may write to the folder {warm_state.base_folder()}" in one["cold_because"] for one in told)
+    assert all(f"others may write to the folder {memory_folder.base_folder()}" in one["cold_because"] for one in told)
 
 
 def test_the_user_hears_of_it_with_the_batch() -> None:

@@ -31,6 +31,7 @@ from tests.spark.harness import (
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation
 from watersmeet.checking.recompute import rows_of
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.reference.join import answer
@@ -61,7 +62,7 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     buckets = data.draw(st.sampled_from([1, 2, 4]))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.WARM_DIR, folder)
+        patch.setenv(memory_folder.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = Simulation(case.sql(), case.sources, buckets, crash_at, after_crash=lost)
         run.run(with_sentinels(case.sources, pieces))
@@ -76,7 +77,7 @@ def test_rows_against_one_value_go_on_after_crashes(case, data):
     crash_at, buckets = data.draw(st.lists(st.integers(1, 60), max_size=3)), data.draw(st.sampled_from([1, 2]))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.WARM_DIR, folder)
+        patch.setenv(memory_folder.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = Simulation(case.sql, case.sources, buckets, crash_at, after_crash=lost)
         run.run(with_sentinels(case.sources, pieces))
@@ -139,7 +140,7 @@ JOINED_AS_THEY_COME = {
 def test_rows_without_windows_that_queries_give_meet_their_partners_on_another_node(name, monkeypatch, tmp_path):
     """What a bucket needs to begin anew are rows that others can still meet."""
     sql, sources = JOINED_AS_THEY_COME[name], two_streams(60, 3)
-    monkeypatch.setenv(warm_state.WARM_DIR, str(tmp_path))
+    monkeypatch.setenv(memory_folder.WARM_DIR, str(tmp_path))
     warm_state._at_hand.clear()
     run = Simulation(sql, sources, 2, [], between_batches=LOSSES["another node"])
     run.run(with_sentinels(sources, {source.name: cut(source.table, [25, 20, 15]) for source in sources}))
@@ -180,7 +181,7 @@ def test_an_aggregate_over_nothing_is_there_once_though_its_rows_are_all_forgott
     sql = OVER_NOTHING[name]
     pieces = {stream: parts for stream, parts in pieces.items() if f"{stream} [" in sql or f"({stream}," in sql}
     sources = [Source(stream, pa.concat_tables(parts), "ts") for stream, parts in pieces.items()]
-    monkeypatch.setenv(warm_state.WARM_DIR, str(tmp_path))
+    monkeypatch.setenv(memory_folder.WARM_DIR, str(tmp_path))
     warm_state._at_hand.clear()
     run = Simulation(sql, sources, 4, [], between_batches=lost)
     run.run(pieces)

@@ -25,6 +25,7 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from tests.spark.test_continuous import UNSHRUNK
 from tests.spark.test_processor import QUERIES, disordered
 from watersmeet.checking.recompute import rows_of
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.log import Manifest
 from watersmeet.model.time import BEGINNING_US
@@ -167,7 +168,7 @@ def simulated(
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.WARM_DIR, folder)
+        patch.setenv(memory_folder.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = kind(sql, sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
         ended_at_random(run, pieces, data)

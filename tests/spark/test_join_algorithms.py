@@ -21,6 +21,7 @@ from tests.spark.harness import cut, expected_of, with_sentinels
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node, reports_in
 from tests.spark.test_processor import disordered, few
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.stateless import stateless_answer
 from watersmeet.hosts.spark.host import partitioning_text
@@ -126,7 +127,7 @@ def test_random_queries_under_random_algorithms_survive_random_crashes(case, dat
     crash_at = data.draw(st.lists(st.integers(1, 120), max_size=4))
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.WARM_DIR, folder)
+        patch.setenv(memory_folder.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = Simulation(sql, case.sources, data.draw(st.sampled_from([1, 2, 4])), crash_at, after_crash=lost)
         # Where nothing waits for the watermark, sentinels would meet each other.

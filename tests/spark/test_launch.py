@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -83,6 +84,12 @@ def test_arrow_batches_have_a_limit_in_bytes_once_a_query_reads_columns_whose_va
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
     assert start_spark(conf={"spark.sql.shuffle.partitions": "2"}).sparkContext is spark.sparkContext
+
+
+def test_javas_arrow_does_not_ask_of_each_value_whether_it_lies_in_its_column(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    assert jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED is False
+    assert jvm.org.apache.arrow.vector.NullCheckingForGet.NULL_CHECKING_ENABLED is True
 
 
 def test_small_batches_are_a_setting_that_the_users_own_win_over() -> None:

@@ -24,6 +24,7 @@ from tests.spark.harness import cut, expected_of, pieces_in_time, with_sentinels
 from tests.spark.pieces import splits
 from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node
 from watersmeet.errors import DataError
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
@@ -254,7 +255,7 @@ def test_random_queries_in_random_micro_batches_with_random_crashes_give_the_ref
     lost = data.draw(st.sampled_from(list(LOSSES.values())))
     buckets = data.draw(st.sampled_from([1, 2, 4]))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_state.WARM_DIR, folder)
+        patch.setenv(memory_folder.WARM_DIR, folder)
         warm_state._at_hand.clear()
         run = Simulation(case.sql, case.sources, buckets, crash_at, after_crash=lost)
         answer = run.run(with_sentinels(case.sources, pieces) if counts_rows(case) else pieces)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.operators.select import Select
 from watersmeet.private_folders import made_private, private_folder
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("warm_copies")
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_state, "_at_hand", {})
-    monkeypatch.setattr(warm_state, "_swept", False)
+    monkeypatch.setattr(memory_folder, "_swept", False)
 
 
 class Held(Select):
@@ -107,7 +108,7 @@ def test_a_later_copy_replaces_an_earlier_one():
 def test_a_truncated_file_counts_as_absent(keep_bytes):
     warm_state.keep("q", 0, 1, 11, value())
     as_another_worker()
-    path = warm_state.folder_of("q") / "0"
+    path = memory_folder.folder_of("q") / "0"
     data = path.read_bytes()
     path.write_bytes(data[:keep_bytes] if keep_bytes >= 0 else data[:-2000])
     assert fetch("q", 0, 1, 11) is None
@@ -118,7 +119,7 @@ def test_a_file_with_wrong_bytes_never_raises(position):
     """Behind the stamp anything may be wrong after a full disk; a damaged state must not bring a query down."""
     warm_state.keep("q", 0, 1, 11, Held(np.arange(3), "text"))
     as_another_worker()
-    path = warm_state.folder_of("q") / "0"
+    path = memory_folder.folder_of("q") / "0"
     data = bytearray(path.read_bytes())
     if position < len(data):
         data[position] ^= 0xFF
@@ -127,7 +128,7 @@ def test_a_file_with_wrong_bytes_never_raises(position):
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
-    monkeypatch.setenv(warm_state.WARM_DIR, "/proc/nowhere")
+    monkeypatch.setenv(memory_folder.WARM_DIR, "/proc/nowhere")
     warm_state.keep("q", 0, 1, 11, value())
     assert "/proc/nowhere" in (warm_state.trouble() or "")
     as_another_worker()
@@ -137,13 +138,13 @@ def test_a_folder_that_cannot_be_written_costs_only_the_short_cut(monkeypatch):
 def test_no_temporary_files_stay(warm_copies):
     for version in range(5):
         warm_state.keep("q", 0, version, version, value())
-    assert [path.name for path in warm_state.folder_of("q").iterdir()] == ["0"]
+    assert [path.name for path in memory_folder.folder_of("q").iterdir()] == ["0"]
 
 
 def test_what_dead_executors_left_is_swept():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    base = made_private(warm_state.base_folder())
+    base = made_private(memory_folder.base_folder())
     left, living = base / f"old.{ended.pid}", base / f"other.{os.getpid()}"
     for folder in (left, living):
         folder.mkdir()
@@ -155,7 +156,7 @@ def test_what_dead_executors_left_is_swept():
 def test_discard_removes_one_query_only():
     warm_state.keep("q", 0, 1, 11, value())
     warm_state.keep("p", 0, 1, 11, value())
-    warm_state.discard("q")
+    memory_folder.discard("q")
     as_another_worker()
     assert fetch("q", 0, 1, 11) is None
     assert_same(fetch("p", 0, 1, 11))
@@ -170,7 +171,7 @@ def test_writers_at_the_same_time_leave_one_whole_copy():
     with multiprocessing.get_context("fork").Pool(3) as pool:
         parent = os.getpid()
         pool.starmap(_write_often, [(worker, 20) for worker in range(3)])
-    path = warm_state.base_folder() / f"q.{parent}" / "0"
+    path = memory_folder.base_folder() / f"q.{parent}" / "0"
     version, nonce, *_ = warm_state._HEAD.unpack_from(path.read_bytes(), 0)
     with private_folder(path.parent) as folder:
         found = warm_state._load(folder, path.name, version, nonce)
@@ -181,5 +182,5 @@ def test_writers_at_the_same_time_leave_one_whole_copy():
 
 def test_the_folder_can_be_chosen(warm_copies: Path):
     warm_state.keep("q", 0, 1, 11, value())
-    assert warm_state.folder_of("q").parent.parent == warm_copies
-    assert (warm_state.folder_of("q") / "0").is_file()
+    assert memory_folder.folder_of("q").parent.parent == warm_copies
+    assert (memory_folder.folder_of("q") / "0").is_file()

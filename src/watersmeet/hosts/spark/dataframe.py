@@ -30,7 +30,7 @@ from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermar
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
-from watersmeet.hosts.spark.launching.launch import limit_arrow_batches, wait_for_workers
+from watersmeet.hosts.spark.launching.launch import is_connect, is_local, limit_arrow_batches, wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
@@ -68,11 +68,11 @@ def dataframe(
     if staged is not None:
         _refuse_kept_in_stages(plan)
         return _second_stage(spark, staged, buckets, observed, ending, start)
-    job = make_job(plan, buckets, start)
-    if _has_values_of_any_size(job):
-        limit_arrow_batches(spark)
     sources = _sources(plan)
     is_streaming = _is_streaming(sources)
+    job = make_job(plan, buckets, replace(start, shares_memory=is_streaming and _is_one_machine(spark)))
+    if _has_values_of_any_size(job):
+        limit_arrow_batches(spark)
     for one in job.streams:
         source = sources[one.relation.name]
         if not isinstance(source, ConnectorStream):
@@ -97,6 +97,10 @@ def dataframe(
     answer = output.rows(joined, observed)
     wait_for_workers()
     return answer
+
+
+def _is_one_machine(spark: SparkSession) -> bool:
+    return not is_connect(spark) and is_local(spark.sparkContext.master or "")
 
 
 def _is_streaming(sources: Mapping[str, Source]) -> bool:

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import DataError, SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
-from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.archive import follow
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
 from watersmeet.hosts.spark.dataframe import dataframe, streams_without_end
@@ -27,6 +26,7 @@ from watersmeet.hosts.spark.jobs.job import AtStart
 from watersmeet.hosts.spark.launching.launch import cores, is_connect
 from watersmeet.hosts.spark.launching.query_start import has_jobs, start_in_turn
 from watersmeet.hosts.spark.launching.workers import check_workers
+from watersmeet.hosts.spark.memory_folder import discard
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.progress.boards import Boards
 from watersmeet.hosts.spark.progress.post_office import Flood, mailbox
@@ -311,6 +311,6 @@ def _end(one: RunningQuery) -> None:
     with suppress(Exception):
         one.query.stop()
     with suppress(Exception):
-        warm_state.discard(str(one.query.id))
+        discard(str(one.query.id))
     with suppress(Exception):
         follow(one.job.plan, str(one.query.id), one.checkpoint, ended=True)

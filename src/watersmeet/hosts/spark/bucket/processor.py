@@ -30,6 +30,7 @@ from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output, report_of
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts
+from watersmeet.hosts.spark.exchange.handed_over import let_go, rows_of
 from watersmeet.hosts.spark.exchange.late_rows import late_among
 from watersmeet.hosts.spark.exchange.messages import (
     GUARD,
@@ -45,7 +46,6 @@ from watersmeet.hosts.spark.exchange.messages import (
 from watersmeet.hosts.spark.exchange.pack import WATERMARK_STEP_MS
 from watersmeet.hosts.spark.jobs.fingerprint import GUARDED, refusal
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
-from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US
@@ -179,6 +179,8 @@ class BucketProcessor:
             self.meta.update((version, nonce, turn.manifest.to_bytes()))
             if turn.ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
                 warm_state.keep(query_id(), bucket, version, nonce, operator)
+            if self.job.hands_over:
+                let_go()
         return archived
 
     def _report(self, turn: Turn, archived: Mapping[str, int], spark_us: int) -> pd.DataFrame:
@@ -294,7 +296,7 @@ class BucketProcessor:
     def _arrived(self, stream: int, turn: Turn) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
         watermark_us, layout = turn.manifest.complete_until, turn.log.layouts[stream]
-        packets = [(one.primary, data) for one in turn.packets.rows_of(stream) for data in from_packet(one.payload)]
+        packets = [(one.primary, data) for one in turn.packets.rows_of(stream) for data in rows_of(one.payload)]
         if not packets:
             return layout.no_rows()
         rows = layout.rows(pa.concat_batches([data for _, data in packets]))

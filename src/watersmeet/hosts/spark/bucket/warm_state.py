@@ -15,20 +15,16 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import shutil
 import struct
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, BinaryIO
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import UnsafeFolderError
+from watersmeet.hosts.spark.memory_folder import opened, sweep, write_all
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.saving import ALIGN, Saved
-from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
+from watersmeet.private_folders import PrivateFolder
 
-WARM_DIR = "WATERSMEET_WARM_DIR"
 _HEAD = struct.Struct("<qqq")  # version, nonce, bytes of the whole file
 
 
@@ -41,25 +37,7 @@ class Warm:
 
 # What this very process used last, by (query, bucket): no need to map what is still at hand.
 _at_hand: dict[tuple[str, int], Warm] = {}
-_swept = False
 _trouble: str | None = None
-
-
-def base_folder() -> Path:
-    """This user's folder of warm copies, in the memory disk unless another place was chosen."""
-    chosen = os.environ.get(WARM_DIR)
-    memory = Path("/dev/shm")
-    usable = memory.is_dir() and os.access(memory, os.W_OK)
-    return named_after_user(Path(chosen) if chosen else memory if usable else Path(tempfile.gettempdir()))
-
-
-def folder_of(query: str) -> Path:
-    return base_folder() / _name_of(query)
-
-
-def _name_of(query: str) -> str:
-    """One folder per query and executor: workers of an executor share their parent, the daemon."""
-    return f"{query}.{os.getppid()}"
 
 
 def fetch(query: str, bucket: int, version: int, nonce: int, fresh: Callable[[], Operator]) -> Operator | None:
@@ -69,7 +47,7 @@ def fetch(query: str, bucket: int, version: int, nonce: int, fresh: Callable[[],
     if held is not None and (held.version, held.nonce) == (version, nonce):
         return held.operator
     try:
-        with _opened(query) as folder:
+        with opened(query) as folder:
             saved = _load(folder, str(bucket), version, nonce)
         if saved is not None:
             operator = fresh()
@@ -88,8 +66,8 @@ def keep(query: str, bucket: int, version: int, nonce: int, operator: Operator) 
     _at_hand[query, bucket] = Warm(version, nonce, operator)
     _let_go(query, version)
     try:
-        with _opened(query) as folder:
-            _sweep()
+        with opened(query) as folder:
+            sweep()
             _save(folder, bucket, version, nonce, operator.save())
     except (OSError, UnsafeFolderError) as error:  # a full or missing memory disk costs speed, not correctness
         _note(error)
@@ -108,22 +86,6 @@ def trouble() -> str | None:
     return found
 
 
-def discard(query: str) -> None:
-    """Remove what a query kept on this machine."""
-    with _base() as base:
-        for folder in base.path.glob(f"{query}.*"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _base() -> PrivateFolder:
-    return private_folder(base_folder(), WARM_DIR)
-
-
-def _opened(query: str) -> PrivateFolder:
-    with _base() as base:
-        return base.below(_name_of(query))
-
-
 def _note(error: Exception) -> None:
     global _trouble
     _trouble = str(error).replace("\n", "; ")
@@ -137,21 +99,14 @@ def _save(folder: PrivateFolder, bucket: int, version: int, nonce: int, saved: S
     temporary = f".{bucket}.{os.getpid()}"
     try:
         with folder.write(temporary) as file:
-            _write(file, _HEAD.pack(version, nonce, size).ljust(ALIGN, b"\0"))
+            write_all(file, _HEAD.pack(version, nonce, size).ljust(ALIGN, b"\0"))
             for part in parts:
-                _write(file, part)
+                write_all(file, part)
         folder.replace(temporary, str(bucket))
     except OSError:
         with contextlib.suppress(FileNotFoundError):
             folder.remove(temporary)
         raise
-
-
-def _write(file: BinaryIO, data: Any) -> None:
-    """Write everything, however little of it is taken at a time."""
-    view = memoryview(data).cast("B")
-    while view.nbytes:
-        view = view[file.write(view) :]
 
 
 def _load(folder: PrivateFolder, name: str, version: int, nonce: int) -> Saved | None:
@@ -163,27 +118,3 @@ def _load(folder: PrivateFolder, name: str, version: int, nonce: int) -> Saved |
         mapped.close()
         return None
     return Saved.mapped(memoryview(mapped)[ALIGN:])
-
-
-def _sweep() -> None:
-    """Once per process: remove what executors left behind that are no more. The folder was found private."""
-    global _swept
-    if _swept:
-        return
-    _swept = True
-    for folder in base_folder().glob("*.*"):
-        owner = folder.suffix[1:]
-        if owner.isdigit() and not _lives(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lives(process: int) -> bool:
-    if os.name != "posix":
-        return True  # asking like this would end it there
-    try:
-        os.kill(process, 0)  # signal 0 is not sent; this only asks
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.exchange.bad_records import bad_packet
+from watersmeet.hosts.spark.exchange.handed_over import hand_over
 from watersmeet.hosts.spark.exchange.late_rows import maybe_late_packet
 from watersmeet.hosts.spark.exchange.messages import (
     GUARD,
@@ -29,7 +30,7 @@ from watersmeet.hosts.spark.exchange.messages import (
     as_batch,
     to_buckets,
 )
-from watersmeet.hosts.spark.exchange.placement import Placement
+from watersmeet.hosts.spark.exchange.placement import Part, Placement
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import cut, to_packet
@@ -206,14 +207,19 @@ def _of_rows(
         seen = replace(seen, skipped=skipped, partition="" if relation.by_arrival else partition)
         made += to_buckets(job.bucket_ids, seen)
     placed = placing.placed(rows)
-    for piece in placing.parts(placed):
-        for place, cut_off in enumerate(cut(piece.rows)):
-            packet = to_packet([cut_off], cut_off.schema)
-            bucket = job.bucket_ids[piece.bucket]
-            made.append(Packet(bucket, number, (part << PIECE_BITS) + place, piece.primary, packet))
+    made += _of_parts(job, number, list(placing.parts(placed)), part << PIECE_BITS)
     if job.sharing is not None and len(placed.rows):
         made += to_buckets(job.bucket_ids, MemoryNeeds.of(placing.counted(placed, number, job.sharing)))
     return made, seen
+
+
+def _of_parts(job: SparkJob, number: int, parts: Sequence[Part], first: int) -> Iterator[Packet]:
+    """The rows of every bucket, or where they lie."""
+    places = hand_over([one.rows for one in parts]) if job.hands_over else None
+    for at, one in enumerate(parts):
+        pieces = (to_packet([rows], rows.schema) for rows in cut(one.rows)) if places is None else [places[at]]
+        for place, payload in enumerate(pieces):
+            yield Packet(job.bucket_ids[one.bucket], number, first + place, one.primary, payload)
 
 
 def _maybe_late(job: SparkJob, stream: Stream, group: Sequence[pa.RecordBatch], part: int) -> list[Packet]:

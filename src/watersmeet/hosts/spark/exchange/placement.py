@@ -80,8 +80,9 @@ class Placement:
         data = data if bool((starts[1:] == len(rows)).all()) else data.take(pa.array(order))
         for cell in np.flatnonzero(np.diff(starts)).tolist():
             start, end = int(starts[cell]), int(starts[cell + 1])
+            found = data.slice(start, end - start)
             for k, offset in enumerate(copies):
-                yield Part(cell + offset, k == 0, data.slice(start, end - start))
+                yield Part(cell + offset, k == 0, found)
 
     def counted(self, placed: Placed, stream: int, sharing: Sharing) -> Came:
         """How many of the rows each cell of a memory that is shared gets."""

@@ -41,11 +41,13 @@ ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds aft
 @dataclass(frozen=True)
 class AtStart:
     """What is said of one start of a query, and is nothing of the query itself: the numbers of batches that are left
-    out, where floods are told, and whether answers go by way of the driver, a batch at a time."""
+    out, where floods are told, whether answers go by way of the driver, a batch at a time, and whether all tasks run on
+    one machine, where rows can be handed over in its memory."""
 
     skipped: frozenset[int] = frozenset()
     floods: Mailbox | None = None
     by_driver: bool = False
+    shares_memory: bool = False
 
 
 NO_WISHES = AtStart()
@@ -127,6 +129,11 @@ class SparkJob(ABC):
     def is_stateless(self) -> bool:
         """Whether every row is answered by itself."""
         return False
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether rows go to buckets by the memory that all tasks share, where they are many."""
+        return self.start.shares_memory and not self.is_stateless
 
     @property
     def nulls_count(self) -> bool:
