@@ -2,19 +2,21 @@
 
     python -m benchmarks.many_queries [--rows 200000] [--queries 1,10,100]
 
-A script of so many queries over two Parquet files: joins, groups and filters in turns, with windows and predicates of
-their own. It runs once as it is and once with `share = 'no'`, in turns; answers are compared by their rows. Processor
-time is that of the whole process. The bytes held are what the operators of queries that run at a time hold at their
-most, added up: of all of them, or of the largest alone.
+A script of so many queries over two files, of Parquet and, up to ten queries, of JSON: joins, groups and filters in
+turns, with windows and predicates of their own. It runs once as it is and once with `share = 'no'`, in turns; each
+query must give as many rows. Processor time is that of the whole process. The bytes held are what the operators of
+queries that run at a time hold at their most, added up: of all of them, or of the largest alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,7 @@ from watersmeet.runtime.sharing import fed_together
 ROWS, QUERIES, RUNS = 200_000, (1, 10, 100), 3
 SECONDS = 1_000  # that the rows of a stream are spread over
 KEYS = 5_000
+MOST_OF_JSON = 10
 
 
 def main() -> None:
@@ -45,28 +48,36 @@ def main() -> None:
 
 def figures(folder: Path, rows: int, asked: list[int]) -> Iterator[Figure]:
     for seed, name in enumerate("ab"):
-        pa_parquet.write_table(stream(rows, seed), folder / f"{name}.parquet")
-    ran("", script(folder, 10, ""))  # warm-up
-    for queries in asked:
-        ways = {"shared": script(folder, queries, ""), "apart": script(folder, queries, " OPTIONS (share = 'no')")}
-        seconds: dict[str, list[float]] = {way: [] for way in ways}
-        held: dict[str, list[float]] = {way: [] for way in ways}
-        answers = set()
-        for _ in range(RUNS if queries < 100 else 1):
-            for way, text in ways.items():
-                took_s, most_bytes, results = ran(way, text)
-                seconds[way].append(took_s)
-                held[way].append(most_bytes / 1e6)
-                answers.add(results)
-        assert len(answers) == 1, "the answers differ"
-        ratio = np.median(seconds["apart"]) / np.median(seconds["shared"])
-        for way in ways:
-            per_row = [1e9 * one / (2 * rows) for one in seconds[way]]
-            yield figure(
-                f"{queries} queries, {way}", "ns of processor time a row", per_row, "",
-                apart_to_shared=round(float(ratio), 2), results=sum(next(iter(answers))),
-            )  # fmt: skip
-            yield figure(f"{queries} queries, {way}, held", "MB", held[way])
+        rows_of = stream(rows, seed)
+        pa_parquet.write_table(rows_of, folder / f"{name}.parquet")
+        write_json(rows_of, folder / f"{name}.json")
+    ran(script(folder, "parquet", 10, ""))  # warm-up
+    for kind, queries in product(("parquet", "json"), asked):
+        if kind == "parquet" or queries <= MOST_OF_JSON:
+            yield from compared(folder, kind, rows, queries)
+
+
+def compared(folder: Path, kind: str, rows: int, queries: int) -> Iterator[Figure]:
+    apart = " OPTIONS (share = 'no')"
+    ways = {"shared": script(folder, kind, queries, ""), "apart": script(folder, kind, queries, apart)}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    held: dict[str, list[float]] = {way: [] for way in ways}
+    answers = set()
+    for _ in range(RUNS if queries < 100 else 1):
+        for way, text in ways.items():
+            took_s, most_bytes, results = ran(text)
+            seconds[way].append(took_s)
+            held[way].append(most_bytes / 1e6)
+            answers.add(results)
+    assert len(answers) == 1, "the answers differ"
+    ratio = np.median(seconds["apart"]) / np.median(seconds["shared"])
+    for way in ways:
+        per_row = [1e9 * one / (2 * rows) for one in seconds[way]]
+        yield figure(
+            f"{kind}, {queries} queries, {way}", "ns of processor time a row", per_row, "",
+            apart_to_shared=round(float(ratio), 2), results=sum(next(iter(answers))),
+        )  # fmt: skip
+        yield figure(f"{kind}, {queries} queries, {way}, held", "MB", held[way])
 
 
 def stream(rows: int, seed: int) -> pa.Table:
@@ -82,10 +93,16 @@ def stream(rows: int, seed: int) -> pa.Table:
     )
 
 
-def script(folder: Path, queries: int, options: str) -> str:
+def write_json(rows: pa.Table, path: Path) -> None:
+    with path.open("w") as file:
+        for row in rows.to_pylist():
+            file.write(json.dumps(row, default=str) + "\n")
+
+
+def script(folder: Path, kind: str, queries: int, options: str) -> str:
     columns = "(ts TIMESTAMP, k BIGINT, v BIGINT, word TEXT)"
     created = [
-        f"CREATE STREAM {name} {columns} WITH (source = 'parquet', path = '{folder / name}.parquet', time = 'ts');"
+        f"CREATE STREAM {name} {columns} WITH (source = '{kind}', path = '{folder / name}.{kind}', time = 'ts');"
         for name in "ab"
     ]
     return "\n".join([*created, *(f"{query(number)}{options};" for number in range(queries))])
@@ -108,7 +125,7 @@ def query(number: int) -> str:
             return f"SELECT k, v, ts FROM b WHERE word = '{word}' AND v > {500 + least}"
 
 
-def ran(way: str, text: str) -> tuple[float, int, tuple[int, ...]]:
+def ran(text: str) -> tuple[float, int, tuple[int, ...]]:
     """The processor time of a script, the most bytes that its operators held, and the results of each query."""
     jobs = read_script(text)
     began_s, most_bytes, results = time.process_time(), 0, {}

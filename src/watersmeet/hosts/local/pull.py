@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import perf_counter
@@ -105,8 +106,8 @@ class Pull:
         side = SideOutput(one for run in self.runs for one in run.streams.values())
         writes = self.runs[0].writes_beside
         side.collects = writes
-        for run in self.runs:
-            self._attempt([run], lambda run=run: run.begin(side))  # type: ignore[misc]
+        for run in list(self._running):
+            self._attempt(run, partial(run.begin, side))
         self._feeds = self._opened()
         for feed in self._feeds.all:
             feed.readers[0].announce(feed.clock.stream)
@@ -119,7 +120,7 @@ class Pull:
         while not self._stopping and self._feeds.running:
             feed = self._feeds.next()
             for run in reloading:
-                self._attempt([run], run.execution.take_loads)
+                self._attempt(run, run.execution.take_loads)
             if feed is None:
                 yield from self._paused()
             else:
@@ -149,8 +150,7 @@ class Pull:
             batch = feed.take(_read_rows(readers))
             rows = None if batch is None else feed.clock.timed(batch)
         except Exception as error:
-            for run in readers:
-                self.fail(run, error)
+            self._fail_all(readers, error)
             return
         read_s = perf_counter() - began_s
         for run in readers:
@@ -165,6 +165,8 @@ class Pull:
 
     def _given(self, run: PulledExecution, blocks: Blocks) -> Iterator[Given]:
         """Blocks of a query, until it fails or somebody stops it."""
+        if run.failure is not None:
+            return
         try:
             for block in blocks:
                 if block.num_rows:
@@ -178,7 +180,7 @@ class Pull:
         """All that a query looks at has ended, or nothing more is read."""
         yield from self._given(run, run.execution.settle())
         if run.failure is None:
-            self._attempt([run], run.end)
+            self._attempt(run, run.end)
         if run.failure is None:
             self._leave(run)
 
@@ -200,12 +202,16 @@ class Pull:
             for run in self._running:
                 run.report()
 
-    def _attempt(self, runs: Sequence[PulledExecution], what: Callable[[], None]) -> None:
+    def _attempt(self, run: PulledExecution, what: Callable[[], None]) -> None:
         try:
             what()
         except Exception as error:
-            for run in runs:
-                self.fail(run, error)
+            self.fail(run, error)
+
+    def _fail_all(self, readers: Sequence[PulledExecution], error: Exception) -> None:
+        """What is wrong with a stream is so for all that look at it."""
+        for run in list(readers):
+            self.fail(run, error)
 
     def _close_side(self) -> None:
         """What went beside answers is kept where one of those that it is of has ended well."""
@@ -227,12 +233,10 @@ class Pull:
         opened: list[tuple[Stream, list[PulledExecution], Iterator[pa.RecordBatch]]] = []
         lines = _lines(self._running)
         for stream, readers in lines:
-            self._attempt(
-                list(readers),
-                lambda stream=stream, readers=readers: opened.append(  # type: ignore[misc]
-                    (stream, readers, _batches(stream, readers))
-                ),
-            )
+            try:
+                opened.append((stream, readers, _batches(stream, readers)))
+            except Exception as error:
+                self._fail_all(readers, error)
         events: Events = SimpleQueue()
         feeds = []
         for stream, readers, batches in opened:

@@ -14,9 +14,11 @@ import pytest
 
 import watersmeet as wm
 from tests.unit.cli.test_commands import call
+from watersmeet.hosts.local.durable.checkpoint import _options_of
 from watersmeet.hosts.local.printing import HeldRows
 from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.plan.identity import identity_of
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.sharing import fed_together, shared_words
 
@@ -235,6 +237,31 @@ def test_reading_that_fails_ends_only_those_that_look_at_the_stream() -> None:
     assert [run.failure is None for run in runs] == [True, False, False]
     assert runs[1].failure is runs[2].failure
     assert [block for number, block in given if number == 0][-2:] == [[1, 2], None]
+
+
+def test_nothing_is_asked_of_a_query_whose_sink_has_failed() -> None:
+    session = wm.Session()
+    session.stream("a", table((0, 1), (1, 2)), time="ts")
+    runs = [
+        PulledExecution(session.sql(text).plan, batch_rows=1)
+        for text in ("SELECT k FROM a", "SELECT DISTINCT k FROM a [NOW]")
+    ]
+    pull, given = Pull(runs), []
+    for run, block in pull.answers():
+        given.append((runs.index(run), None if block is None else block.num_rows))
+        if run is runs[1] and block is not None:
+            pull.fail(run, OSError("the disk is full"))
+    assert [number for number, rows in given if rows is None] == [1, 0]
+    assert sum(number == 1 for number, _ in given) == 2
+    assert isinstance(runs[1].failure, OSError)
+
+
+def test_whether_a_query_shares_is_no_part_of_what_a_checkpoint_is_of() -> None:
+    session = wm.Session()
+    session.stream("a", table((0, 1)), time="ts")
+    alone, shared = (session.sql(f"SELECT k FROM a OPTIONS (share = '{share}')").plan for share in ("no", "yes"))
+    assert identity_of(alone) == identity_of(shared)
+    assert _options_of(alone) == _options_of(shared) == {}
 
 
 # ---- stopped ---------------------------------------------------------------------------------------------------------
