@@ -29,6 +29,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "aggregates": ("benchmarks.aggregates", 3),
     "pushes": ("benchmarks.pushes", 0.5),
     "threads": ("benchmarks.threads", 6),
+    "many_queries": ("benchmarks.many_queries", 2),
     "growth": ("benchmarks.growth", 4),
     "memory": ("benchmarks.memory", 3),
     "shedding": ("benchmarks.shedding", 6),

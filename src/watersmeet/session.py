@@ -303,8 +303,9 @@ class Session:
     def run(self, script: str, parameters: Parameters | None = None) -> list[Outcome]:
         """Run a script: declare what it creates, write what goes into sinks, and give the answers of its other queries.
 
-        In-process the queries run one after the other; on Spark side by side, over what is there now, and those without
-        a sink print their rows. What it creates stays declared. `parameters` are as for `sql`.
+        In-process queries that look at the same streams are fed together and the others run one after the other; on
+        Spark all run side by side, over what is there now, and those without a sink print their rows. What it creates
+        stays declared. `parameters` are as for `sql`.
         """
         from watersmeet.runtime.script import read_script
 

@@ -25,6 +25,7 @@ WITH_SQL = [
     README,
     DOCS / "optimizer.md",
     DOCS / "shedding.md",
+    DOCS / "several_queries.md",
     ARCHITECTURE,
     DOCS / "connectors.md",
     DOCS / "kafka.md",

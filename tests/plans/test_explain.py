@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.plans import FOLDER, golden_catalog
+from watersmeet.cli.questions import explain_script
 from watersmeet.explain.text import WIDTH
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.runtime.build import build_query
@@ -46,6 +48,18 @@ def test_a_plan_is_explained_as_recorded(path: Path) -> None:
         golden.write_text(explained)
     assert explained == golden.read_text()
     assert max(map(len, explained.splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("script_*.sql")), ids=lambda path: path.stem)
+def test_the_queries_of_a_script_are_explained_as_recorded(path: Path, form: str) -> None:
+    explained = explain_script(path.read_text(), form, None, analyze=False, sample=1)
+    if form == "json":  # all but what is the same for a query alone
+        explained = json.dumps({name: one["streams"] for name, one in json.loads(explained).items()}, indent=2) + "\n"
+    golden = path.with_suffix(".json" if form == "json" else ".txt")
+    if REWRITE:
+        golden.write_text(explained)
+    assert explained == golden.read_text()
 
 
 @pytest.mark.parametrize("path", QUERIES, ids=name_of)

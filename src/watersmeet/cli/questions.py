@@ -6,9 +6,12 @@ import json
 from collections.abc import Sequence
 
 from watersmeet.errors import BindError
+from watersmeet.explain.explaining import explained as explained_plan
+from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.page import Shown, page
-from watersmeet.query import Query
+from watersmeet.plan.explaining import Explaining
 from watersmeet.runtime.script import Job, read_script
+from watersmeet.runtime.sharing import fed_together, streams_of
 from watersmeet.timeline import Part, timeline
 from watersmeet.why import why
 from watersmeet.why.asked import parse_rows
@@ -16,13 +19,14 @@ from watersmeet.why.asked import parse_rows
 
 def explain_script(text: str, format: str, query: str | None, *, analyze: bool, sample: int) -> str:
     jobs = read_script(text, open_sources=analyze, explain=True)
+    shared = {job.name: streams_of(job, group) for group in fed_together(jobs) for job in group}
     # A picture is of one query; a page, a text and JSON hold as many as there are.
     if query is not None or format == "svg":
         jobs = [chosen(jobs, query)]
 
     def explained(job: Job, format: str) -> str:
         measured = analyze or (job.explaining is not None and job.explaining.analyze)
-        return Query(job.plan).explain(format=format, analyze=measured, sample=sample)
+        return explained_plan(job.plan, Explaining(format, measured, sample), LocalHost(), shared[job.name])
 
     if format == "html":
         return page(

@@ -28,8 +28,11 @@ from watersmeet.noticing import phase
 from watersmeet.runtime.interrupt import INTERRUPTED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from watersmeet.hosts.local.pulled_execution import PulledExecution
     from watersmeet.runtime.interrupt import Interrupts
+    from watersmeet.runtime.metrics import Metrics
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import Job
     from watersmeet.runtime.watched import Board
@@ -133,29 +136,27 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         from watersmeet.hosts.local.pulled_execution import PulledExecution
         from watersmeet.hosts.local.run_job import check_sinks
         from watersmeet.hosts.local.side_files import beside_all
-        from watersmeet.plan.explaining import Explaining
         from watersmeet.runtime.interrupt import Interrupts
         from watersmeet.runtime.script import read_script
+        from watersmeet.runtime.sharing import fed_together
         from watersmeet.runtime.watched import Board
 
         jobs = read_script(text, explain=True)
+        shown = [job for job in jobs if job.explaining is None]
         # All are made before the first one runs, so that what is wrong with the last shows at once.
-        runs = [
-            PulledExecution(job.plan, batch_rows=batch_rows) if job.explaining is None else job.explaining
-            for job in jobs
-        ]
+        runs = {job.name: PulledExecution(job.plan, batch_rows=batch_rows) for job in shown}
         check_sinks(jobs, final=final)
     interrupts = Interrupts(voice().tell)
-    shown = [] if view is None else [job for job in jobs if job.explaining is None]
-    boards = {job.name: Board(job.plan, adds_up=True) for job in shown}
+    boards = {} if view is None else {job.name: Board(job.plan, adds_up=True) for job in shown}
     with viewing(view, shown, boards, LocalHost()) as page:
-        with beside_all(job.plan for job in jobs if job.explaining is None) as beside:
-            for job, one in zip(jobs, runs, strict=True):
-                if isinstance(one, Explaining):
-                    typer.echo(explained(job.plan, one, LocalHost()))
+        with beside_all(job.plan for job in shown) as beside:
+            for group in fed_together(jobs):
+                if group[0].explaining is not None:
+                    typer.echo(explained(group[0].plan, group[0].explaining, LocalHost()))
                     continue
-                one.beside = beside
-                _run_one(job, one, interrupts, final, boards.get(job.name))
+                for job in group:
+                    runs[job.name].beside = beside
+                _run_group([(job, runs[job.name]) for job in group], interrupts, final, boards)
                 if interrupts.requested:
                     raise typer.Exit(INTERRUPTED)
         if page is not None:
@@ -217,17 +218,49 @@ def _settings(conf: list[str]) -> dict[str, str]:
     return {name.strip(): value for name, _, value in pairs}
 
 
-def _run_one(job: Job, one: PulledExecution, interrupts: Interrupts, final: bool, board: Board | None) -> None:
-
-    from watersmeet.hosts.local.run_job import run_job
+def _run_group(
+    group: Sequence[tuple[Job, PulledExecution]], interrupts: Interrupts, final: bool, boards: Mapping[str, Board]
+) -> None:
+    """Queries that are fed together, of which each is told of as if it were alone."""
+    from watersmeet.hosts.local.run_job import Delivery, run_together, screen_for
+    from watersmeet.runtime.left_out import named
     from watersmeet.runtime.progress import describe
-    from watersmeet.runtime.script import CONSOLE
+    from watersmeet.runtime.sharing import shared_words
 
-    one.tell, one.notice = voice().warn, voice().tell
-    # Rows printed on the terminal and a line that changes in place would overwrite each other.
-    live = not (job.sink == CONSOLE and sys.stdout.isatty())
+    jobs, screen = [job for job, _ in group], screen_for([job for job, _ in group])
+    for words in shared_words(jobs):
+        voice().remark(words)
+    known = {job.name: run.metrics for job, run in group}
     started = time.monotonic()
-    with voice().progress(job.name, live=live) as progress:
-        metrics = run_job(job, one, interrupts, progress.update, final=final, board=board)
-    ended, seconds = "stopped" if interrupts.requested else "done", time.monotonic() - started
-    voice().ended(job.name, ended, metrics, seconds, f"{job.name} {ended}: {describe(metrics, seconds)}")
+    ended: list[tuple[Delivery, str, float]] = []
+
+    def note_end(one: Delivery) -> None:
+        ended.append((one, "stopped" if interrupts.requested else "done", time.monotonic() - started))
+
+    def tell_ends() -> None:
+        for one, how, seconds in ended:
+            words = f"{one.job.name} {how}: {describe(one.run.metrics, seconds)}"
+            voice().ended(one.job.name, how, one.run.metrics, seconds, words)
+
+    # Rows printed on the terminal and a line that changes in place would overwrite each other.
+    live = not (any(job.is_printed for job in jobs) and sys.stdout.isatty())
+    try:
+        with voice().progress(", ".join(known), live=live) as progress:
+
+            def update(_: Metrics) -> None:
+                progress.update_durable(known, dict.fromkeys(known, 0))
+
+            deliveries = []
+            for job, one in group:
+                one.tell, one.notice = voice().warn, voice().tell
+                if len(group) > 1:
+                    one.tell = named(one.tell, job.name)
+                board = boards.get(job.name)
+                deliveries.append(Delivery(job, one, update, final=final, board=board, screen=screen))
+            run_together(deliveries, interrupts, note_end)
+    except Exception as error:
+        tell_ends()
+        for note in getattr(error, "__notes__", ()):
+            voice().tell(note)
+        raise
+    tell_ends()

@@ -17,9 +17,16 @@ from watersmeet.plan.expressions import to_text
 from watersmeet.plan.query import Plan
 from watersmeet.plan.window_words import window_text
 
+# By the name of a stream, the queries that one reading of it is for.
+SharedStreams = Mapping[str, Sequence[str]]
+
 
 def explain_data(
-    plan: Plan, physical: PhysicalPlan, joins: Sequence[ExplainedJoin], memory: MemoryEstimate | None = None
+    plan: Plan,
+    physical: PhysicalPlan,
+    joins: Sequence[ExplainedJoin],
+    memory: MemoryEstimate | None = None,
+    shared: SharedStreams | None = None,
 ) -> dict[str, Any]:
     """Names that stay: programs read them. `join` and `estimate` are of a query that is a join; `operators` are what
     runs, with the same of every other join among them."""
@@ -43,16 +50,17 @@ def explain_data(
         described["one_thread"] = physical.one_thread
     if memory is not None:
         described["memory"] = asdict(memory)
-    described["streams"] = {leaf.name: _stream(leaf) for leaf in physical.leaves}
+    described["streams"] = {leaf.name: _stream(leaf, shared or {}) for leaf in physical.leaves}
     # The join that is the answer has been told above already.
     described["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
     return described
 
 
-def _stream(leaf: LeafNode) -> dict[str, Any]:
+def _stream(leaf: LeafNode, shared: SharedStreams) -> dict[str, Any]:
     # The last of each key stays, however old.
     kept = None if leaf.reach_us >= FOREVER_US or isinstance(leaf.window, LastOfEach) else leaf.reach_us
-    return {"stream": leaf.stream.name, "columns": sorted(leaf.columns), "kept_us": kept}
+    once = {"read_once_for": list(shared[leaf.stream.name])} if leaf.stream.name in shared else {}
+    return {"stream": leaf.stream.name, "columns": sorted(leaf.columns), "kept_us": kept, **once}
 
 
 def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[str, Any]:

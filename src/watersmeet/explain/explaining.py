@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from watersmeet.dataclass import dataclass
-from watersmeet.explain.data import explain_data
+from watersmeet.explain.data import SharedStreams, explain_data
 from watersmeet.explain.drawing import plan_svg, plan_tree
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
@@ -50,8 +50,9 @@ class ShownPlan(str):
         return None if self._picture is None else self._picture()
 
 
-def explained(plan: Plan, how: Explaining, host: Host) -> ShownPlan:
-    """A plan with what it should cost, where it runs and, analyzed, what a sample showed."""
+def explained(plan: Plan, how: Explaining, host: Host, shared: SharedStreams | None = None) -> ShownPlan:
+    """A plan with what it should cost, where it runs and, analyzed, what a sample showed. shared: the streams that are
+    read once for it and other queries, with the names of all of these."""
     # Of the plan as it was given: a sample runs in this process, on other sources.
     layout = host.layout(plan)
     analysis = None
@@ -68,7 +69,7 @@ def explained(plan: Plan, how: Explaining, host: Host) -> ShownPlan:
         physical = planned_here(plan, to_the_end=to_the_end) if here else plan_query(plan)
         joins = explained_joins(physical, () if analysis is None else analysis.measured)
         memory = memory_estimate(joins)
-    known = _Known(plan, physical, joins, memory, layout, analysis)
+    known = _Known(plan, physical, joins, memory, layout, analysis, shared or {})
     match how.format:
         case "json":
             return ShownPlan.of(known.json(host.name))
@@ -90,9 +91,10 @@ class _Known:
     memory: MemoryEstimate | None
     layout: str
     analysis: Analysis | None
+    shared: SharedStreams
 
     def json(self, host: str) -> str:
-        described = explain_data(self.plan, self.physical, self.joins, self.memory)
+        described = explain_data(self.plan, self.physical, self.joins, self.memory, self.shared)
         shown = {} if self.analysis is None else {"measured": self.analysis.as_dict()}
         where = {host: self.layout.splitlines()} if self.layout else {}
         drawing = {"drawing": tree_data(plan_tree(self.plan, self.joins))}
@@ -101,7 +103,7 @@ class _Known:
     def text(self) -> str:
         analysis = self.analysis
         beside = None if self.memory is None else (self.memory, None if analysis is None else analysis.recall)
-        text = explain(self.plan, self.joins, self.physical, beside)
+        text = explain(self.plan, self.joins, self.physical, beside, self.shared)
         if analysis is not None:
             from watersmeet.explain.analyze import analysis_text
 

@@ -140,9 +140,10 @@ def explain(
     joins: Sequence[ExplainedJoin],
     physical: PhysicalPlan,
     memory: tuple[MemoryEstimate, float | None] | None = None,
+    shared: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """The plan as an indented tree, with how its joins run and what that costs; with an estimate of the memory and the
-    recall that was measured in it, if any, what is lost."""
+    recall that was measured in it, if any, what is lost. shared: for which queries streams are read once."""
     choice = physical.choice
     lines = list(_node(plan.root, {id(one.join): one for one in joins}))
     if isinstance(physical.root, PartitionedNode):
@@ -164,6 +165,8 @@ def explain(
         lines.append(_entry("to let results go, time a second and rows held", costs))
     if physical.one_thread is not None:
         lines.append(_entry("in one thread", [physical.one_thread]))
+    for stream, queries in (shared or {}).items():
+        lines.append(_entry(f"in one process {stream} is read once for", queries))
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
 
@@ -29,6 +30,15 @@ def counted(number: int, what: str, several: str | None = None) -> str:
     ('1 row', '1,200 rows', '2 batches')
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def in_bytes(size: float) -> str:

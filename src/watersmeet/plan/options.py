@@ -249,6 +249,10 @@ OPTIONS: dict[str, Option] = {
             "threads", "threads", "running", _threads,
             told="how many [threads](#threads) of this process may share the rows, by key, and write answers as text",
         ),
+        _choice(
+            "share", "running", "yes", "no",
+            told="whether streams are [read once](several_queries.md) for this query and others of its script",
+        ),
         _choice("windows", "joining", "closure", "gca", "lca", page="lab"),
         _choice("turns", "joining", "time", "round_robin", page="lab"),
         _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES, page="lab"),
@@ -319,6 +323,7 @@ class Options:
     expire_us: int | Literal["auto"] | None = None
     order: Mapping[str, tuple[str, ...]] | OrderRule | None = None
     threads: int = 1
+    share: str = "yes"
     windows: str = "closure"
     turns: str = "time"
     pipeline: str = "auto"

@@ -231,7 +231,7 @@ class StreamClock(StreamTime):
     ) -> None:
         self.late.add(rows.times[late], newest[late], watermarks[late], self.promised_us)
         if self._side is not None and self.stream.late_to is not None:
-            self._side.late(self.stream, rows.data.take(pa.array(late)), watermarks[late])
+            self._side.late(self.stream, rows.data.take(pa.array(late)), watermarks[late], before + late, before)
         if self.on_late_rows is not None:
             self.on_late_rows(self.stream.name, before + late)
         if self.stream.arrival.on_late == "error":
@@ -247,10 +247,13 @@ def _is_normalized(stream: Stream) -> bool:
 class QueryClock(QueryTime[StreamClock]):
     """Of a query in this process: lets in the rows of its streams, which move it row by row."""
 
-    def __init__(self, streams: Iterable[Stream], wall: WallClock | None = None) -> None:
+    def __init__(
+        self, streams: Iterable[Stream], wall: WallClock | None = None, side: SideOutput | None = None
+    ) -> None:
+        """side: what takes that is left out, if queries that are fed together have one."""
         self.wall = wall or SystemClock()
         named = list(streams)
-        self.side = SideOutput(named)
+        self.side = SideOutput(named) if side is None else side
         super().__init__({one.name: StreamClock(one, self.wall, self.side) for one in named}, self.wall.now_us())
         self.watches_silence = any(one.stream.arrival.idle_us is not None for one in self.clocks.values())
         self.watches_the_wall = self.watches_silence or any(one.follows_the_wall_clock for one in self.clocks.values())

@@ -14,12 +14,23 @@ from watersmeet.model.time import format_instant, format_interval
 from watersmeet.model.wording import counted
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
-from watersmeet.warning import DataWarning
+from watersmeet.warning import DataWarning, WatersmeetWarning
 
 # A row so far ahead of the clock is no clock that is a little fast.
 FAR_AHEAD_US = 60_000_000
 
 Tell = Callable[[Warning], None]
+
+
+def named(tell: Tell, query: str) -> Tell:
+    """Says which query a warning is of, where there are several."""
+
+    def tell_of(warning: Warning) -> None:
+        if isinstance(warning, WatersmeetWarning):
+            warning = type(warning)(warning.code, f"{query}: {warning.message}")
+        tell(warning)
+
+    return tell_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
-from watersmeet.model.wording import counted
+from watersmeet.model.wording import counted, listed
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.screen import screen_on
 
@@ -113,8 +113,7 @@ def waiting(metrics: Metrics) -> str:
     counts = [(stream, rows) for stream, rows in metrics.waiting_by_stream.items() if rows]
     if not counts or metrics.waiting_until_us is None:
         return ""
-    *others, last = [f"{counted(rows, 'row')} of {stream}" for stream, rows in counts]
-    rows = f"{', '.join(others)} and {last}" if others else last
+    rows = listed([f"{counted(rows, 'row')} of {stream}" for stream, rows in counts])
     verb = "wait" if len(counts) > 1 or counts[0][1] != 1 else "waits"
     return f"{rows} {verb} until {format_instant(metrics.waiting_until_us).removesuffix('.000000')}"
 

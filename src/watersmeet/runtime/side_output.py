@@ -1,4 +1,4 @@
-"""Collects what goes beside the answer of a query, bad records and late rows, until the host takes it to its sinks."""
+"""Collects what goes beside the answers of queries, bad records and late rows, until the host takes it to its sinks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from threading import Lock
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
@@ -20,7 +22,8 @@ LATE_STREAM, LATE_WATERMARK = "_stream", "_watermark"
 
 
 class SideOutput:
-    """One for each run of a query. What is collected is the same whenever the same batches are repeated."""
+    """One for each run of a query, or for all queries that are fed together: what several of them leave out is taken
+    once. What is collected is the same whenever the same batches are repeated."""
 
     def __init__(self, streams: Iterable[Stream]) -> None:
         named = list(streams)
@@ -31,13 +34,35 @@ class SideOutput:
         self.collects = True  # a host that takes nothing to sinks says so
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._lock = Lock()  # who reads rows may be another thread than who answers them
+        # Of each stream what came last: the same records come once for every query, and rows by their numbers.
+        self._last_bad: dict[str, pa.RecordBatch] = {}
+        self._last_late: dict[str, npt.NDArray[np.int64]] = {}
 
     def bad(self, stream: Stream, records: pa.RecordBatch) -> None:
-        if stream.bad_to is not None and records.num_rows:
-            self._put(stream.bad_to.name, records)
+        if stream.bad_to is None or not records.num_rows or self._last_bad.get(stream.name) is records:
+            return
+        self._last_bad[stream.name] = records
+        self._put(stream.bad_to.name, records)
 
-    def late(self, stream: Stream, rows: pa.RecordBatch, watermarks: Times) -> None:
-        if stream.late_to is not None and rows.num_rows:
+    def late(
+        self,
+        stream: Stream,
+        rows: pa.RecordBatch,
+        watermarks: Times,
+        numbers: npt.NDArray[np.int64] | None = None,
+        first: int = 0,
+    ) -> None:
+        """numbers: which rows of their stream these are, where several queries may leave out the same, and the first
+        one of those that came together: of a row counts what the first of the queries says that leaves it out."""
+        if stream.late_to is None or not rows.num_rows:
+            return
+        if numbers is not None:
+            known = self._last_late.get(stream.name, numbers[:0])
+            known = known[known >= first]
+            self._last_late[stream.name] = np.union1d(known, numbers)
+            new = np.flatnonzero(~np.isin(numbers, known))
+            rows, watermarks = rows.take(pa.array(new)), watermarks[new]
+        if rows.num_rows:
             self._put(stream.late_to.name, late_records(stream, rows, watermarks))
 
     def _put(self, sink: str, records: pa.RecordBatch) -> None:

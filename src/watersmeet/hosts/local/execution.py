@@ -1,6 +1,6 @@
 """A query running in this process: its operators, clocks and static tables, without threads and without waiting.
 
-Whoever feeds it, by reading sources (`pulled_execution.py`), by pushes (`push_driver.py`) or from a journal
+Whoever feeds it, by reading sources (`pull.py`), by pushes (`push_driver.py`) or from a journal
 (`durable/`), says what comes and how far time is, one call after the other. Each call gives the answers that it made
 certain, in blocks, as they are asked for, some of them without rows: between two of them a feeder may do something
 else, or stop for good.
@@ -32,6 +32,7 @@ from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.present import PresentAnswer
 from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.run_metrics import bring_up_to_date
+from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import WallClock
 
 LOGGER = logging.getLogger("watersmeet")
@@ -42,11 +43,19 @@ Blocks = Iterator[Answer]
 
 class Execution:
     def __init__(
-        self, plan: Plan, built: Built, streams: Mapping[str, Stream], wall: WallClock, tell: Tell, metrics: Metrics
+        self,
+        plan: Plan,
+        built: Built,
+        streams: Mapping[str, Stream],
+        wall: WallClock,
+        tell: Tell,
+        metrics: Metrics,
+        side: SideOutput | None = None,
     ) -> None:
+        """side: what takes that goes beside the answers of queries that are fed together."""
         self.plan, self.metrics, self.wall = plan, metrics, wall
         self.operator = built.operator
-        self.clock = QueryClock(streams.values(), wall)
+        self.clock = QueryClock(streams.values(), wall, side)
         self.floods = Floods(self._warn)
         # What `archiving` asks for.
         self.on_step: Callable[[], None] | None = None

@@ -1,13 +1,14 @@
-"""The streams of a run that reads them: at once if they are at hand, through a thread if they come when they come. So a
-run never waits for one that is silent while another has rows."""
+"""The streams that are read for queries: at once if they are at hand, through a thread if they come when they come. So
+nobody waits for one that is silent while another has rows."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from threading import Semaphore
 from time import monotonic
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -91,16 +92,24 @@ def _close(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
-class Feed:
-    """One stream being read."""
-
-    def __init__(self, clock: StreamClock, inlet: AtHand | Flowing) -> None:
-        self.clock, self.inlet = clock, inlet
-        self._rest: pa.RecordBatch | None = None
+class Reader(Protocol):
+    """A query that looks at streams: for each it has a clock, by its name."""
 
     @property
-    def name(self) -> str:
-        return self.clock.stream.name
+    def clocks(self) -> Mapping[str, StreamClock]: ...
+
+
+R = TypeVar("R", bound=Reader)
+
+
+class Feed(Generic[R]):
+    """One stream being read, for all queries that look at it. They have seen the same rows of it, so that the clock of
+    any of them tells how far it is."""
+
+    def __init__(self, name: str, readers: list[R], inlet: AtHand | Flowing) -> None:
+        self.name, self.readers, self.inlet = name, readers, inlet
+        self.clock = readers[0].clocks[name]
+        self._rest: pa.RecordBatch | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -124,10 +133,10 @@ class Feed:
         return batch.slice(0, most_rows)
 
 
-class Feeds:
+class Feeds(Generic[R]):
     """Of the streams that have rows ready the one furthest behind in event time comes next; none is waited for."""
 
-    def __init__(self, feeds: Sequence[Feed], events: Events, wall: WallClock) -> None:
+    def __init__(self, feeds: Sequence[Feed[R]], events: Events, wall: WallClock) -> None:
         self.all = list(feeds)
         self._events = events
         self._wall = wall
@@ -135,10 +144,10 @@ class Feeds:
         self.passed_over = False
 
     @property
-    def running(self) -> list[Feed]:
+    def running(self) -> list[Feed[R]]:
         return [feed for feed in self.all if not feed.clock.ended]
 
-    def next(self) -> Feed | None:
+    def next(self) -> Feed[R] | None:
         """The stream to read, or None if none has anything."""
         running = self.running
         while (patience_s := worth_waiting_until_s(running) - monotonic()) > 0:
@@ -156,7 +165,18 @@ class Feeds:
         now_us = self._wall.now_us()
         for feed in self.running:
             if feed.is_ready:
-                feed.clock.mark_active(now_us)
+                for reader in feed.readers:
+                    reader.clocks[feed.name].mark_active(now_us)
+
+    def leave(self, reader: R) -> None:
+        """A query looks at nothing any more; what nobody else looks at is not read on."""
+        for feed in [one for one in self.all if reader in one.readers]:
+            feed.readers.remove(reader)
+            if feed.readers:
+                feed.clock = feed.readers[0].clocks[feed.name]
+            else:
+                feed.inlet.close()
+                self.all.remove(feed)
 
     def _wait_a_moment(self, seconds: float) -> None:
         try:

@@ -81,43 +81,15 @@ class LocalHost:
         return Run(PushDriver(PushedExecution(plan), answers, writes_beside=True))
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """One after the other, each whole or not at all."""
+        """Those that look at the same streams together, the others one after the other; each whole or not at all."""
         from watersmeet.hosts.local.run_job import check_sinks
         from watersmeet.hosts.local.side_files import beside_all
+        from watersmeet.runtime.sharing import fed_together
 
         check_sinks(jobs)
         with beside_all(job.plan for job in jobs) as beside:
-            return [self._run_job(job, beside) for job in jobs]
-
-    def _run_job(self, job: Job, beside: SideSinks) -> Outcome:
-        from watersmeet.hosts.local.pulled_execution import PulledExecution
-        from watersmeet.io.sinks import sink_from_options
-        from watersmeet.plan.answer_keys import answer_keys, change_column
-        from watersmeet.runtime.final import given_whole
-        from watersmeet.runtime.outcome import Outcome
-        from watersmeet.runtime.script import CONSOLE
-
-        run = PulledExecution(job.plan)
-        run.writes_beside, run.beside = True, beside
-        if job.sink == CONSOLE:
-            answer = pa.Table.from_batches(run.archived_batches(), schema=job.plan.output_schema)
-            return Outcome(job.name, given_whole(answer, job.plan), run.metrics.as_dict())
-        sink = sink_from_options(
-            job.name,
-            job.sink,
-            job.plan.output_schema,
-            keys=answer_keys(job.plan),
-            changes=change_column(job.plan),
-            threads=job.plan.options.threads,
-        )
-        try:
-            for batch in run.archived_batches():
-                sink.write(batch)
-            sink.close()
-        except BaseException:
-            sink.abort()
-            raise
-        return Outcome(job.name, None, run.metrics.as_dict())
+            found = {one.name: one for group in fed_together(jobs) for one in _outcomes(group, beside)}
+        return [found[job.name] for job in jobs]
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
         from watersmeet.hosts.local.pulled_execution import PulledExecution
@@ -144,6 +116,28 @@ class LocalHost:
             "this session runs in-process, where nothing waits in checkpoints",
             hint="make it with Session(spark), or use to_arrow(), which gives the whole answer",
         )
+
+
+def _outcomes(group: Sequence[Job], beside: SideSinks) -> list[Outcome]:
+    """Of queries that are fed together."""
+    from watersmeet.hosts.local.pulled_execution import PulledExecution
+    from watersmeet.hosts.local.run_job import Delivery, Kept, run_together, screen_for
+    from watersmeet.runtime.left_out import named
+    from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.script import CONSOLE
+
+    kept = {job.name: Kept(job) for job in group if job.sink == CONSOLE}
+    screen = screen_for([job for job in group if job.name not in kept])
+    deliveries = []
+    for job in group:
+        run = PulledExecution(job.plan)
+        run.beside = beside
+        if len(group) > 1:
+            run.tell = named(run.tell, job.name)
+        deliveries.append(Delivery(job, run, screen=screen, instead=kept.get(job.name)))
+    run_together(deliveries)
+    metrics = {one.job.name: one.run.metrics.as_dict() for one in deliveries}
+    return [Outcome(name, kept[name].table() if name in kept else None, found) for name, found in metrics.items()]
 
 
 def _no_dataframes() -> UnsupportedError:

@@ -1,14 +1,19 @@
-"""One query of a script from its sources into its sink, whole or not at all."""
+"""Queries of a script from their sources into their sinks, each whole or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 
 import pyarrow as pa
 
 from watersmeet.hosts.local.archiving import archiving
+from watersmeet.hosts.local.printing import ByName, InTurn, Screen
+from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
-from watersmeet.io.sinks import check_sink, sink_from_options
+from watersmeet.io.console import ConsoleSink
+from watersmeet.io.sinks import Sink, check_sink, sink_from_options
+from watersmeet.model.wording import listed
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.final import check_final, given_whole
@@ -27,53 +32,211 @@ def check_sinks(jobs: Iterable[Job], *, final: bool = False) -> None:
             check_sink(job.name, job.sink, job.plan.schema if final else job.plan.output_schema)
 
 
+class Delivery:
+    """The answers of a query on their way into its sink. What was written until a stop is kept; of one that fails the
+    sink shows nothing."""
+
+    def __init__(
+        self,
+        job: Job,
+        run: PulledExecution,
+        on_progress: OnProgress | None = None,
+        *,
+        final: bool = False,
+        board: Board | None = None,
+        screen: Screen | None = None,
+        instead: Kept | None = None,
+    ) -> None:
+        """final: the answer at the last event is written instead of its changes. board: for whoever looks at it.
+        screen: where rows are printed beside those of other queries. instead: takes the rows in place of the sink."""
+        self.job, self.run = job, run
+        self._final, self._board, self._screen, self._instead = final, board, screen, instead
+        run.writes_beside = True
+        run.on_progress = on_progress if board is None else telling(run, board, on_progress)
+        self._schema = job.plan.schema if final else job.plan.output_schema
+        self._sink: Sink | None = None
+        self._archive = ExitStack()
+        # Where the whole answer is given, its rows wait for the last.
+        self._held: list[pa.RecordBatch] | None = [] if self._waits_for_the_end else None
+
+    def open(self) -> None:
+        if self._final:
+            check_final(self.job.plan)
+        self._sink = self._opened()
+        self._archive.enter_context(archiving(self.run))
+        if self._board is not None:
+            self._board.begin()
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        if self._board is not None:
+            self._board.answers(self.run.steps + 1, [batch])
+        if self._held is not None:
+            self._held.append(batch)
+        else:
+            self._write(batch)
+
+    def close(self) -> None:
+        """All was given."""
+        if self._board is not None:
+            self._board.batch(self.run.steps, self.run.busy_s, self.run.metrics, is_last=True)
+        for batch in self._whole():
+            self._write(batch)
+        if self._sink is not None:
+            self._sink.close()
+        self._archive.close()  # which counts only beside an answer that was kept
+        self._sink = None
+        if self._board is not None:
+            self._board.end()
+
+    def abort(self, error: BaseException) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.abort()
+        self._archive.__exit__(type(error), error, error.__traceback__)
+        if self._board is not None:
+            self._board.end(error)
+
+    @property
+    def is_open(self) -> bool:
+        return self._sink is not None
+
+    def _opened(self) -> Sink:
+        job, plan = self.job, self.job.plan
+        if self._instead is not None:
+            return self._instead
+        changes = None if self._final else change_column(plan)
+        threads = plan.options.threads
+        sink = sink_from_options(
+            job.name, job.sink, self._schema, keys=answer_keys(plan), changes=changes, threads=threads
+        )
+        if self._screen is not None and isinstance(sink, ConsoleSink):
+            return self._screen.sink(job.name, sink, self._schema)
+        return sink
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        assert self._sink is not None
+        self._sink.write(batch)
+
+    @property
+    def _waits_for_the_end(self) -> bool:
+        plan = self.job.plan
+        if self._final and plan.kind == "changes":
+            return True
+        return bool(plan.order) and (self._final or (self.job.is_printed and reads_to_the_end(self.job)))
+
+    def _whole(self) -> Iterator[pa.RecordBatch]:
+        """The answer, where its rows had to wait."""
+        if self._held is None:
+            return
+        plan = self.job.plan
+        if self._final and plan.kind == "changes":
+            answer = self.run.final_answer(pa.Table.from_batches(self._held, schema=plan.output_schema))
+            self.run.metrics.final_rows = answer.num_rows
+        else:
+            answer = given_whole(pa.Table.from_batches(self._held, schema=self._schema), plan)
+        yield from answer.to_batches()
+
+
+class Kept:
+    """The rows of a query for whoever called, instead of a sink."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._batches: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+
+    def close(self) -> None:
+        """They are all there."""
+
+    def abort(self) -> None:
+        self._batches.clear()
+
+    def table(self) -> pa.Table:
+        plan = self._job.plan
+        return given_whole(pa.Table.from_batches(self._batches, schema=plan.output_schema), plan)
+
+
 def run_job(
     job: Job,
     run: PulledExecution,
     interrupts: Interrupts,
-    on_progress: Callable[[Metrics], None] | None = None,
+    on_progress: OnProgress | None = None,
     *,
     final: bool = False,
     board: Board | None = None,
 ) -> Metrics:
-    """Run to the end, or to where a stop was asked for; what was written until then is kept.
-
-    With `final` the answer at the last event is written instead of its changes. On any error the sink is aborted and
-    shows nothing of this run. board: for whoever looks at it.
-    """
-    run.writes_beside = True
-    run.on_progress = on_progress if board is None else telling(run, board, on_progress)
-    plan = job.plan
-    if final:
-        check_final(plan)
-    schema, changes = (plan.schema, None) if final else (plan.output_schema, change_column(plan))
-    threads = plan.options.threads
-    sink = sink_from_options(job.name, job.sink, schema, keys=answer_keys(plan), changes=changes, threads=threads)
-    try:
-        with archiving(run), interrupts.stopping(run.request_stop):
-            batches = run.batches() if board is None else showing(run, board, run.batches())
-            if final and plan.kind == "changes":
-                log = pa.Table.from_batches(batches, schema=plan.output_schema)
-                answer = run.final_answer(log)
-                run.metrics.final_rows = answer.num_rows
-                batches = iter(answer.to_batches())
-            elif plan.order and (final or _is_shown_whole(job)):
-                batches = iter(given_whole(pa.Table.from_batches(batches, schema=schema), plan).to_batches())
-            for batch in batches:
-                sink.write(batch)
-            # Inside, as an archive counts only beside an answer that was kept.
-            sink.close()
-    except BaseException:
-        sink.abort()
-        raise
-    if board is not None:
-        board.end()
+    """Run one query to the end, or to where a stop was asked for."""
+    run_together([Delivery(job, run, on_progress, final=final, board=board)], interrupts)
     return run.metrics
 
 
-def _is_shown_whole(job: Job) -> bool:
-    """Whether rows are printed, and their input ends by itself."""
-    return job.is_printed and all(getattr(one.source, "bounded", False) for one in streams_below(job.plan.root))
+def run_together(
+    deliveries: Sequence[Delivery],
+    interrupts: Interrupts | None = None,
+    ended: Callable[[Delivery], None] = lambda one: None,
+) -> None:
+    """Run queries that are fed together to their ends, or to where a stop was asked for. One that fails gives up what
+    it wrote, and the others go on; the first failure is raised at the end. ended: hears of those that ended well."""
+    pull = Pull([one.run for one in deliveries])
+    delivery_of = {id(one.run): one for one in deliveries}
+    failed: list[Delivery] = []
+    stopping: AbstractContextManager[None] = nullcontext()
+    if interrupts is not None:
+        stopping = interrupts.stopping(pull.request_stop)
+    try:
+        for one in deliveries:
+            try:
+                one.open()
+            except Exception as error:
+                pull.fail(one.run, error)
+        with stopping, closing(pull.answers()) as answers:
+            for run, block in answers:
+                one = delivery_of[id(run)]
+                try:
+                    if block is not None:
+                        one.take(block)
+                    elif run.failure is None:
+                        one.close()
+                        ended(one)
+                except Exception as error:
+                    pull.fail(run, error)
+                if run.failure is not None and one not in failed:
+                    failed.append(one)
+                    one.abort(run.failure)
+    except BaseException as error:
+        for one in deliveries:
+            if one.is_open:
+                one.abort(error)
+        raise
+    if failed:
+        raise _first_failure(failed, deliveries)
+
+
+def _first_failure(failed: Sequence[Delivery], all_of_them: Sequence[Delivery]) -> Exception:
+    failure = failed[0].run.failure
+    assert failure is not None
+    if len(all_of_them) > 1:
+        well = [one.job.name for one in all_of_them if one not in failed]
+        ended = f"; {listed(well)} ended well" if well else ""
+        failure.add_note(f"{listed([one.job.name for one in failed])} failed{ended}")
+        for one in failed[1:]:
+            if one.run.failure is not failure:  # what is wrong with a stream is the same for all
+                failure.add_note(f"{one.job.name}: {one.run.failure}")
+    return failure
+
+
+def screen_for(jobs: Sequence[Job]) -> Screen | None:
+    """Where queries that are fed together print, if several do."""
+    if sum(job.is_printed for job in jobs) < 2:
+        return None
+    return InTurn() if all(reads_to_the_end(job) for job in jobs) else ByName()
+
+
+def reads_to_the_end(job: Job) -> bool:
+    """Whether the input of a query ends by itself."""
+    return all(getattr(one.source, "bounded", False) for one in streams_below(job.plan.root))
 
 
 def telling(run: PulledExecution, board: Board, on_progress: OnProgress | None) -> OnProgress:
@@ -85,12 +248,3 @@ def telling(run: PulledExecution, board: Board, on_progress: OnProgress | None) 
             on_progress(metrics)
 
     return on_metrics
-
-
-def showing(run: PulledExecution, board: Board, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Answers on their way, and the board's beginning and end."""
-    board.begin()
-    for batch in batches:
-        board.answers(run.steps + 1, [batch])
-        yield batch
-    board.batch(run.steps, run.busy_s, run.metrics, is_last=True)

@@ -46,8 +46,8 @@ class SideSinks:
 
 @contextmanager
 def beside_all(plans: Iterable[Plan]) -> Iterator[SideSinks]:
-    """The sinks that queries share which run one after the other. If one fails, what those before it sent is kept, and
-    what it sent itself to the same sinks."""
+    """The sinks that all queries share. If one fails, what others sent is kept, and what it sent itself to the same
+    sinks."""
     read = [one for plan in plans for one in relations_below(plan.root)]
     sinks = SideSinks(SideOutput(one for one in read if isinstance(one, Stream)))
     try:
@@ -57,7 +57,8 @@ def beside_all(plans: Iterable[Plan]) -> Iterator[SideSinks]:
 
 
 class SideFiles:
-    """Those of one run, opened before its first row is read, so that what is wrong with a sink is said then."""
+    """Those of one run, or of queries that are fed together, opened before the first row is read, so that what is wrong
+    with a sink is said then."""
 
     def __init__(self, output: SideOutput, shared: SideSinks | None = None) -> None:
         self._output = output
@@ -76,10 +77,10 @@ class SideFiles:
             for batch in batches:
                 self._sinks.write(name, batch)
 
-    def close(self) -> None:
-        """Keep what was written."""
+    def close(self, kept: Iterable[str] | None = None) -> None:
+        """Keep what was written, or only what was written to some."""
         self.write()
-        self._sinks.keep(self._output.sinks)
+        self._sinks.keep(self._output.sinks if kept is None else kept)
         if not self._is_shared:
             self._sinks.close()
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from watersmeet.hosts.local.execution import Blocks, Execution
 from watersmeet.hosts.local.feeds import AtHand, Feed
 from watersmeet.operators.contract import Rows
 
 
-def can_be_together(feeds: Sequence[Feed], execution: Execution) -> bool:
+def can_be_together(feeds: Sequence[Feed[Any]], execution: Execution) -> bool:
     """Whether an operator wants that, and every stream can be read as far as the others at once."""
     wanted = execution.operator.together_rows is not None and len(feeds) > 1
     return wanted and execution.is_in_order and all(_may_be_read(feed) for feed in feeds)
 
 
-def _may_be_read(feed: Feed) -> bool:
+def _may_be_read(feed: Feed[Any]) -> bool:
     stream = feed.clock.stream
     plain = stream.arrival.max_drift_us is None and stream.arrival.idle_us is None and not stream.by_arrival
     return plain and isinstance(feed.inlet, AtHand)
 
 
 class Together:
-    def __init__(self, feeds: Sequence[Feed], execution: Execution) -> None:
+    def __init__(self, feeds: Sequence[Feed[Any]], execution: Execution) -> None:
         self.feeds, self.execution = feeds, execution
         self._read: dict[str, Rows] = {}  # what is not given yet
 
@@ -34,7 +35,7 @@ class Together:
         until_us = min(int(rows.times[-1]) for rows in self._read.values())
         return self.execution.push_together({name: rows for name, rows in self._taken(until_us).items() if len(rows)})
 
-    def _has_rows(self, feed: Feed) -> bool:
+    def _has_rows(self, feed: Feed[Any]) -> bool:
         while feed.name not in self._read:
             batch = feed.take(self.execution.operator.together_rows)
             if batch is None:

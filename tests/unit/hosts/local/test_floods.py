@@ -16,7 +16,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import RunError
-from watersmeet.hosts.local import pulled_execution
+from watersmeet.hosts.local import pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.warning import DataWarning
 
@@ -131,7 +131,7 @@ def test_on_answer_is_called_in_the_middle_of_a_flood_and_may_end_it() -> None:
 def test_a_stop_is_heard_in_the_middle_of_a_batch(
     monkeypatch: pytest.MonkeyPatch, sql: str, times: Sequence[dt.datetime] | npt.NDArray[np.datetime64]
 ) -> None:
-    monkeypatch.setattr(pulled_execution, "FINISHING_S", 0.1)
+    monkeypatch.setattr(pull, "FINISHING_S", 0.1)
     run = PulledExecution(session_of(times).sql(sql).plan)
     asked = False
     for block in run.batches():
@@ -139,7 +139,7 @@ def test_a_stop_is_heard_in_the_middle_of_a_batch(
             asked = True
             run.request_stop()
     assert asked
-    assert run._stop_by_s < perf_counter() < run._stop_by_s + 20
+    assert run.pull._stop_by_s < perf_counter() < run.pull._stop_by_s + 20
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_rows_in_very_many_windows_come_in_blocks(sql: str, most: int) -> None:
 def test_a_stop_is_heard_before_all_copies_of_the_rows_of_an_instant_are_made(
     monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
-    monkeypatch.setattr(pulled_execution, "FINISHING_S", 0.1)
+    monkeypatch.setattr(pull, "FINISHING_S", 0.1)
     times = [NOON] * 5_000 + [NOON + dt.timedelta(seconds=at) for at in range(1, 10)]
     run = PulledExecution(session_of(times).sql(sql).plan)
     threading.Timer(0.5, run.request_stop).start()
@@ -180,7 +180,7 @@ def test_a_stop_is_heard_before_all_copies_of_the_rows_of_an_instant_are_made(
         DataWarning, match=r"many_answers: .*more answers come of the row of 2026-01-01.* slide of HOP, gives fewer"
     ):
         given = [block.num_rows for block in run.batches()]
-    assert run._stop_by_s < perf_counter() < run._stop_by_s + 20
+    assert run.pull._stop_by_s < perf_counter() < run.pull._stop_by_s + 20
     assert max(given, default=0) <= 1 << 18
 
 

@@ -24,7 +24,7 @@ from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import StateWarning
 
 _OF_BATCHES = ("journal-*.log", "snapshot-*.json", "blocks-*")
-MAY_CHANGE = ("order", "threads", "boundary", "timezone", "emit")
+MAY_CHANGE = ("order", "threads", "share", "boundary", "timezone", "emit")
 
 
 class Checkpoint:

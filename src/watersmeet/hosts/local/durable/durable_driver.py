@@ -16,7 +16,7 @@ from watersmeet.errors import RunError
 from watersmeet.hosts.local.driver import Driver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.queue_sink import NotTaken, QueueSink
-from watersmeet.hosts.local.pulled_execution import FINISHING_S
+from watersmeet.hosts.local.pull import FINISHING_S
 
 
 class DurableDriver(Driver):

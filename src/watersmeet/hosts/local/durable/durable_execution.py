@@ -27,7 +27,7 @@ from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.saver import Saver
-from watersmeet.hosts.local.pulled_execution import FINISHING_S
+from watersmeet.hosts.local.pull import FINISHING_S
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.connectors.contract import Reader, SourceBatch
 from watersmeet.plan.query import Plan

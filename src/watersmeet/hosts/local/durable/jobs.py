@@ -21,10 +21,10 @@ from watersmeet.model.catalog import Stream
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.checkpoints import query_folders
-from watersmeet.runtime.left_out import Tell
+from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
-from watersmeet.warning import WatersmeetWarning, warn
+from watersmeet.warning import warn
 
 
 class DurableJobs:
@@ -47,7 +47,7 @@ class DurableJobs:
             try:
                 for job, its in zip(jobs, _places(place, jobs), strict=True):
                     own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
-                    tell_of = _named(tell, job.name) if len(jobs) > 1 else tell
+                    tell_of = named(tell, job.name) if len(jobs) > 1 else tell
                     self.runs[job.name] = _made(job, its, own, tell_of, pushed)
             except BaseException:
                 for run in self.runs.values():
@@ -92,17 +92,6 @@ class DurableJobs:
     def stop(self) -> None:
         self.request_stop()
         self.wait()
-
-
-def _named(tell: Tell, query: str) -> Tell:
-    """Says which query a warning is of, where there are several."""
-
-    def tell_of(warning: Warning) -> None:
-        if isinstance(warning, WatersmeetWarning):
-            warning = type(warning)(warning.code, f"{query}: {warning.message}")
-        tell(warning)
-
-    return tell_of
 
 
 def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool) -> DurableExecution:
