@@ -191,6 +191,10 @@ class Deduplicate(Wrapper):
         return self.inner.read_rows
 
     @property
+    def together_rows(self) -> int | None:
+        return None  # which of equal rows is the first goes by how they come
+
+    @property
     def wake_us(self) -> int | None:
         return self.inner.wake_us
 

@@ -89,7 +89,7 @@ def test_what_is_not_about_every_query_is_told_only_if_there_is_any() -> None:
 LINES = """    probed_rows: int = metric("made up", if_any=True)
     probed_by_stream: dict[str, int] = metric("made up", BY_NAME, if_any=True)
 """
-COUNTING = "        self.counters.stored_rows += len(rows)\n"
+COUNTING = "        self.counters.stored_rows += rows.times.size\n"
 COUNTED = (
     COUNTING
     + """        self.counters.probed_rows += 2 * len(rows)

@@ -7,18 +7,19 @@ is what it would be alone. One that fails stops alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 
+from watersmeet.hosts.local.execution import Execution
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
-from watersmeet.hosts.local.side_files import SideFiles
+from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.hosts.local.together import Together, can_be_together
 from watersmeet.io.broken_text import holds_text
 from watersmeet.io.files import FileSource
@@ -26,21 +27,54 @@ from watersmeet.io.sources import TableSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream
 from watersmeet.operators.answers import Answer, as_batch
+from watersmeet.operators.contract import Operator, Rows
 from watersmeet.runtime.bad_records import refusal
+from watersmeet.runtime.clock import StreamClock
+from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.sharing import is_same_stream
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
-
-if TYPE_CHECKING:
-    from watersmeet.hosts.local.pulled_execution import PulledExecution
-
-# A query and a block of its answers, or None when it has ended, well or not.
-Given = tuple["PulledExecution", pa.RecordBatch | None]
 
 # Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
 REPORT_S = 0.02
 SHOWN_EVERY_S = 1.0  # while nothing comes
 FINISHING_S = 1.0  # that a batch in hand may take when a stop was asked for
+
+
+class Pulled(Protocol):
+    """A query that is fed by what is read (`PulledExecution`)."""
+
+    pull: Pull
+    execution: Execution
+    operator: Operator
+    streams: Mapping[str, Stream]
+    wall: WallClock
+    batch_rows: int
+    writes_beside: bool
+    beside: SideSinks | None
+    on_progress: Callable[[Metrics], None] | None
+    failure: Exception | None
+    steps: int
+    busy_s: float
+
+    @property
+    def clocks(self) -> Mapping[str, StreamClock]: ...
+
+    def columns_of(self, stream: str) -> frozenset[str] | None: ...
+
+    def announce(self, stream: Stream) -> None: ...
+
+    def begin(self, side: SideOutput) -> None: ...
+
+    def step(self, stream: str, rows: Rows | None) -> Iterable[Answer]: ...
+
+    def end(self) -> None: ...
+
+    def report(self) -> None: ...
+
+
+# A query and a block of its answers, or None when it has ended, well or not.
+Given = tuple[Pulled, pa.RecordBatch | None]
 
 
 class Pull:
@@ -49,15 +83,15 @@ class Pull:
     Memory stays bounded by the windows: the stream whose event time is furthest behind is always read next.
     """
 
-    def __init__(self, runs: Sequence[PulledExecution]) -> None:
+    def __init__(self, runs: Sequence[Pulled]) -> None:
         self.runs = list(runs)
         for run in self.runs:
             run.pull = self
         self._running = list(self.runs)
-        self._ended: list[PulledExecution] = []  # those of which nobody was told yet
+        self._ended: list[Pulled] = []  # those of which nobody was told yet
         # Without streams, so that a stop may be asked for before any is opened.
         self._wall: WallClock = SystemClock()
-        self._feeds: Feeds[PulledExecution] = Feeds([], SimpleQueue(), self._wall)
+        self._feeds: Feeds[Pulled] = Feeds([], SimpleQueue(), self._wall)
         self._side: SideFiles | None = None
         self._stopping = False
         self._stop_by_s = inf
@@ -74,7 +108,7 @@ class Pull:
         """Whether rows of a stream are there that were not given to anybody yet."""
         return self._feeds.is_ready(stream)
 
-    def fail(self, run: PulledExecution, error: Exception) -> None:
+    def fail(self, run: Pulled, error: Exception) -> None:
         """A query stops where it is; the others go on."""
         if run.failure is None:
             run.failure = error
@@ -143,7 +177,7 @@ class Pull:
             run.report()
         self._feeds.wait(self._patience_s())
 
-    def _step(self, feed: Feed[PulledExecution]) -> Iterator[Given]:
+    def _step(self, feed: Feed[Pulled]) -> Iterator[Given]:
         """Give a piece of a stream to all that look at it."""
         began_s = perf_counter()
         readers = list(feed.readers)
@@ -185,7 +219,7 @@ class Pull:
         if not run.execution.clock.running:
             yield from self._finished(run)
 
-    def _given(self, run: PulledExecution, blocks: Iterable[Answer]) -> Iterator[Given]:
+    def _given(self, run: Pulled, blocks: Iterable[Answer]) -> Iterator[Given]:
         """Blocks of a query, until it fails or somebody stops it."""
         if run.failure is not None:
             return
@@ -198,7 +232,7 @@ class Pull:
         except Exception as error:
             self.fail(run, error)
 
-    def _finished(self, run: PulledExecution) -> Iterator[Given]:
+    def _finished(self, run: Pulled) -> Iterator[Given]:
         """All that a query looks at has ended, or nothing more is read."""
         yield from self._given(run, run.execution.settle())
         if run.failure is None:
@@ -210,7 +244,7 @@ class Pull:
         while self._ended:
             yield self._ended.pop(0), None
 
-    def _leave(self, run: PulledExecution) -> None:
+    def _leave(self, run: Pulled) -> None:
         if run in self._running:
             self._running.remove(run)
             self._ended.append(run)
@@ -224,13 +258,13 @@ class Pull:
             for run in self._running:
                 run.report()
 
-    def _attempt(self, run: PulledExecution, what: Callable[[], None]) -> None:
+    def _attempt(self, run: Pulled, what: Callable[[], None]) -> None:
         try:
             what()
         except Exception as error:
             self.fail(run, error)
 
-    def _fail_all(self, readers: Sequence[PulledExecution], error: Exception) -> None:
+    def _fail_all(self, readers: Sequence[Pulled], error: Exception) -> None:
         """What is wrong with a stream is so for all that look at it."""
         for run in list(readers):
             self.fail(run, error)
@@ -250,9 +284,9 @@ class Pull:
 
     # ---- what is read -----------------------------------------------------------------------------------------------
 
-    def _opened(self) -> Feeds[PulledExecution]:
+    def _opened(self) -> Feeds[Pulled]:
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
-        opened: list[tuple[Stream, list[PulledExecution], Iterator[pa.RecordBatch]]] = []
+        opened: list[tuple[Stream, list[Pulled], Iterator[pa.RecordBatch]]] = []
         lines = _lines(self._running)
         for stream, readers in lines:
             try:
@@ -269,9 +303,9 @@ class Pull:
         return Feeds(feeds, events, self._wall)
 
 
-def _lines(runs: Sequence[PulledExecution]) -> list[tuple[Stream, list[PulledExecution]]]:
+def _lines(runs: Sequence[Pulled]) -> list[tuple[Stream, list[Pulled]]]:
     """What is read, and for whom."""
-    lines: list[tuple[Stream, list[PulledExecution]]] = []
+    lines: list[tuple[Stream, list[Pulled]]] = []
     for run in runs:
         for stream in run.streams.values():
             for other, readers in lines:
@@ -283,7 +317,7 @@ def _lines(runs: Sequence[PulledExecution]) -> list[tuple[Stream, list[PulledExe
     return lines
 
 
-def _judged(run: PulledExecution, stream: Stream) -> frozenset[str] | None:
+def _judged(run: Pulled, stream: Stream) -> frozenset[str] | None:
     """The columns that decide which records of a stream are bad, where some are left out and not all columns are read:
     what another query looks at must not decide about this one."""
     looked_at = _looked_at([run], stream)
@@ -292,7 +326,7 @@ def _judged(run: PulledExecution, stream: Stream) -> frozenset[str] | None:
     return frozenset(one.name for one in stream.schema if holds_text(one.type) and one.name in looked_at)
 
 
-def _batches(stream: Stream, readers: list[PulledExecution]) -> Iterator[pa.RecordBatch]:
+def _batches(stream: Stream, readers: list[Pulled]) -> Iterator[pa.RecordBatch]:
     """The rows of a stream; whoever looks at it hears of what is none."""
 
     def bad(records: pa.RecordBatch) -> None:
@@ -313,7 +347,7 @@ def _batches(stream: Stream, readers: list[PulledExecution]) -> Iterator[pa.Reco
     return batches_of(_as_read(stream, readers), most_rows, skip, bad, hand_over)
 
 
-def _looked_at(readers: Sequence[PulledExecution], stream: Stream) -> frozenset[str] | None:
+def _looked_at(readers: Sequence[Pulled], stream: Stream) -> frozenset[str] | None:
     """The columns that are read of tables and of files that can leave columns out: what any query looks at. None: all
     of them."""
     if not isinstance(stream.source, FileSource | TableSource):
@@ -330,7 +364,7 @@ def _looked_at(readers: Sequence[PulledExecution], stream: Stream) -> frozenset[
     return None if source is stream.source or source.columns is None else source.columns | {stream.time}
 
 
-def _as_read(stream: Stream, readers: Sequence[PulledExecution]) -> Stream:
+def _as_read(stream: Stream, readers: Sequence[Pulled]) -> Stream:
     looked_at = _looked_at(readers, stream)
     if looked_at is None:
         return stream
@@ -346,7 +380,7 @@ def _flows(stream: Stream, lines: int) -> bool:
     return not stream.source.at_hand and not waits
 
 
-def _read_rows(readers: Sequence[PulledExecution]) -> int | None:
+def _read_rows(readers: Sequence[Pulled]) -> int | None:
     """Of how many rows pieces are: what suits the most demanding."""
     if len(readers) == 1:
         return readers[0].operator.read_rows
