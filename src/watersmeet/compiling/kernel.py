@@ -14,15 +14,21 @@ from watersmeet.errors import SetupError
 @overload
 def kernel(function: Callable[..., Any], /) -> Any: ...
 @overload
-def kernel(*, inline: str = "never", brief: bool = False) -> Callable[[Callable[..., Any]], Any]: ...
-def kernel(function: Callable[..., Any] | None = None, /, *, inline: str = "never", brief: bool = False) -> Any:
+def kernel(
+    *, inline: str = "never", brief: bool = False, borrows: bool = False
+) -> Callable[[Callable[..., Any]], Any]: ...
+def kernel(
+    function: Callable[..., Any] | None = None, /, *, inline: str = "never", brief: bool = False, borrows: bool = False
+) -> Any:
     """Call a function of arrays and numbers as compiled code: from the library that came with the package, or compiled
     when it is first called, once for all processes of a machine.
 
     inline: 'always' puts its code into the kernels that call it, before their types are known. brief: it takes a few
-    microseconds, and holds Python's lock meanwhile; others run beside the threads that need it.
+    microseconds, and holds Python's lock meanwhile; others run beside the threads that need it. borrows: it makes no
+    arrays (else it cannot be compiled) and gives none back, so that references to those that it was given, whose owners
+    wait for it, are not counted, as loops otherwise do at every turn that looks at a part of one.
     """
-    options = {"inline": inline, "nogil": not brief}
+    options = {"inline": inline, "nogil": not brief, "_nrt": not borrows}  # Numba's own name for counting references
     if function is None:
         return lambda function: _declared(function, options)
     return _declared(function, options)

@@ -56,6 +56,7 @@ class FirstRows:
         self._groups: Int64s = np.zeros((0, kernel.GROUP_FIELDS), np.int64)
         self._heads: Int64s = np.zeros(0, np.int64)
         self._seen: Int64s = np.zeros(max(stop, 1), np.int64)
+        self._best: Int64s = np.empty(stop + 1, np.int64)
         self._used = 0
         # Rows of one hash, as have those of a group whose codes are all equal: a class, whose rows are told apart by
         # their values.
@@ -174,7 +175,7 @@ class FirstRows:
                 raise AssertionError("a row left that had not come")
             ended = kernel.first_rows(
                 *given, self._known, self.start, self.stop, self.in_turn, by_place, self._groups,
-                self._heads, self._seen, notes, self._marks, at, *out, filled, gone,
+                self._heads, self._seen, self._best, notes, self._marks, at, *out, filled, gone,
             )  # fmt: skip
             if ended in (kernel.FULL, kernel.DONE):
                 told.append(tuple(array[: filled[0]] for array in out))

@@ -70,7 +70,7 @@ def sort_many(ids, start, stop, order):
         order[i] = start + sorted_ids[i - start]
 
 
-@kernel
+@kernel(borrows=True)
 def sort_into_cells(instants, ids, order, ends):
     """Order the changes by (instant, id), keeping their order within; instants ascend already.
 
@@ -126,7 +126,7 @@ def merge_runs(instants, enters, starts, order):
         at[best] += 1
 
 
-@kernel
+@kernel(borrows=True)
 def merge_two(instants, enters, starts, at, order):
     """The same of two logs up to the end of one of them, as far as `at` then says; how many changes that are. Which log
     is next cannot be foretold, so nothing branches on it."""
@@ -140,7 +140,7 @@ def merge_two(instants, enters, starts, at, order):
     return i
 
 
-@kernel
+@kernel(borrows=True)
 def multiplicity(kind, left, right):
     """How often a row is in the answer of a set operation, from how often it is on either side."""
     if kind == UNION_ALL:
@@ -156,7 +156,7 @@ def multiplicity(kind, left, right):
     return np.int64(left > 0 and right > 0)
 
 
-@kernel
+@kernel(borrows=True)
 def change_multiplicities(kind, order, ends, cells, ids, diffs, is_right, left, right, out_cell, out_diff):
     """Apply the changes of each cell to the counts of its row; which cells change the answer, and by how much."""
     found = 0
@@ -179,7 +179,7 @@ def change_multiplicities(kind, order, ends, cells, ids, diffs, is_right, left, 
     return found
 
 
-@kernel
+@kernel(borrows=True)
 def count_cells(order, ends, cells, ids, diffs, counts, present):
     """For each cell of a group: whether the group has rows after it."""
     start = 0
@@ -191,7 +191,7 @@ def count_cells(order, ends, cells, ids, diffs, counts, present):
         start = ends[cell]
 
 
-@kernel
+@kernel(borrows=True)
 def sort_by_group(changes, start, stop):
     """Bring the changes of one instant, rows of (place, group, diff), into the order of their groups, and keep theirs
     within. Three more rows are overwritten from start to stop."""
@@ -202,9 +202,8 @@ def sort_by_group(changes, start, stop):
         for field in range(3):
             one, other = changes[field, start], changes[field, start + 1]
             changes[field, start + swap], changes[field, start + 1 - swap] = one, other
-        return
-    words = changes[3, start:stop]
-    if count <= SMALL:
+    elif count <= SMALL:
+        words = changes[3, start:stop]
         for i in range(count):  # a word of both, so that one comparison tells and one move is enough
             word = (changes[1, start + i] << LOCAL) | i
             k = i
@@ -212,18 +211,30 @@ def sort_by_group(changes, start, stop):
                 words[k] = words[k - 1]
                 k -= 1
             words[k] = word
+        bring_into_order(changes, start, stop, words)
     else:
-        words = sorted_by_digits(changes[1, start:stop], words, changes[4, start:stop])
-    before = changes[5, start:stop]
-    for field in range(3):
-        values = changes[field, start:stop]
-        for i in range(count):
-            before[i] = values[i]
-        for i in range(count):
-            values[i] = before[words[i] & LOCAL_MASK]
+        sort_many_by_group(changes, start, stop)
 
 
 @kernel
+def sort_many_by_group(changes, start, stop):
+    words = sorted_by_digits(changes[1, start:stop], changes[3, start:stop], changes[4, start:stop])
+    bring_into_order(changes, start, stop, words)
+
+
+@kernel(borrows=True)
+def bring_into_order(changes, start, stop, words):
+    """The order is that of the words, which end with the place that a change had."""
+    before = changes[5, start:stop]
+    for field in range(3):
+        values = changes[field, start:stop]
+        for i in range(stop - start):
+            before[i] = values[i]
+        for i in range(stop - start):
+            values[i] = before[words[i] & LOCAL_MASK]
+
+
+@kernel(borrows=True)
 def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, out, present):
     """The changes of a window whose rows leave in the order they came, as cells of their groups.
 
@@ -262,7 +273,7 @@ def cells_in_turn(births, deaths, groups, tail, head, leaving, counts, out, pres
     return cells
 
 
-@kernel
+@kernel(borrows=True)
 def empty_groups(groups, counts, out):
     """Those that have no rows, each once; returns how many."""
     found = 0
@@ -299,7 +310,7 @@ def where_signs_meet(instants, alike, diffs, out):
     return found
 
 
-@kernel
+@kernel(borrows=True)
 def leaving_first(instants, diffs, order):
     """Positions by instant, what leaves before what enters, each as they were; whether instants ascend, else they are
     not all given."""
@@ -321,7 +332,7 @@ def leaving_first(instants, diffs, order):
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def net_of_cells(order, ends, cells, diffs, kept):
     """Let changes of equal rows at one instant cancel; `kept` marks those that remain."""
     start = 0
@@ -338,7 +349,7 @@ def net_of_cells(order, ends, cells, diffs, kept):
         start = ends[cell]
 
 
-@kernel
+@kernel(borrows=True)
 def merge_order(left, entered, out):
     """Positions that merge two ascending lists of instants, the first before the second where they are equal."""
     i, j, n = 0, 0, len(left)
@@ -351,7 +362,7 @@ def merge_order(left, entered, out):
             j += 1
 
 
-@kernel
+@kernel(borrows=True)
 def last_cells(groups, scratch, out):
     """The last cell of every group that has any, in order; returns how many. `scratch` is -1 before and after."""
     for cell in range(len(groups)):
@@ -366,7 +377,7 @@ def last_cells(groups, scratch, out):
     return found
 
 
-@kernel
+@kernel(borrows=True)
 def same_words(columns, cell, last, group, floats):
     """Whether the row of a cell is the one that its group shows: -0.0 is 0.0, NaN is NaN."""
     for place in range(len(columns)):
@@ -381,7 +392,7 @@ def same_words(columns, cell, last, group, floats):
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def replace_rows(
     instants, groups, shown, silent, columns, floats, last, is_shown, last_numbers, scratch, next_number, at, out, made
 ):
@@ -443,7 +454,7 @@ def replace_rows(
     return n, next_number
 
 
-@kernel
+@kernel(borrows=True)
 def last_entered(groups, is_shown, scratch, kept):
     """The cells of the rows that groups show in the end and that are not those from before, as `replace_rows` left
     `scratch`, which is -1 again for every group. Returns how many these are."""

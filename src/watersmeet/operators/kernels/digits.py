@@ -109,7 +109,7 @@ def split(kind, words, i, digits):
     return 2, 0, -1 if negative else 1
 
 
-@kernel
+@kernel(borrows=True)
 def settle(rows, g, digits, low):
     """Bring the digits of row g in order, as a magnitude at digits[low:] with zeros below and two digits more.
 
@@ -138,7 +138,7 @@ def settle(rows, g, digits, low):
     return top, False
 
 
-@kernel
+@kernel(borrows=True)
 def complement(digits, low, end):
     """Turn a negative number into its magnitude; its highest place."""
     top = -1
@@ -152,7 +152,7 @@ def complement(digits, low, end):
     return top
 
 
-@kernel
+@kernel(borrows=True)
 def nearest_double(digits, top, exponent, inexact, negative):
     """The bits of the double nearest to a magnitude; `inexact` says that a little more lies below its digits."""
     sign = SIGN if negative else np.int64(0)
@@ -195,7 +195,7 @@ def nearest_double(digits, top, exponent, inexact, negative):
     return kept | sign
 
 
-@kernel
+@kernel(borrows=True)
 def nearest_quotient(digits, top, exponent, divisors, negative):
     """The bits of the double nearest to a magnitude divided by all divisors, each below 2**31; uses up the digits.
 
@@ -228,7 +228,7 @@ def room_below(divisors):
     return len(divisors) + 3
 
 
-@kernel
+@kernel(borrows=True)
 def as_decimal(digits, top, negative, words, i):
     """A magnitude as the two words of a 128-bit decimal; whether it has at most 38 digits."""
     if top > 3:

@@ -97,7 +97,7 @@ def row_of(rows, g):
     return np.int64(rows.ctypes.data) + 8 * rows.shape[1] * g
 
 
-@kernel
+@kernel(borrows=True)
 def leading(row, width, n):
     """A row of digits, to which n values were added, as (hi + lo) 2**exponent, and the error that hi + lo may have."""
     top = width - 1
@@ -140,7 +140,7 @@ def decided(hi, lo, error, divisor, exponent):
     return bits + (np.int64(exponent) << 52) if sure else UNDECIDED
 
 
-@kernel
+@kernel(borrows=True)
 def quotient_of(sums, width, n, exponent):
     """The bits of the double nearest to a row of digits divided by n, or UNDECIDED; digit 0 has the exponent."""
     if n >= MOST_VALUES:
@@ -167,7 +167,7 @@ def note_leading(row, width, noted, k):
     noted[PLACE, k] = bottom
 
 
-@kernel
+@kernel(borrows=True)
 def make_pairs(noted, sizes, pairs):
     """The pair of every cell of a block; see `leading`. sizes: how many values were added to its row."""
     carry, places, hi, lo, error = noted[CARRY], noted[PLACE], pairs[HI], pairs[LO], pairs[ERROR]
@@ -195,7 +195,7 @@ def make_pairs(noted, sizes, pairs):
         hi[k] = more
 
 
-@kernel
+@kernel(borrows=True)
 def decide_quotients(pairs, places, sizes, exponent, told):
     """For every cell of a block the bits of the double nearest to the number of its pair divided by its size, or
     UNDECIDED; digit 0 has the exponent."""
@@ -205,7 +205,7 @@ def decide_quotients(pairs, places, sizes, exponent, told):
         told[k] = bits if sizes[k] < MOST_VALUES else UNDECIDED
 
 
-@kernel
+@kernel(borrows=True)
 def decide_variances(pairs, places, sum_pairs, sum_places, sizes, less, exponent, told):
     """For every cell of a block the bits of the double nearest to (n (sum of squares) - (sum)**2) / (n (n - less)), or
     UNDECIDED. Digit 0 of the squares has the exponent, and digit 0 of the sum half of it."""

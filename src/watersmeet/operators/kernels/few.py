@@ -72,7 +72,7 @@ def find(tables, times, rows, numbers):
     return found if get(state, SCALARS, AT_ROW) >= rows else np.int64(TOO_MANY)
 
 
-@kernel
+@kernel(borrows=True)
 def gather(tables, sources, numbers, found, words):
     """The columns of all combinations, an int64 for each value, which ends in its bytes."""
     places = tables[PLACES]

@@ -46,7 +46,7 @@ def compared(known, one, other, ties_known):
     return result
 
 
-@kernel
+@kernel(borrows=True)
 def place_to_enter(known, group, heads, stop, row, ties_known):
     """Where a row goes; `stop`: behind all that are asked for, -1: that is not known, as ties are not told apart."""
     size = group[SIZE]
@@ -71,7 +71,7 @@ def place_to_enter(known, group, heads, stop, row, ties_known):
     return low
 
 
-@kernel
+@kernel(borrows=True)
 def has_room(groups, heads, at, g, stop):
     """Make room for one more in the block of a group; whether there was enough for a larger one."""
     size, room = groups[g, SIZE], groups[g, ROOM]
@@ -88,7 +88,7 @@ def has_room(groups, heads, at, g, stop):
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def move_blocks(groups, heads, larger, at):
     """All blocks to another array, one behind the other."""
     used = 0
@@ -131,7 +131,7 @@ def put(groups, heads, g, place, row):
     groups[g, LAST] = heads[groups[g, START] + groups[g, SIZE] - 1]
 
 
-@kernel
+@kernel(borrows=True)
 def write_codes(rows, places, codes, known):
     """The codes of rows that come, each column of them at its place; 0 at all others."""
     for i in range(len(rows)):
@@ -142,7 +142,7 @@ def write_codes(rows, places, codes, known):
             known[row, CODES + places[k]] = codes[k, i]
 
 
-@kernel
+@kernel(borrows=True)
 def rows_of_groups(numbers, groups, heads, out):
     """The rows that groups have, one group after the other."""
     found = 0
@@ -152,7 +152,7 @@ def rows_of_groups(numbers, groups, heads, out):
             found += 1
 
 
-@kernel
+@kernel(borrows=True)
 def first_kept(
     rows, numbers, order, ends, known, ties_known, stop, by_place, groups, heads, seen, at, has_come,
     out_cells, out_rows, out_places, out_diffs, out, gone,
@@ -212,7 +212,7 @@ def first_kept(
     return DONE
 
 
-@kernel
+@kernel(borrows=True)
 def tell_places(group, heads, seen, at, cell, out_cells, out_rows, out_places, out_diffs, out):
     """What was at the places that have changed leaves, then what is there enters."""
     start, before, after = group[START], at[SEEN], group[SIZE]

@@ -66,7 +66,7 @@ def comes_before(known, one, other):
     return one > other
 
 
-@kernel
+@kernel(borrows=True)
 def place_behind(known, heads, start, size, row):
     """How many rows of a head do not come after a row."""
     low, high = 0, size
@@ -79,7 +79,7 @@ def place_behind(known, heads, start, size, row):
     return low
 
 
-@kernel
+@kernel(borrows=True)
 def place_of(known, heads, start, size, row):
     """Where a row is in a head, or -1."""
     place = place_behind(known, heads, start, size, row) - 1
@@ -122,7 +122,7 @@ def unlink(groups, known, g, row):
         known[after - 1, BEFORE] = before
 
 
-@kernel
+@kernel(borrows=True)
 def has_room(groups, heads, at, g, more):
     """Make room in the block of a group; whether there was enough for a larger one."""
     size, room = groups[g, SIZE], groups[g, ROOM]
@@ -153,7 +153,7 @@ def move_blocks(groups, heads, larger, at):
     at[USED] = used
 
 
-@kernel
+@kernel(borrows=True)
 def place_to_enter(known, groups, heads, g, row):
     """Where a row that comes goes in the head; -1: into the tail."""
     start, size = groups[g, START], groups[g, SIZE]
@@ -162,7 +162,7 @@ def place_to_enter(known, groups, heads, g, row):
     return place_behind(known, heads, start, size, row)
 
 
-@kernel
+@kernel(borrows=True)
 def place_to_leave(known, groups, heads, g, row):
     """Where a row that goes is in the head; -1: in the tail, -2: nowhere."""
     # Of copies of one row those that nobody sees go first.
@@ -194,7 +194,7 @@ def take_from_head(groups, heads, g, place):
     groups[g, SIZE] = size
 
 
-@kernel
+@kernel(borrows=True)
 def fill_up(known, groups, heads, g, wanted, in_turn):
     """Move the first so many rows of a tail to the end of the head, which has room for them."""
     start, size = groups[g, START], groups[g, SIZE]
@@ -207,22 +207,29 @@ def fill_up(known, groups, heads, g, wanted, in_turn):
             found = min(found + 1, wanted)
             put_at(heads, start + size, place, found - 1, row)
         row = known[row, AFTER] - 1
-    # Copies of one row are linked once, and are so many of those that are wanted.
-    firsts = heads[start + size : start + size + found].copy()
-    for row in firsts:
-        for _ in range(known[row, COPIES]):
-            if wanted:
-                heads[start + size] = row
-                take_from_tail(groups, known, g, row, in_turn)
-                size += 1
-                wanted -= 1
-    groups[g, SIZE] = size
+    # Copies of one row are linked once, and are so many of those that are wanted: from the last on, so that each row is
+    # read before its place is taken.
+    rows = taken = np.int64(0)
+    while rows < found and taken < wanted:
+        taken += known[heads[start + size + rows], COPIES]
+        rows += 1
+    left_over, end = max(taken - wanted, 0), size + min(taken, wanted)
+    groups[g, SIZE] = end
+    while rows:
+        rows -= 1
+        row = heads[start + size + rows]
+        for _ in range(known[row, COPIES] - left_over):
+            end -= 1
+            heads[start + end] = row
+            take_from_tail(groups, known, g, row, in_turn)
+        left_over = np.int64(0)
 
 
-@kernel
-def let_go_of_hidden(known, groups, g, stop, gone, out):
-    """Let go of the rows of a tail that are not before `stop` that came later; they are added to `gone`."""
-    best, found = np.empty(stop + 1, np.int64), np.int64(0)
+@kernel(borrows=True)
+def let_go_of_hidden(known, groups, g, stop, best, gone, out):
+    """Let go of the rows of a tail that are not before `stop` that came later; they are added to `gone`. `best` has
+    room for one more than these."""
+    found = np.int64(0)
     row = groups[g, TAIL] - 1
     while row >= 0:
         older = known[row, AFTER] - 1
@@ -297,9 +304,9 @@ def look_ahead(rows, numbers, i, known, groups, heads, in_turn):
             prefetch(start + size * (known[row, AFTER] - 1))
 
 
-@kernel
+@kernel(borrows=True)
 def first_rows(
-    rows, numbers, diffs, ends, known, first, stop, in_turn, by_place, groups, heads, seen, notes, marks, at,
+    rows, numbers, diffs, ends, known, first, stop, in_turn, by_place, groups, heads, seen, best, notes, marks, at,
     out_cells, out_rows, out_places, out_diffs, out, gone,
 ):  # fmt: skip
     """Enter changes, cell by cell, and say what each changes at the places from `first` up to `stop`: what was there
@@ -307,8 +314,8 @@ def first_rows(
     else it stays. out[0]: how many entries there are; out[1]: how many rows are `gone`: where rows leave `in_turn`,
     those that have left or will never be seen.
 
-    seen: the rows at these places before a cell; notes: those that have come or left, in room for two a change and all
-    places; marks: a zero for every row.
+    seen: the rows at these places before a cell; best: room for one more than `stop`; notes: those that have come or
+    left, in room for two a change and all places; marks: a zero for every row.
     """
     most = 2 * stop + FEW
     for c in range(at[AT_CELL], len(ends)):
@@ -352,7 +359,7 @@ def first_rows(
                     put_in_tail(groups, known, g, last, in_turn)
         at[AT_CHANGE] = ends[c]
         if in_turn and groups[g, REST] > groups[g, LOOKED_THROUGH]:
-            let_go_of_hidden(known, groups, g, stop, gone, out)
+            let_go_of_hidden(known, groups, g, stop, best, gone, out)
             groups[g, LOOKED_THROUGH] = 4 * groups[g, REST] + stop + FEW
         size, rest = groups[g, SIZE], groups[g, REST]
         if size < stop and rest:
@@ -371,7 +378,7 @@ def first_rows(
     return DONE
 
 
-@kernel
+@kernel(borrows=True)
 def changes_in_turn(births, deaths, left, orders, groups, known, tail, first, out, ends, instants):
     """The changes of rows that leave in turn, as cells of their groups. Rows from `first` on enter, at their births;
     from `tail` on those that `left`, by their numbers in `orders`, leave at their deaths, but for those that are gone.
@@ -406,7 +413,7 @@ def changes_in_turn(births, deaths, left, orders, groups, known, tail, first, ou
     return n, cells, tail
 
 
-@kernel
+@kernel(borrows=True)
 def renumber(groups, heads, known, kept, new, moved):
     """Rows that are `kept` get the numbers of their places there; new[row]: the number, of those that are not any."""
     for g in range(len(groups)):
@@ -422,7 +429,7 @@ def renumber(groups, heads, known, kept, new, moved):
         moved[k, AFTER] = new[known[row, AFTER] - 1] + 1 if known[row, AFTER] else 0
 
 
-@kernel
+@kernel(borrows=True)
 def number_changes(rows, diffs, kept, shown, next_number, numbers):
     """The number that each row enters with, if it is kept, and leaves with; -1: it is not seen. `shown`: of each row
     the number that it has, or -1. Returns the next number."""
@@ -436,7 +443,7 @@ def number_changes(rows, diffs, kept, shown, next_number, numbers):
     return next_number
 
 
-@kernel
+@kernel(borrows=True)
 def tell_places(group, heads, seen, at, cell, first, stop, out_cells, out_rows, out_places, out_diffs, out):
     """What was at the places that have changed leaves, then what is there enters."""
     start, before, after = group[START], at[SEEN], min(group[SIZE], stop)
@@ -451,7 +458,7 @@ def tell_places(group, heads, seen, at, cell, first, stop, out_cells, out_rows, 
     at[SEEN] = -1
 
 
-@kernel
+@kernel(borrows=True)
 def tell_rows(notes, marks, at, cell, out_cells, out_rows, out_places, out_diffs, out):
     """What of the rows that are noted has left in the end, then what has entered."""
     n = out[0]

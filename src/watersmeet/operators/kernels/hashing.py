@@ -27,7 +27,7 @@ def finish(x):
     return x ^ (x >> np.uint64(31))
 
 
-@kernel
+@kernel(borrows=True)
 def hash_bytes(data, offsets, out):
     """A 64-bit hash of every slice data[offsets[i]:offsets[i + 1]]."""
     for i in range(len(out)):

@@ -24,7 +24,7 @@ def folded(first, second, first_code, second_code):
     return first, second
 
 
-@kernel
+@kernel(borrows=True)
 def fold(first, second, first_codes, second_codes, valid, all_valid):
     """Fold one column into two independent 64-bit hashes per row; NULL is a value like any other."""
     for i in range(len(first)):
@@ -35,7 +35,7 @@ def fold(first, second, first_codes, second_codes, valid, all_valid):
             second[i] = finish(second[i] * np.uint64(37) + NULL_MARK)
 
 
-@kernel
+@kernel(borrows=True)
 def second_hash(data, offsets, out):
     """A hash of every slice of bytes, unrelated to hashing.hash_bytes."""
     for i in range(len(out)):
@@ -46,7 +46,7 @@ def second_hash(data, offsets, out):
         out[i] = np.int64(finish(h))
 
 
-@kernel
+@kernel(borrows=True)
 def fold_entries(first_codes, second_codes, ends, first, second):
     """Two hashes of every list from those of its entries, in their order; ends[i] is one past the last of list i."""
     start = 0
@@ -59,7 +59,7 @@ def fold_entries(first_codes, second_codes, ends, first, second):
         start = ends[i]
 
 
-@kernel
+@kernel(borrows=True)
 def number_rows(first, second, start, heads, following, known_first, known_second, free, free_count, ids, new, found):
     """ids[i] = the number of row i, from row `start` on; new rows take a free number, and are listed in `new`, where
     `found` are already. Stops at a new row for which none is free. Returns where it stopped, how many free numbers are
@@ -96,7 +96,7 @@ def number_rows(first, second, start, heads, following, known_first, known_secon
     return len(ids), free_count, found
 
 
-@kernel
+@kernel(borrows=True)
 def forget_numbers(ids, heads, following, known_first, free, free_count):
     """Take numbers out of the table and put them among the free ones."""
     mask = np.uint64(len(heads) - 1)
@@ -121,7 +121,7 @@ def forget_numbers(ids, heads, following, known_first, free, free_count):
     return free_count
 
 
-@kernel
+@kernel(borrows=True)
 def rehash(heads, following, known_first, live):
     """Hang every live number into new heads."""
     mask = np.uint64(len(heads) - 1)

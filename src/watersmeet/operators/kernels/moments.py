@@ -52,7 +52,7 @@ def add_to(row, place, amount):
     store64(row, place, load64(row, place) + amount)
 
 
-@kernel
+@kernel(borrows=True)
 def add_square(row, at, parts, count, d):
     """Add d times the square of a few digits to a row, from place `at` on."""
     for a in range(count):
@@ -117,7 +117,7 @@ def add_value(kind, words, i, d, base, row, square_row, parts):
         add_float(words[i], d, base, row, square_row)
 
 
-@kernel
+@kernel(borrows=True)
 def whole_mean(sums, g, n, digits, low, lowest, divisors):
     """The mean of a group from all digits; entry 0 of `divisors` is free."""
     divisors[0] = n
@@ -125,7 +125,7 @@ def whole_mean(sums, g, n, digits, low, lowest, divisors):
     return nearest_quotient(digits, top, lowest - 32 * low, divisors, negative)
 
 
-@kernel
+@kernel(borrows=True)
 def whole_variance(squares, sums, g, n, less, digits, low, lowest, scratch, divisors):
     """The variance of a group from all digits; entries 0 and 1 of `divisors` are free."""
     divisors[0], divisors[1] = n, n - less

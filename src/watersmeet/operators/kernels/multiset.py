@@ -30,7 +30,7 @@ def fetch(table, group, word_1, word_2):
     prefetch(np.int64(table.ctypes.data) + 8 * SLOT_FIELDS * slot)
 
 
-@kernel
+@kernel(borrows=True)
 def slot_of(table, group, word_1, word_2):
     """The slot that holds a value, or the free one where it belongs."""
     mask = np.int64(len(table) - 1)
@@ -42,7 +42,7 @@ def slot_of(table, group, word_1, word_2):
     return slot
 
 
-@kernel
+@kernel(borrows=True)
 def clear_slot(table, slot):
     """Free a slot and move back what was pushed beyond it."""
     mask = np.int64(len(table) - 1)
@@ -70,7 +70,7 @@ def add_value(table, group, word_1, word_2):
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def first_and_last(groups, live, ends, words_1, words_2, table, out):
     """out[i] = +1 where a value comes into its group, -1 where the last of it leaves, else 0; and their sum.
 
@@ -104,7 +104,7 @@ def first_and_last(groups, live, ends, words_1, words_2, table, out):
     return net, True
 
 
-@kernel
+@kernel(borrows=True)
 def move_values(table, target):
     """Enter all that a table holds into an empty one of another size."""
     for slot in range(len(table)):
@@ -117,7 +117,7 @@ def move_values(table, target):
                 target[to, field] = table[slot, field]
 
 
-@kernel
+@kernel(borrows=True)
 def fingerprints(data, offsets, words_1, words_2):
     """128 bits of hash for every slice data[offsets[i]:offsets[i + 1]]."""
     for i in range(len(words_1)):
@@ -134,7 +134,7 @@ def fingerprints(data, offsets, words_1, words_2):
         words_2[i] = np.int64(finish(combine(finish(two), word)))
 
 
-@kernel
+@kernel(borrows=True)
 def expand(ids, diffs, tops, numbers, below, free, free_count, next_number, out_index, out_diff, out_number):
     """One unit change per copy of an equal row that enters or leaves, each with the number it entered with; the last to
     enter is the first to leave. Returns the number of free places and the next number."""

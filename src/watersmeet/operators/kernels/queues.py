@@ -40,7 +40,7 @@ def free_node(nodes, room, p):
     room[SPARE] += 1
 
 
-@kernel
+@kernel(borrows=True)
 def first_in_queues(groups, live, ends, keys, payloads, queues, nodes, room, out, valid):
     """out[c] = the payload of the row with the smallest key. `nodes` must have room for all that comes."""
     start = 0

@@ -91,7 +91,7 @@ def place_behind(words, start, size, code):
     return place + np.int64(load64(words, start + place) <= code)
 
 
-@kernel
+@kernel(borrows=True)
 def put_entry(words, room, group, block, start, power, size, bound):
     """A block more, before another, in a directory that grows."""
     if load64(group, POWER) == 0:
@@ -113,7 +113,7 @@ def put_entry(words, room, group, block, start, power, size, bound):
     store64(group, BLOCKS, load64(group, BLOCKS) + 1)
 
 
-@kernel
+@kernel(borrows=True)
 def take_entry(words, room, group, block):
     """A block less. The place that was found last may then be said to be in the block behind it."""
     entry = load64(group, DIRECTORY) + ENTRY * block
@@ -124,7 +124,7 @@ def take_entry(words, room, group, block):
         store64(group, AT, load64(group, AT) - 1)
 
 
-@kernel
+@kernel(borrows=True)
 def make_larger(words, room, entry):
     """Twice the room for a block."""
     power, old = load64(words, entry + BLOCK_POWER), load64(words, entry + START)
@@ -136,7 +136,7 @@ def make_larger(words, room, entry):
     store64(words, entry + BLOCK_POWER, power + 1)
 
 
-@kernel
+@kernel(borrows=True)
 def split(words, room, group, block):
     """Give the upper half of a full block to a new one behind it."""
     entry = load64(group, DIRECTORY) + ENTRY * block
@@ -248,7 +248,7 @@ def code_at(words, group, place):
     return load64(words, load64(words, entry + START) + place - before)
 
 
-@kernel
+@kernel(borrows=True)
 def quantiles(changed, live, ends, codes, share, whole, parts, groups, words, room, at, low, high, sizes):
     """The codes of the two rows around a quantile of the cell's group (the same if it falls on one), and its size.
 
@@ -289,7 +289,7 @@ def quantiles(changed, live, ends, codes, share, whole, parts, groups, words, ro
     return DONE
 
 
-@kernel
+@kernel(borrows=True)
 def where_codes_lie(groups, words, places):
     """The places in `words` of the codes of all groups, one group after the other, in order."""
     found = 0
@@ -301,7 +301,7 @@ def where_codes_lie(groups, words, places):
                 found += 1
 
 
-@kernel
+@kernel(borrows=True)
 def bound_anew(groups, words):
     """Make the first code of every block its bound."""
     for g in range(len(groups)):

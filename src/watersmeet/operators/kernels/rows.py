@@ -8,7 +8,7 @@ from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import move8
 
 
-@kernel
+@kernel(borrows=True)
 def disorder(times, newest):
     """How far a row lies behind the newest before it, at most; and the newest of all."""
     furthest = np.int64(0)
@@ -29,7 +29,7 @@ def old_rows(times, first, last, cutoff):
     return p - first
 
 
-@kernel
+@kernel(borrows=True)
 def move_down(start, by, count):
     """Move so many bytes down to an address, from that many behind it."""
     move8(start, start + by, count)

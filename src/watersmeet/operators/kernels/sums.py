@@ -39,7 +39,7 @@ NANS, POSITIVE, NEGATIVE = range(3)
 NEVER = np.int64(-1)
 
 
-@kernel
+@kernel(borrows=True)
 def count_changes(groups, live, ends, counts, out):
     """out[c] = how many values group c's cell leaves in its group."""
     start = 0
@@ -54,7 +54,7 @@ def count_changes(groups, live, ends, counts, out):
         start = end
 
 
-@kernel
+@kernel(borrows=True)
 def sum_integers(groups, live, values, unsigned, ends, counts, sums, out, valid):
     """Sums of 64-bit integers in two digits; the first cell whose sum is beyond int64, or NEVER."""
     # The upper half of an unsigned value has no sign.
@@ -80,7 +80,7 @@ def sum_integers(groups, live, values, unsigned, ends, counts, sums, out, valid)
     return NEVER
 
 
-@kernel
+@kernel(borrows=True)
 def float_range(words, live):
     """The lowest and highest digit that the finite values of a batch touch; (1, 0) if there is none but zero."""
     low, high = np.int64(1 << 20), np.int64(-1)
@@ -210,7 +210,7 @@ def halves(left, right):
     return np.int64(product & np.uint64(MASK)), np.int64(product >> np.uint64(32))
 
 
-@kernel
+@kernel(borrows=True)
 def spread(squares, sums, g, n, digits, low, scratch):
     """n * (sum of squares) - (sum)**2 as a magnitude at digits[low:]; its highest place.
 
@@ -236,7 +236,7 @@ def spread(squares, sums, g, n, digits, low, scratch):
     return settle(scratch, 0, digits, low)[0]
 
 
-@kernel
+@kernel(borrows=True)
 def add_product(rows, g, at, left, right, d):
     """Add d times the product of the digits of two doubles to row g, from place `at` on."""
     for a in range(FLOAT_DIGITS):
@@ -246,7 +246,7 @@ def add_product(rows, g, at, left, right, d):
             rows[g, at + a + b + 1] += d * upper
 
 
-@kernel
+@kernel(borrows=True)
 def joint_spread(products, sums, others, g, n, digits, low, left, right, scratch):
     """n * (sum of products) - (sum) * (other sum) as a magnitude at digits[low:]; its highest place, and whether it is
     negative. See `spread`."""
@@ -319,7 +319,7 @@ def covary_exactly(
         out[c] = nearest_quotient(digits, top, lowest, divisors, negative)
 
 
-@kernel
+@kernel(borrows=True)
 def count_bits(groups, live, ends, words, counts, bits, out):
     """Of the values that each cell leaves in its group bits[g, b] have bit b; out[c] is (bits that all have, those that
     any has, those that an odd number has, how many values there are)."""

@@ -22,7 +22,7 @@ START, END, COMPETING, LIMIT, LEFT_AT_LIMIT, PASSED = range(6)
 STATE_FIELDS = 6
 
 
-@kernel
+@kernel(borrows=True)
 def line_up(slot_of, first, last, held, levels, state):
     """Put the rows at first..last-1 that have memory, or are promised it, at the end, without a rank; there must be
     room for one row more. Returns where the first of them is."""
@@ -37,7 +37,7 @@ def line_up(slot_of, first, last, held, levels, state):
     return start
 
 
-@kernel
+@kernel(borrows=True)
 def rank_from(
     start, codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count,
     held, levels, sizes, state,
@@ -52,7 +52,7 @@ def rank_from(
         sizes[levels[i]] += 1
 
 
-@kernel
+@kernel(borrows=True)
 def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, state):
     """Line up rows and let them compete by a random priority each: `number` is how many rows came before the first."""
     for i in range(line_up(slot_of, first, last, held, levels, state), state[END]):
@@ -60,7 +60,7 @@ def enter_at_random(slot_of, first, last, number, seed, held, levels, sizes, sta
         sizes[levels[i]] += 1
 
 
-@kernel
+@kernel(borrows=True)
 def lowest(count, sizes):
     """The level below which there are fewer than `count` rows, and how many of that level make up the number."""
     left = count
@@ -116,7 +116,7 @@ def evict(held, levels, sizes, state, slot_of, free, left, victims, slots):
     return left, promised
 
 
-@kernel
+@kernel(borrows=True)
 def leave(tail, held, levels, sizes, state):
     """Rows below `tail` have expired."""
     start = state[START]
@@ -128,7 +128,7 @@ def leave(tail, held, levels, sizes, state):
     state[START] = start
 
 
-@kernel
+@kernel(borrows=True)
 def close_gaps(held, levels, state):
     """Move the rows that compete to the front."""
     start, end = state[START], state[END]
@@ -142,7 +142,7 @@ def close_gaps(held, levels, state):
     state[PASSED] = start_of_second if passed <= left else start_of_third
 
 
-@kernel
+@kernel(borrows=True)
 def move_up(held, levels, first, last, kept):
     """Move the rows that compete among those from one place to another; returns where they end then."""
     to = np.uint64(kept)
@@ -174,7 +174,7 @@ def renumber(positions, held, levels, sizes, state):
     state[PASSED] = state[LEFT_AT_LIMIT] = 0
 
 
-@kernel
+@kernel(borrows=True)
 def look_again(
     codes, flawed, ages, now, scale, factors, key_columns, counts, shift, unseen, by_age, per_bin, per_count, held,
     levels, sizes, state,

@@ -61,7 +61,7 @@ def entry_of(key, keys, seen):
     return NO_ENTRY
 
 
-@kernel
+@kernel(borrows=True)
 def claim(key, oldest, keys, seen):
     """Where a key is, or an entry for it that was never used or whose panes are all before the oldest."""
     mask = keys.size - 1
@@ -77,7 +77,7 @@ def claim(key, oldest, keys, seen):
     return free
 
 
-@kernel
+@kernel(borrows=True)
 def turn_to(pane, ring, others, state):
     """Make a pane the newest."""
     for number in range(max(state[NEWEST] + 1, pane - ring + 1), pane + 1):
@@ -88,8 +88,13 @@ def turn_to(pane, ring, others, state):
 @kernel
 def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, others, state):
     """Count rows of a store."""
-    ring = counts.shape[1]
     ahead = np.empty(TOGETHER, np.int64)
+    count_rows(codes, columns, times, positions, pane_us, keys, seen, counts, others, state, ahead)
+
+
+@kernel(borrows=True)
+def count_rows(codes, columns, times, positions, pane_us, keys, seen, counts, others, state, ahead):
+    ring = counts.shape[1]
     pane, begins = np.int64(0), np.int64(0)
     for i in range(positions.size):
         if i % TOGETHER == 0:
@@ -128,13 +133,22 @@ def add_rows(codes, columns, times, positions, pane_us, keys, seen, counts, othe
 @kernel
 def matches(codes, columns, times, earlier, later, pane_us, keys, seen, counts, others, state, found):
     """Add to `found` how many counted rows match rows of the other stream."""
+    before, ahead = np.zeros(counts.shape[1] + 1), np.empty(TOGETHER, np.int64)
+    count_matches(
+        codes, columns, times, earlier, later, pane_us, keys, seen, counts, others, state, found, before, ahead
+    )
+
+
+@kernel(borrows=True)
+def count_matches(
+    codes, columns, times, earlier, later, pane_us, keys, seen, counts, others, state, found, before, ahead
+):
+    """before: of zeros, for how many others there are before a pane."""
     ring = counts.shape[1]
     newest = state[NEWEST]
     oldest = newest - ring + 1
-    before = np.zeros(ring + 1)  # how many others there are before a pane
     for i in range(ring):
         before[i + 1] = before[i] + others[(oldest + i) % ring]
-    ahead = np.empty(TOGETHER, np.int64)
     # The panes of the earliest and the latest that a row meets, and where these begin: as in add_rows.
     from_pane = from_us = to_pane = to_us = np.int64(0)
     for p in range(times.size):

@@ -52,7 +52,7 @@ def bucket_of(codes, p, first, last, key_columns, shift):
     return h >> shift
 
 
-@kernel
+@kernel(borrows=True)
 def weigh(rows, codes, factors, key_columns, counts, shift, unseen, weights):
     """Multiply the weights of rows by how often their partners came, up to a constant of the stream."""
     for f in range(factors.shape[0]):
@@ -73,7 +73,7 @@ def age_bin(age, per_bin, bins):
     return np.uint64(min(max(np.int64(age / per_bin), 0), bins - 1))
 
 
-@kernel
+@kernel(borrows=True)
 def weigh_by_age(rows, ages, now, by_age, per_bin, weights):
     """Multiply the weights of rows by the value for their age; ages beyond the last bin count as the last."""
     for i in range(rows.size):
@@ -137,7 +137,7 @@ def rank(
             levels[start + i] = level_of(weights[i])
 
 
-@kernel
+@kernel(borrows=True)
 def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     """Count the keys of new rows; with a half-life later rows count for more, twice as much after each. Returns for how
     much they count together."""
@@ -148,7 +148,7 @@ def count_keys(codes, first, last, tracked, key_columns, counts, shift, clock, s
     return np.float64(last - first)
 
 
-@kernel
+@kernel(borrows=True)
 def add_to_keys(codes, first, last, key, key_columns, counts, shift, amount):
     """Count the rows at first..last-1 for so much each."""
     begin, end = key[1], key[2]
@@ -162,7 +162,7 @@ def add_to_keys(codes, first, last, key, key_columns, counts, shift, amount):
         of_key[bucket_of(codes, p, begin, end, key_columns, shift)] += amount
 
 
-@kernel
+@kernel(borrows=True)
 def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     total = 0.0
     start = first
@@ -180,7 +180,7 @@ def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock,
     return total
 
 
-@kernel
+@kernel(borrows=True)
 def count_held(codes, first, last, slot_of, in_memory, tracked, key_columns, counts, shift):
     """Count the keys of the rows that a store holds at first..last-1, or of those with memory alone."""
     for p in range(first, last):

@@ -17,7 +17,7 @@ BEFORE = np.int32(-1)  # came before the first turn, or was gone then
 NEVER = np.int32((1 << 31) - 1)
 
 
-@kernel
+@kernel(borrows=True)
 def meet_turns(members, slot_of, came, gone, last, first):
     """Of combinations, with a member each: raise `last` to the turn in which it came, lower `first` to that after which
     it was gone."""
@@ -27,7 +27,7 @@ def meet_turns(members, slot_of, came, gone, last, first):
         first[i] = min(first[i], gone[place])
 
 
-@kernel
+@kernel(borrows=True)
 def begin_turns(rows, came, gone, last, first):
     """The same for new rows, the first of each combination."""
     for i in range(rows.size):
@@ -36,21 +36,21 @@ def begin_turns(rows, came, gone, last, first):
         first[i] = gone[place]
 
 
-@kernel
+@kernel(borrows=True)
 def lost_in_turns(last, first, lost):
     """Of which combinations a member was gone when the last one came."""
     for i in range(last.size):
         lost[i] = first[i] < last[i]
 
 
-@kernel
+@kernel(borrows=True)
 def mark_from(members, start, marks):
     """Mark combinations with a member from a position on."""
     for i in range(members.size):
         marks[i] |= members[i] >= start
 
 
-@kernel
+@kernel(borrows=True)
 def slots_before(slot_of, positions, new, old, slots):
     """The slots of rows that had one before the first turn: `old` has those of rows that lost it since, which come
     after as many new ones."""
