@@ -145,16 +145,30 @@ def find_moments(
     The value of the lowest digit of `sums`, which is digit `base` of the values, has the exponent. `divisors` multiply
     to the square of what numbers are scaled by, `mean_divisors` to that; before these entries 0 and 1, and 0, are free.
     """
+    low, wide = room_below(divisors), squares.shape[1]
+    noted, pairs = new_block(BLOCK)
+    noted_squares, square_pairs = new_block(BLOCK)
+    find_block_by_block(
+        kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, mean_divisors,
+        sizes, totals, means, variances, samples,
+        np.empty(low + wide + 8, np.int64), np.empty(4, np.int64), np.empty((1, wide + 6), np.int64),
+        noted, pairs, noted_squares, square_pairs,
+        np.zeros(BLOCK, np.int64), np.zeros(BLOCK, np.int64), np.zeros(BLOCK, np.int64),
+    )  # fmt: skip
+
+
+@kernel(borrows=True)
+def find_block_by_block(
+    kind, words, groups, live, ends, base, exponent, counts, sums, squares, specials, divisors, mean_divisors,
+    sizes, totals, means, variances, samples,
+    digits, parts, scratch, noted, pairs, noted_squares, square_pairs, size, special, told,
+):  # fmt: skip
+    """The same, with room for what is known of the cells of a block."""
     width, wide = sums.shape[1], squares.shape[1]
     low, mean_low = room_below(divisors), room_below(mean_divisors)
-    digits, parts = np.empty(low + wide + 8, np.int64), np.empty(4, np.int64)
-    scratch = np.empty((1, wide + 6), np.int64)
     # Powers of ten are divided by digit by digit.
     unscaled = len(divisors) == 2
     lowest = exponent + 32 * base
-    noted, pairs = new_block(BLOCK)
-    noted_squares, square_pairs = new_block(BLOCK)
-    size, special, told = np.zeros(BLOCK, np.int64), np.zeros(BLOCK, np.int64), np.zeros(BLOCK, np.int64)
     stop = 0
     for first in range(0, len(ends), BLOCK):
         start, block = stop, min(BLOCK, len(ends) - first)
