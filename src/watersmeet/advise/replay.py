@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.advise.sample import Sample
 from watersmeet.dataclass import dataclass
+from watersmeet.hosts.local.together import waits_for_nobody
 from watersmeet.io.event_times import timed_rows
 from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream
@@ -32,6 +33,7 @@ class _Feed:
     aliases: tuple[str, ...]
     lateness_us: int
     in_time_order: bool
+    waits_for_nobody: bool
     newest: Times
     rows: Mapping[str, Rows]
 
@@ -62,6 +64,7 @@ class Replay:
             aliases,
             stream.lateness_us,
             reads_in_time_order(stream),
+            waits_for_nobody(stream),
             newest,
             {alias: self._encoded(alias, rows, door) for alias in aliases},
         )
@@ -96,12 +99,49 @@ class Replay:
         for table, load in built_join(self.join, operator).tables:
             for batch in self._tables[table.name].to_batches():
                 load(batch)
-        for rows, watermarks in self._cut(lambda: max(1, min(piece(), LARGEST_PIECE))):
-            for alias, part in rows.items():
-                _exhaust(operator.push(alias, part))
-            _exhaust(operator.advance(watermarks))
+        in_hand = self._rows_in_hand(operator)
+        steps = self._cut(lambda: max(1, min(piece(), LARGEST_PIECE))) if in_hand is None else self._together(in_hand)
+        for rows, watermarks in steps:
+            if rows and in_hand is not None:
+                _exhaust(operator.take(rows, watermarks))
+            else:
+                for alias, part in rows.items():
+                    _exhaust(operator.push(alias, part))
+                _exhaust(operator.advance(watermarks))
             if look is not None:
                 look()
+
+    def _rows_in_hand(self, operator: Operator) -> int | None:
+        """How many rows of each stream a run gives it at once, if it gives those of several together."""
+        plain = len(self.feeds) > 1 and all(one.in_time_order and one.waits_for_nobody for one in self.feeds)
+        return operator.together_rows if plain else None
+
+    def _together(self, most_rows: int) -> Iterator[Step]:
+        """Of all streams up to the instant that all of what was read of them has reached, as `Together` gives them."""
+        sizes = [int(feed.newest.size) for feed in self.feeds]
+        at, read = [0] * len(sizes), [0] * len(sizes)
+        reached, marks = [BEGINNING_US] * len(sizes), [BEGINNING_US] * len(sizes)
+        running = set(range(len(sizes)))
+        while running:
+            for number in running:
+                if at[number] == read[number]:
+                    read[number] = min(at[number] + most_rows, sizes[number])
+            if ended := {number for number in running if at[number] == read[number]}:
+                running -= ended
+                for number in ended:
+                    marks[number] = FOREVER_US
+                yield {}, self._complete_until(marks, reached)
+                continue
+            until_us = min(int(self.feeds[number].newest[read[number] - 1]) for number in running)
+            rows: dict[str, Rows] = {}
+            for number in sorted(running):
+                feed, start = self.feeds[number], at[number]
+                stop = start + int(feed.newest[start : read[number]].searchsorted(until_us, side="right"))
+                if stop > start:
+                    rows |= {alias: feed.rows[alias].slice(start, stop) for alias in feed.aliases}
+                    at[number], reached[number] = stop, int(feed.newest[stop - 1])
+                    marks[number] = reached[number] - feed.lateness_us
+            yield rows, self._complete_until(marks, reached)
 
     def _cut(self, piece: Callable[[], int]) -> Iterator[Step]:
         """Always of the stream that is furthest behind."""

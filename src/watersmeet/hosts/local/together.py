@@ -7,19 +7,20 @@ from typing import Any
 
 from watersmeet.hosts.local.execution import Blocks, Execution
 from watersmeet.hosts.local.feeds import AtHand, Feed
+from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Rows
 
 
 def can_be_together(feeds: Sequence[Feed[Any]], execution: Execution) -> bool:
     """Whether an operator wants that, and every stream can be read as far as the others at once."""
     wanted = execution.operator.together_rows is not None and len(feeds) > 1
-    return wanted and execution.is_in_order and all(_may_be_read(feed) for feed in feeds)
+    at_hand = all(waits_for_nobody(feed.clock.stream) and isinstance(feed.inlet, AtHand) for feed in feeds)
+    return wanted and execution.is_in_order and at_hand
 
 
-def _may_be_read(feed: Feed[Any]) -> bool:
-    stream = feed.clock.stream
-    plain = stream.arrival.max_drift_us is None and stream.arrival.idle_us is None and not stream.by_arrival
-    return plain and isinstance(feed.inlet, AtHand)
+def waits_for_nobody(stream: Stream) -> bool:
+    """Whether a stream says nothing of how far it may be read ahead of others, or they without it."""
+    return stream.arrival.max_drift_us is None and stream.arrival.idle_us is None and not stream.by_arrival
 
 
 class Together:
