@@ -134,8 +134,8 @@ def ran(text: str) -> tuple[float, int, tuple[int, ...]]:
         most: dict[str, int] = {}
         for name, run in runs.items():
             run.on_progress = partial(noted, most, name)
-        for run, block in Pull(list(runs.values())).answers():
-            del run, block
+        for _ in Pull(list(runs.values())).answers():
+            pass  # made, and thrown away
         for name, run in runs.items():
             if run.failure is not None:
                 raise run.failure
