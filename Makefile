@@ -117,7 +117,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# All figures of docs/performance.md, in about an hour and a half; what was interrupted goes on where it was. Then the page.
+# All figures of docs/performance.md, in somewhat over two hours; what was interrupted goes on where it was. Then the page.
 bench: $(READY)
 	$(BIN)/python -m benchmarks.all
 	$(BIN)/python -m benchmarks.page
