@@ -25,7 +25,7 @@ from watersmeet.operators.continuous.first_rows import (
 from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.kernels import changes as changes_kernel
 from watersmeet.operators.kernels import first_kept as kernel
-from watersmeet.operators.kernels.first_rows import hash_codes
+from watersmeet.operators.kernels.first_rows import hash_codes, move_blocks
 from watersmeet.operators.lines import zeros_in_lines
 from watersmeet.plan.nodes import SortKey
 
@@ -144,7 +144,7 @@ class FirstKept:
         """Blocks that groups have left are given up, and there is room for as much again."""
         used = int(self._groups[:, kernel.ROOM].sum())
         larger = np.empty(2 * (used + self.stop) + FIRST_ROOM, np.int64)
-        kernel.move_blocks(self._groups, self._heads, larger, at)
+        move_blocks(self._groups, self._heads, larger, at)
         self._heads = larger
 
     def _tell_apart(self, rows: Int64s, groups: Int64s, data: pa.RecordBatch, values: Values) -> None:

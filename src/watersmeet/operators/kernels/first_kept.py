@@ -12,6 +12,7 @@ import numpy as np
 from watersmeet.compiling import kernel
 from watersmeet.operators.kernels.memory import move64, prefetch
 
+# The first fields of groups, and of `at`, are those of `first_rows`, which moves blocks of both.
 # groups[g]: where its block lies, how many rows it has room for and has, and the last of these
 START, ROOM, SIZE, LAST = range(4)
 GROUP_FIELDS = 4
@@ -86,19 +87,6 @@ def has_room(groups, heads, at, g, stop):
     groups[g, START], groups[g, ROOM] = start, room
     at[USED] += room
     return True
-
-
-@kernel(borrows=True)
-def move_blocks(groups, heads, larger, at):
-    """All blocks to another array, one behind the other."""
-    used = 0
-    for g in range(len(groups)):
-        start = groups[g, START]
-        for k in range(groups[g, SIZE]):
-            larger[used + k] = heads[start + k]
-        groups[g, START] = used
-        used += groups[g, ROOM]
-    at[USED] = used
 
 
 @kernel(inline="always")
