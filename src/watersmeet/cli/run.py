@@ -133,8 +133,7 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         from watersmeet.cli.view import viewing
         from watersmeet.explain.explaining import explained
         from watersmeet.hosts.local.host import LocalHost
-        from watersmeet.hosts.local.pulled_execution import PulledExecution
-        from watersmeet.hosts.local.run_job import check_sinks
+        from watersmeet.hosts.local.run_job import check_sinks, executions
         from watersmeet.hosts.local.side_files import beside_all
         from watersmeet.runtime.interrupt import Interrupts
         from watersmeet.runtime.script import read_script
@@ -144,13 +143,15 @@ def _run_in_process(text: str, batch_rows: int, final: bool, view: str | None) -
         jobs = read_script(text, explain=True)
         shown = [job for job in jobs if job.explaining is None]
         # All are made before the first one runs, so that what is wrong with the last shows at once.
-        runs = {job.name: PulledExecution(job.plan, batch_rows=batch_rows) for job in shown}
+        groups = fed_together(jobs)
+        found = [executions(group, batch_rows) for group in groups if group[0].explaining is None]
+        runs = {name: run for one in found for name, run in one.items()}
         check_sinks(jobs, final=final)
     interrupts = Interrupts(voice().tell)
     boards = {} if view is None else {job.name: Board(job.plan, adds_up=True) for job in shown}
     with viewing(view, shown, boards, LocalHost()) as page:
         with beside_all(job.plan for job in shown) as beside:
-            for group in fed_together(jobs):
+            for group in groups:
                 if group[0].explaining is not None:
                     typer.echo(explained(group[0].plan, group[0].explaining, LocalHost()))
                     continue
@@ -225,7 +226,7 @@ def _run_group(
     from watersmeet.hosts.local.run_job import Delivery, run_together, screen_for
     from watersmeet.runtime.left_out import named
     from watersmeet.runtime.progress import describe
-    from watersmeet.runtime.sharing import shared_words
+    from watersmeet.runtime.sharing import queries_in_words, shared_words
 
     jobs, screen = [job for job, _ in group], screen_for([job for job, _ in group])
     for words in shared_words(jobs):
@@ -254,7 +255,7 @@ def _run_group(
             for job, one in group:
                 one.tell, one.notice = voice().warn, voice().tell
                 if len(group) > 1:
-                    one.tell = named(one.tell, job.name)
+                    one.tell = named(voice().warn, queries_in_words([other.name for other, run in group if run is one]))
                 board = boards.get(job.name)
                 deliveries.append(Delivery(job, one, update, final=final, board=board, screen=screen))
             run_together(deliveries, interrupts, note_end)

@@ -1,34 +1,43 @@
-"""Which queries of a script are fed together, as they look at the same streams."""
+"""Which queries of a script are fed together, as they look at the same streams, and which of them are one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted, listed
+from watersmeet.plan.identity import identity_of
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import streams_below
+from watersmeet.plan.walks import relations_below, streams_below
 from watersmeet.runtime.script import Job
 
-Streams = Mapping[str, Stream]
 MOST_NAMED = 8  # queries in one line
 
 
 def fed_together(jobs: Sequence[Job]) -> list[list[Job]]:
     """The jobs of a script in groups, of which each is fed by one reading of its streams. Groups come in the order of
     their first jobs, and so do the jobs in each."""
-    groups: list[list[int]] = []
-    streams = [_streams(job.plan) for job in jobs]
-    for number, job in enumerate(jobs):
-        mine = [number]
-        if may_share(job):
-            for group in list(groups):
-                if _meet(mine, group, jobs, streams):
-                    groups.remove(group)
-                    mine = sorted(group + mine)
-        groups.append(mine)
-    return [[jobs[number] for number in group] for group in sorted(groups)]
+    numbers = _Numbers()
+    groups: list[_Group] = []
+    for place, job in enumerate(jobs):
+        group = _Group.of(place, job, numbers)
+        for other in [one for one in groups if one.meets(group)]:
+            # By what it has met it may have become one that does not go with this.
+            if other.meets(group):
+                groups.remove(other)
+                group = other.with_all_of(group)
+        groups.append(group)
+    return [[jobs[place] for place in sorted(one.places)] for one in sorted(groups, key=lambda one: min(one.places))]
+
+
+def answered_together(group: Sequence[Job]) -> list[list[Job]]:
+    """The queries of a group in the order of their first: those that ask the same, which are answered once."""
+    alike: dict[Hashable, list[Job]] = {}
+    for job in group:
+        alike.setdefault(_asked(job), []).append(job)
+    return list(alike.values())
 
 
 def shared_streams(group: Sequence[Job]) -> dict[str, list[str]]:
@@ -46,15 +55,26 @@ def streams_of(job: Job, group: Sequence[Job]) -> dict[str, list[str]]:
 
 
 def shared_words(group: Sequence[Job]) -> list[str]:
-    """What a person is told of that: a line for those queries that share the same streams."""
+    """What a person is told of that: a line for those queries that share the same streams, and for those that are
+    answered once."""
     by_queries: dict[tuple[str, ...], list[str]] = {}
     for stream, queries in shared_streams(group).items():
         by_queries.setdefault(tuple(queries), []).append(stream)
     return [
-        f"{listed(names)} {'is' if len(names) == 1 else 'are'} read once for "
-        f"{listed(who) if len(who) <= MOST_NAMED else counted(len(who), 'query', 'queries')}"
-        for who, names in by_queries.items()
+        *(
+            f"{listed(names)} {'is' if len(names) == 1 else 'are'} read once for {queries_in_words(who)}"
+            for who, names in by_queries.items()
+        ),
+        *(
+            f"{queries_in_words([job.name for job in alike])} ask the same and are answered once"
+            for alike in answered_together(group)
+            if len(alike) > 1
+        ),
     ]
+
+
+def queries_in_words(names: Sequence[str]) -> str:
+    return listed(names) if len(names) <= MOST_NAMED else counted(len(names), "query", "queries")
 
 
 def may_share(job: Job) -> bool:
@@ -71,27 +91,63 @@ def is_same_stream(one: Stream, other: Stream) -> bool:
     return replace(one, source=None) == replace(other, source=None)
 
 
-def _streams(plan: Plan) -> Streams:
+def _asked(job: Job) -> Hashable:
+    """What tells a query from others of its group. What may stand behind a name is told by its being the same object:
+    streams of one name are the same in all of a group."""
+    plan = job.plan
+    tables = tuple(id(one) for one in relations_below(plan.root) if not isinstance(one, Stream))
+    said = tuple(sorted(plan.options.changed().items()))
+    return identity_of(plan), said, plan.order, tables, job.name if not may_share(job) else ""
+
+
+def _streams(plan: Plan) -> Mapping[str, Stream]:
     return {one.name: one for one in streams_below(plan.root)}
 
 
-def _meet(one: Sequence[int], others: Sequence[int], jobs: Sequence[Job], streams: Sequence[Streams]) -> bool:
-    """Whether two groups look at the same stream, and nothing stands against feeding them together."""
-    pairs = [(mine, its) for mine in one for its in others]
-    if not all(may_share(jobs[number]) for number in (*one, *others)):
-        return False
-    if not any(streams[mine].keys() & streams[its].keys() for mine, its in pairs):
-        return False
-    return all(_fit(streams[mine], streams[its]) for mine, its in pairs)
+class _Numbers:
+    """A number for each stream that is another one than those before."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[Stream, int]]] = {}
+        self._next = count()
+
+    def of(self, stream: Stream) -> int:
+        known = self._known.setdefault(stream.name, [])
+        for other, number in known:
+            if is_same_stream(stream, other):
+                return number
+        known.append((stream, next(self._next)))
+        return known[-1][1]
 
 
-def _fit(one: Streams, other: Streams) -> bool:
-    """A stream that must not run ahead of others waits for them: that is nothing to queries that do not look at those,
-    and would wait as well."""
-    if (_waits_for_others(one) or _waits_for_others(other)) and one.keys() != other.keys():
-        return False
-    return all(is_same_stream(one[name], other[name]) for name in one.keys() & other.keys())
+class _Group:
+    """Jobs that are fed together: which stream they mean by each name. `alone`: nothing is fed with it. `waits`: if one
+    of their streams must not run ahead of others. It waits for those: that is nothing to queries that do not look at
+    them, and would wait as well."""
 
+    def __init__(self, places: list[int], streams: Mapping[str, int], *, alone: bool, waits: bool) -> None:
+        self.places, self._streams, self._alone, self._waits = places, streams, alone, waits
 
-def _waits_for_others(streams: Streams) -> bool:
-    return len(streams) > 1 and any(one.arrival.max_drift_us is not None for one in streams.values())
+    @classmethod
+    def of(cls, place: int, job: Job, numbers: _Numbers) -> _Group:
+        streams = _streams(job.plan)
+        waits = len(streams) > 1 and any(one.arrival.max_drift_us is not None for one in streams.values())
+        numbered = {name: numbers.of(one) for name, one in streams.items()}
+        return cls([place], numbered, alone=not may_share(job), waits=waits)
+
+    def meets(self, other: _Group) -> bool:
+        """Whether both look at the same stream, and nothing stands against feeding them together."""
+        if self._alone or other._alone:
+            return False
+        if (self._waits or other._waits) and self._streams.keys() != other._streams.keys():
+            return False
+        both = self._streams.keys() & other._streams.keys()
+        return bool(both) and all(self._streams[name] == other._streams[name] for name in both)
+
+    def with_all_of(self, other: _Group) -> _Group:
+        return _Group(
+            self.places + other.places,
+            {**self._streams, **other._streams},
+            alone=False,
+            waits=self._waits or other._waits,
+        )

@@ -120,21 +120,21 @@ class LocalHost:
 
 def _outcomes(group: Sequence[Job], beside: SideSinks) -> list[Outcome]:
     """Of queries that are fed together."""
-    from watersmeet.hosts.local.pulled_execution import PulledExecution
-    from watersmeet.hosts.local.run_job import Delivery, Kept, run_together, screen_for
+    from watersmeet.hosts.local.run_job import Delivery, Kept, executions, run_together, screen_for
     from watersmeet.runtime.left_out import named
     from watersmeet.runtime.outcome import Outcome
     from watersmeet.runtime.script import CONSOLE
+    from watersmeet.runtime.sharing import queries_in_words
+    from watersmeet.warning import warn
 
     kept = {job.name: Kept(job) for job in group if job.sink == CONSOLE}
     screen = screen_for([job for job in group if job.name not in kept])
-    deliveries = []
-    for job in group:
-        run = PulledExecution(job.plan)
+    runs = executions(group)
+    for run in runs.values():
         run.beside = beside
         if len(group) > 1:
-            run.tell = named(run.tell, job.name)
-        deliveries.append(Delivery(job, run, screen=screen, instead=kept.get(job.name)))
+            run.tell = named(warn, queries_in_words([name for name, one in runs.items() if one is run]))
+    deliveries = [Delivery(job, runs[job.name], screen=screen, instead=kept.get(job.name)) for job in group]
     run_together(deliveries)
     metrics = {one.job.name: one.run.metrics.as_dict() for one in deliveries}
     return [Outcome(name, kept[name].table() if name in kept else None, found) for name, found in metrics.items()]

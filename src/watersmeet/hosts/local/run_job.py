@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from functools import partial
 
 import pyarrow as pa
 
 from watersmeet.hosts.local.archiving import archiving
+from watersmeet.hosts.local.execution import BATCH_ROWS
 from watersmeet.hosts.local.printing import ByName, InTurn, Screen
 from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
@@ -20,6 +22,7 @@ from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
+from watersmeet.runtime.sharing import answered_together
 from watersmeet.runtime.watched import Board
 
 OnProgress = Callable[[Metrics], None]
@@ -51,8 +54,10 @@ class Delivery:
         screen: where rows are printed beside those of other queries. instead: takes the rows in place of the sink."""
         self.job, self.run = job, run
         self._final, self._board, self._screen, self._instead = final, board, screen, instead
+        self.failure: Exception | None = None  # why it was given up
         run.writes_beside = True
-        run.on_progress = on_progress if board is None else telling(run, board, on_progress)
+        told = on_progress if board is None else telling(run, board, on_progress)
+        run.on_progress = _both(run.on_progress, told)
         self._schema = job.plan.schema if final else job.plan.output_schema
         self._sink: Sink | None = None
         self._archive = ExitStack()
@@ -87,6 +92,12 @@ class Delivery:
         self._sink = None
         if self._board is not None:
             self._board.end()
+
+    def fail(self, error: Exception) -> None:
+        """Give up what was written."""
+        if self.failure is None:
+            self.failure = error
+            self.abort(error)
 
     def abort(self, error: BaseException) -> None:
         sink, self._sink = self._sink, None
@@ -172,6 +183,15 @@ def run_job(
     return run.metrics
 
 
+def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, PulledExecution]:
+    """What answers each query of a group that is fed together: one of them for all that ask the same."""
+    found: dict[str, PulledExecution] = {}
+    for alike in answered_together(group):
+        run = PulledExecution(alike[0].plan, batch_rows=batch_rows)
+        found.update((job.name, run) for job in alike)
+    return found
+
+
 def run_together(
     deliveries: Sequence[Delivery],
     interrupts: Interrupts | None = None,
@@ -179,32 +199,40 @@ def run_together(
 ) -> None:
     """Run queries that are fed together to their ends, or to where a stop was asked for. One that fails gives up what
     it wrote, and the others go on; the first failure is raised at the end. ended: hears of those that ended well."""
-    pull = Pull([one.run for one in deliveries])
-    delivery_of = {id(one.run): one for one in deliveries}
+    into: dict[int, list[Delivery]] = {}
+    for one in deliveries:
+        into.setdefault(id(one.run), []).append(one)
+    pull = Pull([ones[0].run for ones in into.values()])
     failed: list[Delivery] = []
     stopping: AbstractContextManager[None] = nullcontext()
     if interrupts is not None:
         stopping = interrupts.stopping(pull.request_stop)
+
+    def deliver(one: Delivery, what: Callable[[], None]) -> None:
+        try:
+            what()
+        except Exception as error:
+            fail(one, error)
+
+    def fail(one: Delivery, error: Exception) -> None:
+        failed.append(one)
+        one.fail(error)
+        # With nowhere to give answers to, a query need not go on.
+        if all(other.failure is not None for other in into[id(one.run)]):
+            pull.fail(one.run, error)
+
     try:
         for one in deliveries:
-            try:
-                one.open()
-            except Exception as error:
-                pull.fail(one.run, error)
+            deliver(one, one.open)
         with stopping, closing(pull.answers()) as answers:
             for run, block in answers:
-                one = delivery_of[id(run)]
-                try:
-                    if block is not None:
-                        one.take(block)
-                    elif run.failure is None:
-                        one.close()
-                        ended(one)
-                except Exception as error:
-                    pull.fail(run, error)
-                if run.failure is not None and one not in failed:
-                    failed.append(one)
-                    one.abort(run.failure)
+                for one in [other for other in into[id(run)] if other.failure is None]:
+                    if run.failure is not None:
+                        fail(one, run.failure)
+                    elif block is not None:
+                        deliver(one, partial(one.take, block))
+                    else:
+                        deliver(one, partial(_end, one, ended))
     except BaseException as error:
         for one in deliveries:
             if one.is_open:
@@ -214,16 +242,34 @@ def run_together(
         raise _first_failure(failed, deliveries)
 
 
+def _end(one: Delivery, ended: Callable[[Delivery], None]) -> None:
+    one.close()
+    ended(one)
+
+
+def _both(one: OnProgress | None, other: OnProgress | None) -> OnProgress | None:
+    """Several may be told how far a query is that is answered once for them."""
+    if one is None or other is None:
+        return one or other
+    first, second = one, other
+
+    def told(metrics: Metrics) -> None:
+        first(metrics)
+        second(metrics)
+
+    return told
+
+
 def _first_failure(failed: Sequence[Delivery], all_of_them: Sequence[Delivery]) -> Exception:
-    failure = failed[0].run.failure
+    failure = failed[0].failure
     assert failure is not None
     if len(all_of_them) > 1:
         well = [one.job.name for one in all_of_them if one not in failed]
         ended = f"; {listed(well)} ended well" if well else ""
         failure.add_note(f"{listed([one.job.name for one in failed])} failed{ended}")
         for one in failed[1:]:
-            if one.run.failure is not failure:  # what is wrong with a stream is the same for all
-                failure.add_note(f"{one.job.name}: {one.run.failure}")
+            if one.failure is not failure:  # what is wrong with a stream is the same for all
+                failure.add_note(f"{one.job.name}: {one.failure}")
     return failure
 
 

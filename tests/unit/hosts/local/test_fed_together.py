@@ -18,9 +18,10 @@ from watersmeet.hosts.local.durable.checkpoint import _options_of
 from watersmeet.hosts.local.printing import HeldRows
 from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.hosts.local.run_job import Delivery, Kept, executions, run_together
 from watersmeet.plan.identity import identity_of
 from watersmeet.runtime.script import Job, read_script
-from watersmeet.runtime.sharing import fed_together, shared_words
+from watersmeet.runtime.sharing import answered_together, fed_together, shared_words
 
 NOON = dt.datetime(2026, 1, 1, 12)
 
@@ -83,8 +84,14 @@ def test_what_is_read_once_is_told() -> None:
             + ";".join(["SELECT k FROM a"] * 9)
         )
     )
-    assert shared_words(group) == ["a is read once for 9 queries"]
-    assert shared_words(group[:2]) == ["a is read once for query 1 and query 2"]
+    assert shared_words(group) == [
+        "a is read once for 9 queries",
+        "9 queries ask the same and are answered once",
+    ]
+    assert shared_words(group[:2]) == [
+        "a is read once for query 1 and query 2",
+        "query 1 and query 2 ask the same and are answered once",
+    ]
     assert shared_words(group[:1]) == []
 
 
@@ -157,8 +164,7 @@ def test_a_row_that_is_late_for_any_query_goes_to_its_sink_once(folder: Path) ->
     late = [json.loads(line)["k"] for line in (folder / "late.json").read_text().splitlines()]
     assert sorted(late) == [3, 4, 6]
     assert {str(one.message).split(": ")[1] for one in told if "late_rows" in str(one.message)} >= {
-        "query 1",
-        "query 3",
+        "query 1 and query 3",
     }
 
 
@@ -312,3 +318,58 @@ def test_many_rows_that_wait_to_be_printed_wait_on_disk() -> None:
         held.add(batch)
     assert pa.Table.from_batches(held.take())["k"].to_pylist() == list(range(30))
     assert list(held.take()) == []
+
+
+# ---- answered once ---------------------------------------------------------------------------------------------------
+
+
+def test_queries_that_ask_the_same_are_answered_once_into_each_sink(
+    two: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = {"one": AB, "other": AB, "third": AB.replace("1 SECOND", "2 SECONDS")}
+    script = DECLARED.format("a") + DECLARED.format("b")
+    script += "".join(f"{SINK.format(name)} {query};" for name, query in queries.items())
+    (two / "script.sql").write_text(script)
+    assert call("run", "--engine", "local", "script.sql") == 0
+    told = capsys.readouterr().err
+    assert "one and other ask the same and are answered once" in told
+    assert "one done" in told
+    assert "other done" in told
+    found = {name: pa_parquet.read_table(f"{name}.parquet") for name in queries}
+    assert found["one"].equals(found["other"])
+    assert found["one"].num_rows == pairs(two)
+    assert found["third"].num_rows >= found["one"].num_rows
+
+
+def test_of_queries_that_ask_the_same_each_has_a_sink_that_may_fail_alone(two: Path) -> None:
+    (two / "taken.parquet").mkdir()
+    (two / "taken.parquet" / "other.parquet").write_bytes(b"")
+    script = DECLARED.format("a") + "".join(f"{SINK.format(name)} SELECT k FROM a;" for name in ("taken", "well"))
+    with pytest.raises(wm.WatersmeetError, match="taken") as failed:
+        wm.Session().run(script)
+    assert failed.value.__notes__ == ["taken failed; well ended well"]
+    assert pa_parquet.read_table("well.parquet").num_rows == 20
+
+
+@pytest.mark.parametrize("option", ["share = 'no'", "timezone = 'Europe/Berlin'", "pipeline = 'nta'"])
+def test_a_query_that_is_to_run_otherwise_is_another(option: str) -> None:
+    asked = "SELECT DISTINCT k FROM a [RANGE 1 SECOND]"
+    group = jobs_of(DECLARED.format("a") + f"{asked}; {asked} OPTIONS ({option}); {asked}")
+    assert [[job.name for job in alike] for alike in answered_together(group)] == [["query 1", "query 3"], ["query 2"]]
+
+
+def test_a_stop_keeps_what_each_of_them_was_given() -> None:
+    session = wm.Session()
+    session.stream("a", table(*((at, at) for at in range(5))), time="ts")
+    jobs = [Job(name, session.sql("SELECT k FROM a").plan, {"sink": "console"}) for name in ("one", "other")]
+    runs = executions(jobs, 1)
+    assert runs["one"] is runs["other"]
+    kept = {job.name: Kept(job) for job in jobs}
+    deliveries = [Delivery(job, runs[job.name], instead=kept[job.name]) for job in jobs]
+    told: list[int] = []
+    runs["one"].on_progress = lambda metrics: told.append(metrics.results)
+    taken = kept["other"].write
+    kept["other"].write = lambda batch: (taken(batch), runs["one"].request_stop())  # type: ignore[method-assign, assign]
+    run_together(deliveries)
+    assert [one.table()["k"].to_pylist() for one in kept.values()] == [[0], [0]]
+    assert told[-1] == 1
