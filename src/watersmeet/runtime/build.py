@@ -90,7 +90,7 @@ MakePlanner = Callable[[WindowJoinNode], Planner | None]
 class Built:
     """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, the joins
     inside it, in the order in which its plan has them, the columns of each stream that it looks at, if that is known,
-    and why it runs in one thread, where several were asked for."""
+    why it runs in one thread, where several were asked for, and the plan that it was made by."""
 
     operator: Operator
     streams: dict[str, Stream]
@@ -98,6 +98,7 @@ class Built:
     joins: list[WindowJoin] = field(default_factory=list)
     columns: Mapping[str, frozenset[str]] | None = None
     one_thread: str | None = None
+    physical: PhysicalPlan | None = None
 
     def notices(self, plan: Plan) -> list[str]:
         """What is to be said once, at the start."""
@@ -135,7 +136,7 @@ def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
         from watersmeet.operators.deduplicate import Deduplicate
 
         operator = Deduplicate(operator, rules)
-    return Built(operator, plan.streams, builder.tables, builder.joins, _columns_read(plan), plan.one_thread)
+    return Built(operator, plan.streams, builder.tables, builder.joins, _columns_read(plan), plan.one_thread, plan)
 
 
 def _columns_read(plan: PhysicalPlan) -> dict[str, frozenset[str]]:

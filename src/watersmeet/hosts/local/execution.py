@@ -136,10 +136,21 @@ class Execution:
 
     def push(self, name: str, rows: Rows, partition: str = "") -> Iterable[Answer]:
         """Rows of a stream whose times were read. If a list comes back, all is done, as it is for a few rows."""
+        return self._answer(name, self._let_in(name, rows, partition))
+
+    def push_some(self, name: str, rows: Rows, concerned: Rows) -> Iterable[Answer]:
+        """The same, where no others of the rows can bring anything about than that time goes on."""
+        in_time = self._let_in(name, rows)
+        return self._answer(name, concerned if in_time is rows else in_time)
+
+    def _let_in(self, name: str, rows: Rows, partition: str = "") -> Rows:
         clock = self.clock.clocks[name]
         in_time = self.clock.let_in(name, rows, partition)
         if self.tells_at_once and (clock.late.count or clock.future_rows or clock.skipped_rows or clock.left_out):
             self._warn_of(clock)
+        return in_time
+
+    def _answer(self, name: str, in_time: Rows) -> Iterable[Answer]:
         found: list[Answer] = []
         if in_time.times.size:
             aliases = self._aliases[name]

@@ -7,8 +7,7 @@ is what it would be alone. One that fails stops alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from queue import SimpleQueue
@@ -17,21 +16,17 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from watersmeet.hosts.local.execution import Execution
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
+from watersmeet.hosts.local.lines import Looking, batches_for, flows, lines_of, read_rows
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.hosts.local.together import Together, can_be_together
-from watersmeet.io.broken_text import holds_text
-from watersmeet.io.files import FileSource
-from watersmeet.io.sources import TableSource
-from watersmeet.io.time_ordered import batches_of
-from watersmeet.model.catalog import Statistics, Stream
+from watersmeet.model.catalog import Stream
 from watersmeet.operators.answers import Answer, as_batch
-from watersmeet.operators.contract import Operator, Rows
-from watersmeet.runtime.bad_records import refusal
-from watersmeet.runtime.clock import StreamClock
+from watersmeet.operators.contract import Rows
+from watersmeet.optimizer.asked_rows import AskedRows
+from watersmeet.runtime.build import Built
 from watersmeet.runtime.metrics import Metrics
-from watersmeet.runtime.sharing import is_same_stream
+from watersmeet.runtime.predicate_index import PredicateIndex, index_over
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
@@ -41,15 +36,13 @@ SHOWN_EVERY_S = 1.0  # while nothing comes
 FINISHING_S = 1.0  # that a batch in hand may take when a stop was asked for
 
 
-class Pulled(Protocol):
+class Pulled(Looking, Protocol):
     """A query that is fed by what is read (`PulledExecution`)."""
 
     pull: Pull
-    execution: Execution
-    operator: Operator
-    streams: Mapping[str, Stream]
+    built: Built
     wall: WallClock
-    batch_rows: int
+    notice: Callable[[str], None]
     writes_beside: bool
     beside: SideSinks | None
     on_progress: Callable[[Metrics], None] | None
@@ -57,16 +50,13 @@ class Pulled(Protocol):
     steps: int
     busy_s: float
 
-    @property
-    def clocks(self) -> Mapping[str, StreamClock]: ...
-
-    def columns_of(self, stream: str) -> frozenset[str] | None: ...
-
     def announce(self, stream: Stream) -> None: ...
 
     def begin(self, side: SideOutput) -> None: ...
 
-    def step(self, stream: str, rows: Rows | None) -> Iterable[Answer]: ...
+    def asks_of(self, stream: str) -> Sequence[AskedRows]: ...
+
+    def step(self, stream: str, rows: Rows | None, concerned: Rows | None = None) -> Iterable[Answer]: ...
 
     def end(self) -> None: ...
 
@@ -92,6 +82,8 @@ class Pull:
         # Without streams, so that a stop may be asked for before any is opened.
         self._wall: WallClock = SystemClock()
         self._feeds: Feeds[Pulled] = Feeds([], SimpleQueue(), self._wall)
+        # Of streams that many look at: which of them a row concerns.
+        self._indexes: dict[Feed[Pulled], PredicateIndex[int]] = {}
         self._side: SideFiles | None = None
         self._stopping = False
         self._stop_by_s = inf
@@ -145,6 +137,13 @@ class Pull:
         self._feeds = self._opened()
         for feed in self._feeds.all:
             feed.readers[0].announce(feed.clock.stream)
+            index = index_over({id(run): run.asks_of(feed.name) for run in feed.readers})
+            if index is not None and len(feed.readers) > 1:
+                self._indexes[feed] = index
+        if len(self._running) > 1:
+            from watersmeet.runtime.shared_windows import share_windows
+
+            share_windows([(feed.clock.stream, self._given_all(feed)) for feed in self._feeds.all], self.runs[0].notice)
         self._side = SideFiles(side, self.runs[0].beside) if writes else None
 
     def _until_the_end(self) -> Iterator[Given]:
@@ -182,21 +181,29 @@ class Pull:
         began_s = perf_counter()
         readers = list(feed.readers)
         try:
-            batch = feed.take(_read_rows(readers))
+            index = self._indexes.get(feed)
+            batch = feed.take(read_rows(self._given_all(feed)))
             rows = None if batch is None else feed.clock.timed(batch)
+            by_value = None if index is None or rows is None else index.look(rows)
         except Exception as error:
             self._fail_all(readers, error)
             return
         read_s = perf_counter() - began_s
         for run in readers:
             began_s = perf_counter()
-            yield from self._given(run, run.step(feed.name, rows))
+            concerned = None if by_value is None else by_value.of(id(run))
+            yield from self._given(run, run.step(feed.name, rows, concerned))
             if self._feeds.passed_over:
                 yield from self._given(run, run.execution.settle())
             run.steps += 1
             run.busy_s += read_s + perf_counter() - began_s
             if rows is None and not run.execution.clock.running:
                 yield from self._finished(run)
+
+    def _given_all(self, feed: Feed[Pulled]) -> list[Pulled]:
+        """The queries that are given all rows of a stream, not only those that concern them."""
+        index = self._indexes.get(feed)
+        return [run for run in feed.readers if index is None or id(run) not in index]
 
     def _together(self) -> Together | None:
         """Of a query by itself: rows of all its streams at a time, where its operator wants them so."""
@@ -249,6 +256,10 @@ class Pull:
             self._running.remove(run)
             self._ended.append(run)
             self._feeds.leave(run)
+            if len(self.runs) > 1:
+                from watersmeet.operators.join.shared_keeping import leave_windows
+
+                leave_windows(run.operator)
 
     def _report_now_and_then(self) -> None:
         is_shown = len(self.runs) == 1 and self.runs[0].on_progress is not None
@@ -287,10 +298,10 @@ class Pull:
     def _opened(self) -> Feeds[Pulled]:
         # All are opened before the first is read, so that no thread is left behind if one cannot be.
         opened: list[tuple[Stream, list[Pulled], Iterator[pa.RecordBatch]]] = []
-        lines = _lines(self._running)
+        lines = lines_of(self._running)
         for stream, readers in lines:
             try:
-                opened.append((stream, readers, _batches(stream, readers)))
+                opened.append((stream, readers, batches_for(stream, readers)))
             except Exception as error:
                 self._fail_all(readers, error)
         events: Events = SimpleQueue()
@@ -298,90 +309,6 @@ class Pull:
         for stream, readers, batches in opened:
             readers[:] = [run for run in readers if run.failure is None]  # another of its streams may be none
             if readers:
-                inlet = Flowing(stream.name, batches, events) if _flows(stream, len(lines)) else AtHand(batches)
+                inlet = Flowing(stream.name, batches, events) if flows(stream, len(lines)) else AtHand(batches)
                 feeds.append(Feed(stream.name, readers, inlet))
         return Feeds(feeds, events, self._wall)
-
-
-def _lines(runs: Sequence[Pulled]) -> list[tuple[Stream, list[Pulled]]]:
-    """What is read, and for whom."""
-    lines: list[tuple[Stream, list[Pulled]]] = []
-    for run in runs:
-        for stream in run.streams.values():
-            for other, readers in lines:
-                if is_same_stream(stream, other) and _judged(run, stream) == _judged(readers[0], other):
-                    readers.append(run)
-                    break
-            else:
-                lines.append((stream, [run]))
-    return lines
-
-
-def _judged(run: Pulled, stream: Stream) -> frozenset[str] | None:
-    """The columns that decide which records of a stream are bad, where some are left out and not all columns are read:
-    what another query looks at must not decide about this one."""
-    looked_at = _looked_at([run], stream)
-    if looked_at is None or not stream.arrival.keeps_going:
-        return None
-    return frozenset(one.name for one in stream.schema if holds_text(one.type) and one.name in looked_at)
-
-
-def _batches(stream: Stream, readers: list[Pulled]) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream; whoever looks at it hears of what is none."""
-
-    def bad(records: pa.RecordBatch) -> None:
-        if not stream.arrival.keeps_going:
-            raise refusal(stream, records)
-        for run in list(readers):
-            run.execution.leave_out(stream.name, records)
-
-    def skip(rows: int) -> None:
-        for run in list(readers):
-            run.clocks[stream.name].skip(rows)
-
-    def hand_over(rows: int) -> None:
-        for run in list(readers):
-            run.clocks[stream.name].hand_over(rows)
-
-    most_rows = max(run.batch_rows * run.operator.parts for run in readers)  # each part takes its own
-    return batches_of(_as_read(stream, readers), most_rows, skip, bad, hand_over)
-
-
-def _looked_at(readers: Sequence[Pulled], stream: Stream) -> frozenset[str] | None:
-    """The columns that are read of tables and of files that can leave columns out: what any query looks at. None: all
-    of them."""
-    if not isinstance(stream.source, FileSource | TableSource):
-        return None
-    if stream.bad_to is not None or stream.late_to is not None:  # rows go to a sink whole
-        return None
-    found = frozenset({stream.time})
-    for run in readers:
-        columns = run.columns_of(stream.name)
-        if columns is None:
-            return None
-        found |= columns
-    source = stream.source.only(found)
-    return None if source is stream.source or source.columns is None else source.columns | {stream.time}
-
-
-def _as_read(stream: Stream, readers: Sequence[Pulled]) -> Stream:
-    looked_at = _looked_at(readers, stream)
-    if looked_at is None:
-        return stream
-    schema = pa.schema([one for one in stream.schema if one.name in looked_at])
-    # What is known of the rows has guided the plan; it may be of columns that are not here.
-    return replace(stream, source=stream.source.only(looked_at), schema=schema, statistics=Statistics())
-
-
-def _flows(stream: Stream, lines: int) -> bool:
-    """Whether a thread waits for the rows of a stream: only where another may be read instead of it, or time go on
-    without it."""
-    waits = lines == 1 and stream.arrival.idle_us is None and not stream.by_arrival
-    return not stream.source.at_hand and not waits
-
-
-def _read_rows(readers: Sequence[Pulled]) -> int | None:
-    """Of how many rows pieces are: what suits the most demanding."""
-    if len(readers) == 1:
-        return readers[0].operator.read_rows
-    return min((rows for run in readers if (rows := run.operator.read_rows) is not None), default=None)

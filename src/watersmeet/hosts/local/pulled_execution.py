@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Rows
+from watersmeet.optimizer.asked_rows import AskedRows, asked_of
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import Built, build_query
@@ -54,9 +55,10 @@ class PulledExecution:
         self.steps = 0  # how many times rows were read, and how many seconds that took with what it brought about
         self.busy_s = 0.0
         self.failure: Exception | None = None  # why it gives no more answers
-        self._built = built or build_query(plan, to_the_end=ends_by_itself(plan))
-        self.operator = self._built.operator
-        self.streams: Mapping[str, Stream] = {one.name: one for one in self._built.streams.values()}
+        self.built = built or build_query(plan, to_the_end=ends_by_itself(plan))
+        self._asked = {} if self.built.physical is None else asked_of(self.built.physical)
+        self.operator = self.built.operator
+        self.streams: Mapping[str, Stream] = {one.name: one for one in self.built.streams.values()}
         self.notice: Callable[[str], None] = LOGGER.info
         # Without streams until it begins.
         self.execution = self._executing({}, None)
@@ -88,10 +90,14 @@ class PulledExecution:
 
     def columns_of(self, stream: str) -> frozenset[str] | None:
         """The columns of a stream that it looks at; None: all."""
-        if self._built.columns is None:
+        if self.built.columns is None:
             return None
-        aliases = [alias for alias, one in self._built.streams.items() if one.name == stream]
-        return frozenset().union(*(self._built.columns[alias] for alias in aliases))
+        aliases = [alias for alias, one in self.built.streams.items() if one.name == stream]
+        return frozenset().union(*(self.built.columns[alias] for alias in aliases))
+
+    def asks_of(self, stream: str) -> Sequence[AskedRows]:
+        """Which rows of a stream can bring anything about, if that is known."""
+        return self._asked.get(stream, ())
 
     def begin(self, side: SideOutput) -> None:
         """Static tables are loaded before the first row comes. side: takes that goes beside the answers."""
@@ -100,14 +106,18 @@ class PulledExecution:
         self.execution.load_again()
         for clock in self.clocks.values():
             clock.on_late_rows = self.on_late_rows
-        for said in self._built.notices(self.plan):
+        for said in self.built.notices(self.plan):
             self.notice(said)
 
-    def step(self, stream: str, rows: Rows | None) -> Iterable[Answer]:
-        """What the next rows of a stream bring about; None at its end."""
+    def step(self, stream: str, rows: Rows | None, concerned: Rows | None = None) -> Iterable[Answer]:
+        """What the next rows of a stream bring about; None at its end. concerned: those of them that can, if that is
+        known."""
         if rows is None:
             return self.execution.end([stream])
-        return self.execution.push(stream, self.clocks[stream].in_turn(rows))
+        arrived = self.clocks[stream].in_turn(rows)
+        if concerned is None or arrived is not rows:
+            return self.execution.push(stream, arrived)
+        return self.execution.push_some(stream, rows, concerned)
 
     def end(self) -> None:
         """Nothing more comes."""
@@ -130,7 +140,7 @@ class PulledExecution:
         )
 
     def _executing(self, streams: Mapping[str, Stream], side: SideOutput | None) -> Execution:
-        made = Execution(self.plan, self._built, streams, self.wall, lambda what: self.tell(what), self.metrics, side)
+        made = Execution(self.plan, self.built, streams, self.wall, lambda what: self.tell(what), self.metrics, side)
         made.on_step, made.on_table = self.on_step, self.on_table
         made.waits_for_more = True
         made.is_at_hand = lambda name: self.pull.is_ready(name)

@@ -17,7 +17,7 @@ from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.payload import FixedColumn, PayloadColumn
 from watersmeet.operators.row_windows import Deaths
-from watersmeet.physical.strategy import Code
+from watersmeet.physical.strategy import Code, JoinStrategy
 
 
 class Keeping:
@@ -58,19 +58,25 @@ class Keeping:
 
     @property
     def kept_rows(self) -> int:
-        return sum(len(store) for alias, store in self.stores.items() if not self.layout.inputs[alias].is_table)
+        return sum(map(self.rows_of, self._streams))
 
     @property
     def state_bytes(self) -> int:
-        return sum(store.nbytes for store in self.stores.values())
+        return sum(map(self.bytes_of, self.stores))
 
     @property
     def held_by_input(self) -> dict[str, tuple[int, int]]:
-        return {
-            alias: (len(store), store.nbytes)
-            for alias, store in self.stores.items()
-            if not self.layout.inputs[alias].is_table
-        }
+        return {alias: (self.rows_of(alias), self.bytes_of(alias)) for alias in self._streams}
+
+    @property
+    def _streams(self) -> list[str]:
+        return [alias for alias in self.stores if not self.layout.inputs[alias].is_table]
+
+    def rows_of(self, alias: str) -> int:
+        return len(self.stores[alias])
+
+    def bytes_of(self, alias: str) -> int:
+        return self.stores[alias].nbytes
 
     @property
     def piece_rows(self) -> int | None:
@@ -137,6 +143,14 @@ class Keeping:
         if alias not in self.layout.uncounted:
             self.counters.stored_rows += len(admitted)
 
+    def expire(self, alias: str, cutoff_us: int) -> int:
+        """Forget rows of an input that are older than the cutoff; returns how many."""
+        return self.stores[alias].expire(cutoff_us)
+
+    def index_by(self, alias: str, strategy: JoinStrategy) -> None:
+        """Rows of an input are to be found by the routes of this strategy from now on."""
+        self.stores[alias].index_by(*self.layout.index_keys(alias, strategy))
+
     def advanced(self, complete_until: int) -> None:
         """No row before this time will come any more, of any input; rows that nothing can reach are gone."""
 
@@ -152,12 +166,17 @@ class Keeping:
 def put(store: WindowStore, admitted: Admitted, codes: Iterable[Code]) -> None:
     """Append rows to their store, which holds these codes of them."""
     rows, deaths = admitted.rows, admitted.deaths
-    payload = {name: _payload(rows, name, column) for name, column in store.payload.items()}
+    payload = stored_payload(rows, store.payload)
     own = [admitted.codes[code] for code in codes]
     if deaths is None:
         store.append(rows.times, own, payload)
     else:
         store.append(rows.times, own, payload, deaths.serials, deaths.times)
+
+
+def stored_payload(rows: Rows, columns: Mapping[str, PayloadColumn]) -> dict[str, pa.Array | Cells]:
+    """What goes into some columns of a store."""
+    return {name: _payload(rows, name, column) for name, column in columns.items()}
 
 
 def _payload(rows: Rows, name: str, column: PayloadColumn) -> pa.Array | Cells:

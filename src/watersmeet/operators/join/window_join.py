@@ -38,7 +38,7 @@ from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import Deaths, counts_together
 from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch
-from watersmeet.physical.strategy import JoinStatistics, JoinStrategy
+from watersmeet.physical.strategy import Code, JoinStatistics, JoinStrategy
 from watersmeet.plan.expressions import Expression
 
 # How many combinations are found before their columns are gathered.
@@ -360,7 +360,8 @@ class WindowJoin(Counting):
                 at_us = watermarks[stream] - limit_us
                 if at_us < cutoff:
                     cutoff = at_us
-            gone = self.stores[alias].expire(cutoff)
+            kept = self.stores[alias]
+            gone = kept.expire(cutoff) if self._keeps_all else self.keeping.expire(alias, cutoff)
             if gone and alias not in self.layout.uncounted:
                 self.keeping.counters.expired_rows += gone
 
@@ -433,7 +434,7 @@ class WindowJoin(Counting):
     def _kept_lately(self) -> dict[str, int]:
         """The most rows held of each input at the latest looks, one for each input: inputs that are read in turns run
         ahead of each other, so that one of them seems nearly empty just before it is read."""
-        self._kept.append({alias: len(store) for alias, store in self.stores.items()})
+        self._kept.append({alias: self.keeping.rows_of(alias) for alias in self.stores})
         return {alias: max(kept[alias] for kept in self._kept) for alias in self.stores}
 
     def _newest_us(self) -> int:
@@ -442,8 +443,20 @@ class WindowJoin(Counting):
     def reroute(self, strategy: JoinStrategy) -> None:
         """Go by other routes from now on. What is stored stays; indexes that no route uses go, new ones are built."""
         self.strategy = strategy
-        for alias, store in self.stores.items():
-            store.index_by(*self.layout.index_keys(alias, strategy))
+        for alias in self.stores:
+            self.keeping.index_by(alias, strategy)
+        self._go_by_routes()
+
+    def keep_by(self, keeping: Keeping) -> None:
+        """Leave rows to another keeping, which has what the one before had."""
+        self.keeping, self._keeps_all = keeping, keeping.keeps_all
+        self.door = keeping.door
+        self._go_by_routes()
+
+    def keep_in(self, alias: str, store: WindowStore, positions: Mapping[Code, int]) -> None:
+        """Have the rows of an input in another store from now on, which has its codes at these positions."""
+        self.stores[alias] = store
+        self.layout.code_positions[alias] = dict(positions)
         self._go_by_routes()
 
     # ---- what a restart would miss ----------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ class WindowStore:
         # that much past the oldest it wants.
         self.disorder_us = 0
         self.newest_us = BEGINNING_US
+        # The number of the row at position 0, of all that ever were put in.
+        self.numbered_from = 0
 
     def loaded(self) -> None:
         """Other arrays took the place of its own."""
@@ -182,13 +184,17 @@ class WindowStore:
 
         A row behind a younger one (disorder) waits for its turn; its time keeps it out of results meanwhile.
         """
-        if self.tail == self.head or self.times.item(self.tail) >= cutoff_us:
+        return self._drop(self.old_rows(self.tail, cutoff_us))
+
+    def old_rows(self, first: int, cutoff_us: int) -> int:
+        """How many rows from this position on are older than the cutoff, before one that is not."""
+        if first == self.head or self.times.item(first) >= cutoff_us:
             return 0
-        gone = old_rows(self.times, self.tail, min(self.head, self.tail + FEW), cutoff_us)
+        gone = int(old_rows(self.times, first, min(self.head, first + FEW), cutoff_us))
         if gone == FEW:
-            live = self.live_times
-            gone = int(live.searchsorted(cutoff_us)) if self.disorder_us == 0 else first_at_least(live, cutoff_us)
-        return self._drop(gone)
+            times = self.times[first : self.head]
+            gone = int(times.searchsorted(cutoff_us)) if self.disorder_us == 0 else first_at_least(times, cutoff_us)
+        return gone
 
     def forget(self, count: int) -> None:
         """Forget the oldest so many rows, whatever their times."""
@@ -239,6 +245,7 @@ class WindowStore:
         # soon.
         capacity = self.capacity if self.capacity * SHRINK_BELOW <= wanted <= self.capacity else wanted
         by = self.tail
+        self.numbered_from += by
         self.times = moved(self.times, by, live, capacity)
         self.codes = moved(self.codes, by, live, capacity)
         if self.deaths is not None and self.serials is not None:

@@ -1,0 +1,291 @@
+"""The rows of one stream that several joins keep: once, as long as the join needs them that needs them longest.
+
+Each join has a view. It lets rows in by its own filters and codes; joins that have the same ones go the same way, and
+rows are looked at once for all of these. A row has a bit for each way by which it came, so that no join is given rows
+which it would not have kept itself. How far back a join sees is a matter of its walk, which goes by times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.dataclass import dataclass
+from watersmeet.operators.codes import Codes, Mask
+from watersmeet.operators.contract import Positions, Rows
+from watersmeet.operators.few_rows import Cells
+from watersmeet.operators.join.admission import Admission
+from watersmeet.operators.join.door import Admitted
+from watersmeet.operators.join.keeping import stored_payload
+from watersmeet.operators.join.layout import IndexKeys
+from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.payload import FixedColumn
+from watersmeet.plan.expressions import Column, Expression, replaced
+from watersmeet.plan.identity import expression_text
+
+if TYPE_CHECKING:
+    from watersmeet.operators.join.window_join import WindowJoin
+
+# The column that says by which ways a row came, a bit for each. No column of a stream is called so.
+WHO = ""
+MOST_WAYS = 64
+# Rows of which a way lets in a smaller share than this of what another does are passed over more often than found.
+LEAST_SHARE = 1 / 8
+# What stands for the code of a row that has none: the next multiple of an odd number, so that they are all different.
+_SPREAD = np.int64(-7046029254386353131)
+
+
+@dataclass(frozen=True)
+class LetIn:
+    """The rows that a way lets in, their codes by the codes' texts, and where they stood (None: it let in all)."""
+
+    rows: Rows
+    codes: Mapping[str, Codes]
+    places: Positions | None
+
+
+class Way:
+    """How joins let rows of a stream in: by the same filters, and the same codes that may not be NULL."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._texts = {code: neutral_text(code.expression) for code in admission.codes}
+        self.views: list[WindowView] = []
+        self.came: LetIn | Exception | None = None  # of the piece that came last
+
+    def let_in(self, rows: Rows) -> None:
+        """What is wrong with some rows is so for the joins that look at them, and for no others."""
+        try:
+            found, codes, places = self._admission.admit(rows)
+        except Exception as error:
+            self.came = error
+        else:
+            self.came = LetIn(found, {self._texts[code]: values for code, values in codes.items()}, places)
+
+
+class WindowView:
+    """What one join keeps of one stream."""
+
+    def __init__(self, join: WindowJoin, alias: str) -> None:
+        self.join, self.alias = join, alias
+        admission = join.door.admissions[alias]
+        self.way_text = (
+            tuple(map(neutral_text, admission.filters)),
+            tuple(sorted(neutral_text(code.expression) for code in admission.codes)),
+        )
+        self._probing = {code: neutral_text(code.expression) for code in admission.codes}
+        self.held = {code: neutral_text(code.expression) for code in join.layout.code_positions[alias]}
+        self.payload = join.layout.payload(alias)
+        self.pieces = 0
+        self.window: SharedWindow | None = None
+        self.bit = 0  # of 0 all rows of the window are the join's
+        self.rows = 0
+        self._first = 0  # the number of the first row that it keeps, of all that were ever put into the window
+
+    @property
+    def index_keys(self) -> IndexKeys:
+        return self.join.layout.index_keys(self.alias, self.join.strategy)
+
+    @property
+    def nbytes(self) -> int:
+        """Its share of what the window takes."""
+        assert self.window is not None
+        return self.window.store.nbytes // self.window.kept_for
+
+    def admitted(self, let_in: LetIn) -> Admitted:
+        return Admitted(let_in.rows, {code: let_in.codes[text] for code, text in self._probing.items()})
+
+    def settle(self, window: SharedWindow, bit: int) -> None:
+        self.window, self.bit = window, bit
+
+    def expire(self, cutoff_us: int) -> int:
+        """Let go of rows that are older than the cutoff; returns how many of them were its own."""
+        window = self.window
+        assert window is not None
+        store = window.store
+        first = self._first - store.numbered_from
+        gone = store.old_rows(first, cutoff_us)
+        if not gone:
+            return 0
+        own = gone if not self.bit else int(np.count_nonzero(window.is_of(np.arange(first, first + gone), self.bit)))
+        self._first += gone
+        self.rows -= own
+        window.drop()
+        return own
+
+    def found(self, positions: Positions) -> Mask | None:
+        """Which of some rows of the window are its own; None: all."""
+        return None if self.window is None or not self.bit else self.window.is_of(positions, self.bit)
+
+    @property
+    def oldest(self) -> int:
+        return self._first
+
+
+class SharedWindow:
+    """A store with the codes, columns and indexes that any of its views asks for."""
+
+    def __init__(self, ways: Sequence[Way]) -> None:
+        self.ways = list(ways)
+        self.views = [view for way in ways for view in way.views]
+        self.kept_for = len(self.views)  # of them so many were there when rows last came
+        texts = dict.fromkeys(text for view in self.views for text in view.held.values())
+        self.positions = {text: place for place, text in enumerate(texts)}
+        payload: dict[str, pa.DataType] = {}
+        for view in self.views:
+            payload |= view.payload
+        who = {WHO: _with_bits(len(ways))} if len(ways) > 1 else {}
+        self.store = WindowStore(len(texts), payload=payload | who)
+        for place, way in enumerate(ways):
+            for view in way.views:
+                view.settle(self, 1 << place if who else 0)
+                held = {code: self.positions[text] for code, text in view.held.items()}
+                view.join.keep_in(view.alias, self.store, held)
+        self.index()
+
+    def is_of(self, positions: Positions, bit: int) -> Mask:
+        who = self.store.payload[WHO]
+        assert isinstance(who, FixedColumn)
+        mask: Mask = (who.values[positions] & who.values.dtype.type(bit)) != 0
+        return mask
+
+    def index(self) -> None:
+        """Have the indexes that its views search by now."""
+        keys = [view.index_keys for view in self.views]
+        self.store.index_by(
+            list(dict.fromkeys(key for hashed, _ in keys for key in hashed)),
+            list(dict.fromkeys(key for _, ordered in keys for key in ordered)),
+        )
+
+    def enter(self, rows: Rows) -> None:
+        """Rows came, and each way has let in those that it does."""
+        self.kept_for = len(self.views)
+        came = [(place, way.came) for place, way in enumerate(self.ways) if isinstance(way.came, LetIn)]
+        if WHO in self.store.payload:
+            self._append_of_all(rows, came)
+        else:
+            for _, one in came:
+                self._append(one.rows, [one.codes[text] for text in self.positions])
+        for way in self.ways:
+            for view in way.views:
+                view.rows += len(way.came.rows) if isinstance(way.came, LetIn) else 0
+
+    def _append(self, rows: Rows, codes: Sequence[Codes], who: Cells | None = None) -> None:
+        payload = self.store.payload
+        stored = stored_payload(rows, {name: column for name, column in payload.items() if name != WHO})
+        self.store.append(rows.times, codes, stored if who is None else {**stored, WHO: who})
+
+    def _append_of_all(self, rows: Rows, came: Sequence[tuple[int, LetIn]]) -> None:
+        """The rows that any way let in, with their codes and bits."""
+        column = self.store.payload[WHO]
+        assert isinstance(column, FixedColumn)
+        who = np.zeros(len(rows), column.values.dtype)
+        # What no way looked at is no code of the row, and should be in nobody's chain.
+        first = self.store.numbered_from + self.store.head + 1
+        nothing = np.arange(first, first + len(rows)) * _SPREAD
+        codes: dict[str, Codes] = {}
+        for place, one in came:
+            places = slice(None) if one.places is None else one.places
+            who[places] |= who.dtype.type(1 << place)
+            for text, values in one.codes.items():
+                if text in self.positions:
+                    codes.setdefault(text, nothing.copy())[places] = values
+        all_codes = [codes.get(text, nothing) for text in self.positions]
+        if bool(who.all()):
+            self._append(rows, all_codes, who)
+        else:
+            where = np.flatnonzero(who)
+            self._append(rows.take(where), [values[where] for values in all_codes], who[where])
+
+    def drop(self) -> None:
+        """Forget what no view needs any more."""
+        if not self.views:
+            return
+        oldest = min(view.oldest for view in self.views) - self.store.numbered_from
+        if oldest > self.store.tail:
+            self.store.forget(oldest - self.store.tail)
+
+    def leave(self, view: WindowView) -> None:
+        self.views.remove(view)
+        if self.views:
+            self.index()
+            self.drop()
+
+
+class StreamWindows:
+    """All views of one stream. They are given the same pieces of it, one after the other."""
+
+    def __init__(self, views: Sequence[WindowView]) -> None:
+        self._ways: dict[object, Way] = {}
+        for view in views:
+            known = self._ways.get(view.way_text)
+            if known is None:
+                known = Way(view.join.door.admissions[view.alias])
+                self._ways[view.way_text] = known
+            known.views.append(view)
+        self._ways_of = {view: way for way in self._ways.values() for view in way.views}
+        self._windows: list[SharedWindow] | None = None  # until the first rows tell who lets in how many
+        self._pieces = 0
+        self._came: Rows | None = None
+
+    def take(self, view: WindowView, rows: Rows) -> Admitted:
+        """The rows of a piece that a view lets in. The first view to come with it puts it into the windows: no join
+        looks into the window of a stream for rows of that stream itself."""
+        if view.pieces == self._pieces:
+            self._next(rows)
+        view.pieces += 1
+        came = self._came
+        assert view.pieces == self._pieces
+        assert came is not None
+        assert len(rows) == len(came)
+        found = self._ways_of[view].came
+        if isinstance(found, Exception):
+            raise found
+        assert found is not None
+        return view.admitted(found)
+
+    def _next(self, rows: Rows) -> None:
+        self._pieces += 1
+        self._came = rows
+        ways = [way for way in self._ways.values() if way.views]
+        for way in ways:
+            way.let_in(rows)
+        if self._windows is None:
+            self._windows = [SharedWindow(ways) for ways in self._divided(ways)]
+        for window in self._windows:
+            window.enter(rows)
+
+    def _divided(self, ways: Sequence[Way]) -> list[list[Way]]:
+        """Which ways have a window together: those that let in not much fewer rows than the one that lets in most; and
+        of the others those that several views go."""
+        counts = {way: len(way.came.rows) for way in ways if isinstance(way.came, LetIn)}
+        most = max(counts.values(), default=0)
+        near = [way for way, count in counts.items() if count >= most * LEAST_SHARE][:MOST_WAYS]
+        together = [near] if len([view for way in near for view in way.views]) > 1 else []
+        return [*together, *([way] for way in ways if way not in near and len(way.views) > 1)]
+
+    def leave(self, view: WindowView) -> None:
+        """A join has ended, or failed."""
+        way = self._ways_of.pop(view)
+        way.views.remove(view)
+        if not way.views:
+            way.came = None
+        if view.window is not None:
+            view.window.leave(view)
+            self._windows = [one for one in self._windows or () if one.views]
+
+
+def _with_bits(count: int) -> pa.DataType:
+    return next(kind for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()) if kind.bit_width >= count)
+
+
+def neutral_text(expression: Expression) -> str:
+    """An expression over one input, whatever that is called."""
+
+    def without_alias(part: Expression) -> Expression | None:
+        return Column("", part.name, part.type) if isinstance(part, Column) else None
+
+    return expression_text(replaced(expression, without_alias))
