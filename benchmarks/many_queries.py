@@ -1,11 +1,12 @@
-"""Many queries over the same two streams: in one script that reads each stream once, and each by itself.
+"""Many queries over the same two streams: in one script that shares what it can, and each by itself.
 
-    python -m benchmarks.many_queries [--rows 200000] [--queries 1,10,100]
+    python -m benchmarks.many_queries [--rows 200000] [--only joins,selective]
 
-A script of so many queries over two files, of Parquet and, up to ten queries, of JSON: joins, groups and filters in
-turns, with windows and predicates of their own. It runs once as it is and once with `share = 'no'`, in turns; each
-query must give as many rows. Processor time is that of the whole process. The bytes held are what the operators of
-queries that run at a time hold at their most, added up: of all of them, or of the largest alone.
+Scripts of three kinds over two files: `mixed` are joins, groups and filters in turns, with windows and predicates of
+their own, of Parquet and, up to ten queries, of JSON; `joins` differ in their windows, predicates and columns;
+`selective` ask each for one key. A script runs once as it is, once with `share = 'no'`, and its most expensive query
+alone, in turns; each query must give as many rows. Processor time is that of the whole process. The bytes held are what
+the operators of queries that run at a time hold at their most, added up: of all of them, or of the largest alone.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,59 +26,74 @@ import pyarrow.parquet as pa_parquet
 
 from benchmarks.harness import Figure, figure, report
 from watersmeet.hosts.local.pull import Pull
-from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.hosts.local.run_job import executions
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import read_script
 from watersmeet.runtime.sharing import fed_together
 
-ROWS, QUERIES, RUNS = 200_000, (1, 10, 100), 3
+ROWS, RUNS = 200_000, 3
 SECONDS = 1_000  # that the rows of a stream are spread over
 KEYS = 5_000
-MOST_OF_JSON = 10
+WORDS = ("red", "green", "blue", "grey")
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    query: Callable[[int], str]
+    asked: Sequence[int]
+    widest: int  # of ten queries the one that takes longest
+    source: str = "parquet"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--queries", default=",".join(map(str, QUERIES)))
+    parser.add_argument("--only", default=",".join(one.name for one in KINDS))
     given = parser.parse_args()
-    asked = [int(one) for one in given.queries.split(",")]
+    kinds = [one for one in KINDS if one.name in given.only.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        report("many_queries", figures(Path(folder), given.rows, asked), beside=tuple(asked) != QUERIES)
+        report("many_queries", figures(Path(folder), given.rows, kinds), beside=len(kinds) < len(KINDS))
 
 
-def figures(folder: Path, rows: int, asked: list[int]) -> Iterator[Figure]:
+def figures(folder: Path, rows: int, kinds: Sequence[Kind]) -> Iterator[Figure]:
     for seed, name in enumerate("ab"):
         rows_of = stream(rows, seed)
         pa_parquet.write_table(rows_of, folder / f"{name}.parquet")
         write_json(rows_of, folder / f"{name}.json")
-    ran(script(folder, "parquet", 10, ""))  # warm-up
-    for kind, queries in product(("parquet", "json"), asked):
-        if kind == "parquet" or queries <= MOST_OF_JSON:
+    for kind in kinds:
+        ran(script(folder, kind, range(3), ""))  # warm-up
+        for queries in kind.asked:
             yield from compared(folder, kind, rows, queries)
 
 
-def compared(folder: Path, kind: str, rows: int, queries: int) -> Iterator[Figure]:
+def compared(folder: Path, kind: Kind, rows: int, queries: int) -> Iterator[Figure]:
+    alone, many = [min(kind.widest, queries - 1)], range(queries)
     apart = " OPTIONS (share = 'no')"
-    ways = {"shared": script(folder, kind, queries, ""), "apart": script(folder, kind, queries, apart)}
+    ways = {
+        "shared": script(folder, kind, many, ""),
+        "apart": script(folder, kind, many, apart),
+        "the most expensive alone": script(folder, kind, alone, ""),
+    }
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     held: dict[str, list[float]] = {way: [] for way in ways}
-    answers = set()
-    for _ in range(RUNS if queries < 100 else 1):
+    answers: dict[str, tuple[int, ...]] = {}
+    for run in range(RUNS if queries < 100 else 1):
         for way, text in ways.items():
             took_s, most_bytes, results = ran(text)
             seconds[way].append(took_s)
             held[way].append(most_bytes / 1e6)
-            answers.add(results)
-    assert len(answers) == 1, "the answers differ"
-    ratio = np.median(seconds["apart"]) / np.median(seconds["shared"])
+            assert answers.setdefault(way, results) == results, f"the answers of run {run} differ"
+    assert answers["shared"] == answers["apart"], "the answers differ"
+    shared, separate, one = (float(np.median(seconds[way])) for way in ways)
     for way in ways:
-        per_row = [1e9 * one / (2 * rows) for one in seconds[way]]
+        per_row = [1e9 * took / (2 * rows) for took in seconds[way]]
+        name = f"{kind.name}, {queries} queries, {way}"
         yield figure(
-            f"{kind}, {queries} queries, {way}", "ns of processor time a row", per_row, "",
-            apart_to_shared=round(float(ratio), 2), results=sum(next(iter(answers))),
+            name, "ns of processor time a row", per_row, "", apart_to_shared=round(separate / shared, 2),
+            shared_to_one=round(shared / one, 2), results=sum(answers[way]),
         )  # fmt: skip
-        yield figure(f"{kind}, {queries} queries, {way}, held", "MB", held[way])
+        yield figure(f"{name}, held", "MB", held[way])
 
 
 def stream(rows: int, seed: int) -> pa.Table:
@@ -88,7 +104,7 @@ def stream(rows: int, seed: int) -> pa.Table:
             "ts": pa.array(times, pa.int64()).cast(pa.timestamp("us")),
             "k": rng.integers(0, KEYS, rows),
             "v": rng.integers(0, 1_000, rows),
-            "word": pa.array(["red", "green", "blue", "grey"]).take(pa.array(rng.integers(0, 4, rows))),
+            "word": pa.array(WORDS).take(pa.array(rng.integers(0, 4, rows))),
         }
     )
 
@@ -99,17 +115,18 @@ def write_json(rows: pa.Table, path: Path) -> None:
             file.write(json.dumps(row, default=str) + "\n")
 
 
-def script(folder: Path, kind: str, queries: int, options: str) -> str:
+def script(folder: Path, kind: Kind, numbers: Sequence[int], options: str) -> str:
     columns = "(ts TIMESTAMP, k BIGINT, v BIGINT, word TEXT)"
     created = [
-        f"CREATE STREAM {name} {columns} WITH (source = '{kind}', path = '{folder / name}.{kind}', time = 'ts');"
+        f"CREATE STREAM {name} {columns} WITH (source = '{kind.source}', path = '{folder / name}.{kind.source}', "
+        "time = 'ts');"
         for name in "ab"
     ]
-    return "\n".join([*created, *(f"{query(number)}{options};" for number in range(queries))])
+    return "\n".join([*created, *(f"{kind.query(number)}{options};" for number in numbers)])
 
 
-def query(number: int) -> str:
-    seconds, word, least = 1 + number % 20, ("red", "green", "blue", "grey")[number % 4], 10 * (number % 37)
+def mixed(number: int) -> str:
+    seconds, word, least = 1 + number % 20, WORDS[number % 4], 10 * (number % 37)
     match number % 3:
         case 0:
             return (
@@ -125,16 +142,43 @@ def query(number: int) -> str:
             return f"SELECT k, v, ts FROM b WHERE word = '{word}' AND v > {500 + least}"
 
 
+def joins(number: int) -> str:
+    """The wider the window, the fewer rows pass: all give about as many."""
+    seconds = 10 + 5 * (number % 10)
+    shown = ("a.v, b.v AS w", "a.k, b.word", "a.ts, b.ts AS at")[number % 3]
+    tested = "" if number % 5 == 4 else f" AND a.v > {15 * (number % 10)} AND b.v < {1000 - 10 * (number % 7)}"
+    return f"SELECT {shown} FROM a, b WHERE a.k = b.k{tested} WINDOW = {seconds} SECONDS"
+
+
+def selective(number: int) -> str:
+    key = (number * 37) % KEYS
+    match number % 3:
+        case 0:
+            return f"SELECT a.v, b.v AS w FROM a, b WHERE a.k = b.k AND a.k = {key} WINDOW = 1 MINUTE"
+        case 1:
+            return f"SELECT word, COUNT(*) AS n FROM a [RANGE 1 MINUTE] WHERE k = {key} GROUP BY word"
+        case _:
+            return f"SELECT k, v, ts FROM b WHERE k = {key}"
+
+
+KINDS = (
+    Kind("mixed", mixed, (1, 10, 100), 1),
+    Kind("mixed of JSON", mixed, (1, 10), 1, "json"),
+    Kind("joins", joins, (1, 10, 100), 9),
+    Kind("selective", selective, (1, 10, 100, 1000), 0),
+)
+
+
 def ran(text: str) -> tuple[float, int, tuple[int, ...]]:
     """The processor time of a script, the most bytes that its operators held, and the results of each query."""
-    jobs = read_script(text)
     began_s, most_bytes, results = time.process_time(), 0, {}
+    jobs = read_script(text)
     for group in fed_together(jobs):
-        runs = {job.name: PulledExecution(job.plan) for job in group}
-        most: dict[str, int] = {}
-        for name, run in runs.items():
-            run.on_progress = partial(noted, most, name)
-        for _ in Pull(list(runs.values())).answers():
+        runs = executions(group)
+        most: dict[int, int] = {}
+        for run in runs.values():
+            run.on_progress = partial(noted, most, id(run))
+        for _ in Pull(list({id(run): run for run in runs.values()}.values())).answers():
             pass  # made, and thrown away
         for name, run in runs.items():
             if run.failure is not None:
@@ -144,8 +188,8 @@ def ran(text: str) -> tuple[float, int, tuple[int, ...]]:
     return time.process_time() - began_s, most_bytes, tuple(results[job.name] for job in jobs)
 
 
-def noted(most: dict[str, int], name: str, metrics: Metrics) -> None:
-    most[name] = max(most.get(name, 0), metrics.state_bytes)
+def noted(most: dict[int, int], run: int, metrics: Metrics) -> None:
+    most[run] = max(most.get(run, 0), metrics.state_bytes)
 
 
 if __name__ == "__main__":

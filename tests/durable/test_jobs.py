@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from watersmeet.hosts.local.durable.jobs import DurableJobs
+from watersmeet.io.connectors.contract import SourceBatch
+from watersmeet.io.connectors.offset_reader import OffsetReader
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
@@ -70,3 +73,62 @@ def test_warnings_say_which_of_several_queries_they_are_of(tmp_path: Path) -> No
     runs.wait()
     late = sorted(one.partition(": ")[0] for one in told if "came too late" in one)
     assert late == ["busy", "paid"]
+
+
+def test_queries_of_a_script_read_a_source_once_and_go_on_each_from_its_own_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+
+    def put(number: int) -> None:
+        lines = [f'{{"k": {10 * number + one}, "ts": "2026-01-01 00:00:{number:02d}"}}\n' for one in range(10)]
+        (tmp_path / "draft").write_text("".join(lines))
+        (tmp_path / "draft").rename(tmp_path / "a" / f"{number}.json")
+
+    polled: list[int] = []
+    poll = OffsetReader.poll
+
+    def counted(self: OffsetReader, most_rows: int) -> SourceBatch | None:
+        batch = poll(self, most_rows)
+        polled.append(0 if batch is None else batch.rows.num_rows)
+        return batch
+
+    monkeypatch.setattr(OffsetReader, "poll", counted)
+    declared = f"""
+        CREATE STREAM a (k BIGINT, ts TIMESTAMP)
+        WITH (source = 'json', path = '{tmp_path}/a', time = 'ts', lateness = '1 second');
+    """
+    sinks = {
+        name: f"CREATE SINK {name} WITH (sink = 'json', path = '{tmp_path}/{name}') AS " for name in ("x", "y", "z")
+    }
+    texts = {
+        "x": "SELECT k FROM a;",
+        "y": "SELECT k FROM a WHERE k >= 0;",
+        "z": "SELECT k FROM a OPTIONS (share = 'no');",
+    }
+
+    def run(*names: str) -> int:
+        """How many rows were read."""
+        polled.clear()
+        script = declared + "".join(sinks[name] + texts[name] for name in names)
+        jobs = read_script(script, opener=open_to_go_on)
+        runs = DurableJobs(jobs, tmp_path / "state", RunSettings(available_now=True))
+        runs.start()
+        runs.wait()
+        return sum(polled)
+
+    def given(name: str) -> list[int]:
+        files = (tmp_path / name).glob("*.json")
+        return sorted(json.loads(line)["k"] for file in files for line in file.read_text().splitlines())
+
+    put(0)
+    put(1)
+    assert run("x", "y") == 20
+    put(2)
+    assert run("x", "y", "z") == 10 + 30
+    assert given("x") == given("y") == given("z") == list(range(30))
+    put(3)
+    run("x", "z")  # y stays behind
+    put(4)
+    assert run("x", "y") == 10 + 20
+    assert given("x") == given("y") == list(range(50))

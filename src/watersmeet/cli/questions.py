@@ -11,7 +11,8 @@ from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.page import Shown, page
 from watersmeet.plan.explaining import Explaining
 from watersmeet.runtime.script import Job, read_script
-from watersmeet.runtime.sharing import fed_together, streams_of
+from watersmeet.runtime.shared_parts import shared_parts
+from watersmeet.runtime.sharing import fed_together
 from watersmeet.timeline import Part, timeline
 from watersmeet.why import why
 from watersmeet.why.asked import parse_rows
@@ -19,7 +20,7 @@ from watersmeet.why.asked import parse_rows
 
 def explain_script(text: str, format: str, query: str | None, *, analyze: bool, sample: int) -> str:
     jobs = read_script(text, open_sources=analyze, explain=True)
-    shared = {job.name: streams_of(job, group) for group in fed_together(jobs) for job in group}
+    shared = {name: parts for group in fed_together(jobs) for name, parts in shared_parts(group).items()}
     # A picture is of one query; a page, a text and JSON hold as many as there are.
     if query is not None or format == "svg":
         jobs = [chosen(jobs, query)]

@@ -16,9 +16,7 @@ from watersmeet.physical.strategy import Route, Step
 from watersmeet.plan.expressions import to_text
 from watersmeet.plan.query import Plan
 from watersmeet.plan.window_words import window_text
-
-# By the name of a stream, the queries that one reading of it is for.
-SharedStreams = Mapping[str, Sequence[str]]
+from watersmeet.runtime.shared_parts import Shared
 
 
 def explain_data(
@@ -26,7 +24,7 @@ def explain_data(
     physical: PhysicalPlan,
     joins: Sequence[ExplainedJoin],
     memory: MemoryEstimate | None = None,
-    shared: SharedStreams | None = None,
+    shared: Shared | None = None,
 ) -> dict[str, Any]:
     """Names that stay: programs read them. `join` and `estimate` are of a query that is a join; `operators` are what
     runs, with the same of every other join among them."""
@@ -50,17 +48,26 @@ def explain_data(
         described["one_thread"] = physical.one_thread
     if memory is not None:
         described["memory"] = asdict(memory)
-    described["streams"] = {leaf.name: _stream(leaf, shared or {}) for leaf in physical.leaves}
+    if shared is not None and shared.answered_once_for:
+        described["answered_once_for"] = list(shared.answered_once_for)
+    described["streams"] = {leaf.name: _stream(leaf, shared or Shared()) for leaf in physical.leaves}
     # The join that is the answer has been told above already.
     described["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
     return described
 
 
-def _stream(leaf: LeafNode, shared: SharedStreams) -> dict[str, Any]:
+def _stream(leaf: LeafNode, shared: Shared) -> dict[str, Any]:
     # The last of each key stays, however old.
     kept = None if leaf.reach_us >= FOREVER_US or isinstance(leaf.window, LastOfEach) else leaf.reach_us
-    once = {"read_once_for": list(shared[leaf.stream.name])} if leaf.stream.name in shared else {}
-    return {"stream": leaf.stream.name, "columns": sorted(leaf.columns), "kept_us": kept, **once}
+    name = leaf.stream.name
+    said: dict[str, Any] = {"stream": name, "columns": sorted(leaf.columns), "kept_us": kept}
+    if name in shared.read_once_for:
+        said["read_once_for"] = list(shared.read_once_for[name])
+    if name in shared.kept_once_for:
+        said["kept_once_for"] = list(shared.kept_once_for[name])
+    if name in shared.given_by:
+        said["given_by"] = shared.given_by[name]
+    return said
 
 
 def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from watersmeet.dataclass import dataclass
-from watersmeet.explain.data import SharedStreams, explain_data
+from watersmeet.explain.data import explain_data
 from watersmeet.explain.drawing import plan_svg, plan_tree
 from watersmeet.explain.joins import ExplainedJoin, explained_joins, join_of_the_answer
 from watersmeet.explain.text import explain
@@ -23,6 +23,7 @@ from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import planned_here
 from watersmeet.runtime.host import Host
+from watersmeet.runtime.shared_parts import Shared
 
 if TYPE_CHECKING:
     from watersmeet.explain.analyze import Analysis
@@ -50,9 +51,9 @@ class ShownPlan(str):
         return None if self._picture is None else self._picture()
 
 
-def explained(plan: Plan, how: Explaining, host: Host, shared: SharedStreams | None = None) -> ShownPlan:
-    """A plan with what it should cost, where it runs and, analyzed, what a sample showed. shared: the streams that are
-    read once for it and other queries, with the names of all of these."""
+def explained(plan: Plan, how: Explaining, host: Host, shared: Shared | None = None) -> ShownPlan:
+    """A plan with what it should cost, where it runs and, analyzed, what a sample showed. shared: what it
+    has in common with other queries."""
     # Of the plan as it was given: a sample runs in this process, on other sources.
     layout = host.layout(plan)
     analysis = None
@@ -69,7 +70,7 @@ def explained(plan: Plan, how: Explaining, host: Host, shared: SharedStreams | N
         physical = planned_here(plan, to_the_end=to_the_end) if here else plan_query(plan)
         joins = explained_joins(physical, () if analysis is None else analysis.measured)
         memory = memory_estimate(joins)
-    known = _Known(plan, physical, joins, memory, layout, analysis, shared or {})
+    known = _Known(plan, physical, joins, memory, layout, analysis, shared)
     match how.format:
         case "json":
             return ShownPlan.of(known.json(host.name))
@@ -91,7 +92,7 @@ class _Known:
     memory: MemoryEstimate | None
     layout: str
     analysis: Analysis | None
-    shared: SharedStreams
+    shared: Shared | None
 
     def json(self, host: str) -> str:
         described = explain_data(self.plan, self.physical, self.joins, self.memory, self.shared)

@@ -55,6 +55,7 @@ from watersmeet.plan.shapes import streams_together
 from watersmeet.plan.spilling import Spilling
 from watersmeet.plan.walks import children
 from watersmeet.plan.window_words import window_text
+from watersmeet.runtime.shared_parts import Shared
 
 WIDTH = 80
 NO_BOUND = (-FOREVER_US, FOREVER_US)
@@ -140,10 +141,10 @@ def explain(
     joins: Sequence[ExplainedJoin],
     physical: PhysicalPlan,
     memory: tuple[MemoryEstimate, float | None] | None = None,
-    shared: Mapping[str, Sequence[str]] | None = None,
+    shared: Shared | None = None,
 ) -> str:
     """The plan as an indented tree, with how its joins run and what that costs; with an estimate of the memory and the
-    recall that was measured in it, if any, what is lost. shared: for which queries streams are read once."""
+    recall that was measured in it, if any, what is lost. shared: what it has in common with other queries."""
     choice = physical.choice
     lines = list(_node(plan.root, {id(one.join): one for one in joins}))
     if isinstance(physical.root, PartitionedNode):
@@ -165,12 +166,23 @@ def explain(
         lines.append(_entry("to let results go, time a second and rows held", costs))
     if physical.one_thread is not None:
         lines.append(_entry("in one thread", [physical.one_thread]))
-    for stream, queries in (shared or {}).items():
-        lines.append(_entry(f"in one process {stream} is read once for", queries))
+    lines += [] if shared is None else _shared(shared)
     changed = plan.options.changed()
     if changed:
         lines.append(_entry("options", [f"{name} = {value}" for name, value in changed.items()]))
     return "\n".join(map(str, lines)) + "\n"
+
+
+def _shared(shared: Shared) -> Iterator[Line]:
+    """What is done once, in one process."""
+    for stream, queries in shared.read_once_for.items():
+        yield _entry(f"in one process {stream} is read once for", queries)
+    for stream, queries in shared.kept_once_for.items():
+        yield _entry(f"rows of {stream} are kept once for", queries)
+    for stream, column in shared.given_by.items():
+        yield _entry(f"of {stream} it is given the rows that it asks for, found by", [column])
+    if shared.answered_once_for:
+        yield _entry("answered once for", shared.answered_once_for)
 
 
 def partition_words(node: PartitionedNode) -> str:

@@ -33,6 +33,9 @@ class PredicateIndex(Generic[Q]):
     def __contains__(self, query: Q) -> bool:
         return query in self._asked
 
+    def column_of(self, query: Q) -> str:
+        return self._asked[query].column
+
     def look(self, rows: Rows) -> RowsByValue[Q]:
         return RowsByValue(self._asked, {name: one.sorted(rows) for name, one in self._columns.items()})
 

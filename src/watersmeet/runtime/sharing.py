@@ -49,11 +49,6 @@ def shared_streams(group: Sequence[Job]) -> dict[str, list[str]]:
     return {name: queries for name, queries in readers.items() if len(queries) > 1}
 
 
-def streams_of(job: Job, group: Sequence[Job]) -> dict[str, list[str]]:
-    """The same, of one of these queries."""
-    return {name: queries for name, queries in shared_streams(group).items() if job.name in queries}
-
-
 def shared_words(group: Sequence[Job]) -> list[str]:
     """What a person is told of that: a line for those queries that share the same streams, and for those that are
     answered once."""

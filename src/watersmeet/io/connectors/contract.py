@@ -227,6 +227,24 @@ class Reader(ABC):
     def resume(self, position: Position) -> None:
         """Go on behind what had been read."""
 
+    @property
+    def may_be_shared(self) -> bool:
+        """Whether several queries may be given what it reads: then `place_after` tells how far each of them is."""
+        return False
+
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> Position:
+        """As `position_after` tells it, of somebody who was at a position, None if at the beginning, and has been given
+        these since, at least one. May be called while another thread reads, and of somebody who is behind."""
+        raise NotImplementedError
+
+    def where(self, position: Position | None) -> Any:
+        """The place alone that a position tells, which is equal for all who go on with the same row, as JSON."""
+        return position
+
+    def be_shared(self) -> None:
+        """From now on it is asked for `place_after` only, and not for `position_after`."""
+        return
+
     def first_position(self) -> Position | None:
         """A position before the first row. It is kept with the checkpoint at once, so that one that begins at the
         latest row begins there after a restart too. None for one that always begins at the same place."""

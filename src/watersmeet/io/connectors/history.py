@@ -304,6 +304,31 @@ class HistoryReader(Reader):
             return {"past": self._past.position_after(inner), "live": self._live_begins}
         return {"past": None, "live": self._live.position_after(inner)}
 
+    @property
+    def may_be_shared(self) -> bool:
+        return self._live.may_be_shared
+
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> Position:
+        assert position is not None
+        for of, reader in (("past", self._past), ("live", self._live)):
+            given = [inner for one, inner in ranges if one == of]
+            if not given:
+                continue
+            if of == "past":
+                position = {"past": reader.place_after(position["past"], given), "live": position["live"]}
+            else:
+                position = {"past": None, "live": reader.place_after(position["live"], given)}
+        return position
+
+    def where(self, position: Position | None) -> Any:
+        assert position is not None
+        past, live = position["past"], position["live"]
+        return [None if past is None else self._past.where(past), self._live.where(live)]
+
+    def be_shared(self) -> None:
+        self._past.be_shared()
+        self._live.be_shared()
+
     def resume(self, position: Position) -> None:
         self._is_past = position["past"] is not None
         if self._is_past:

@@ -197,18 +197,29 @@ class OffsetReader(Reader):
         with self._lock:
             found = next(number for number, one in enumerate(self._given, 1) if one is range or one == range)
             passed = [self._given.popleft() for _ in repeat(None, found)]
-        position = self._position
+        self._position = self.place_after(self._position, passed)
+        return self._position
+
+    may_be_shared = True
+
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> dict[str, Any]:
         assert position is not None
         offsets, inside = dict(position["offsets"]), position["inside"]
-        for partition, after, upto, _, end, is_last in passed:
+        for partition, after, upto, _, end, is_last in ranges:
             if is_last:
                 offsets[partition], inside = upto, None
             else:
                 inside = [partition, after, upto, end]
         # What grows at its end is first, so that a checkpoint writes that alone.
         files = {} if self._watched is None else {"files": self._watched.noted(offsets)}
-        self._position = {**files, "offsets": offsets, "inside": inside}
-        return self._position
+        return {**files, "offsets": offsets, "inside": inside}
+
+    def where(self, position: Position | None) -> Any:
+        return None if position is None else [position["offsets"], position["inside"]]
+
+    def be_shared(self) -> None:
+        with self._lock:
+            self._given = deque(maxlen=0)
 
     def _give(self, range: Range) -> None:
         with self._lock:

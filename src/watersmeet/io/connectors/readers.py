@@ -18,6 +18,7 @@ from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBat
 from watersmeet.io.connectors.history import HistoryThenLive
 from watersmeet.io.connectors.local_files import LocalFiles
 from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
+from watersmeet.io.connectors.shared_reader import SharedReader
 from watersmeet.io.connectors.wrapped_reader import WrappedReader
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
@@ -46,6 +47,14 @@ class TableReader(Reader):
 
     def position_after(self, range: Range) -> Position:
         return range[1]
+
+    may_be_shared = True
+
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> Position:
+        return ranges[-1][1]
+
+    def where(self, position: Position | None) -> int:
+        return position or 0
 
     def resume(self, position: Position) -> None:
         self._row = position
@@ -124,6 +133,8 @@ def _connected(source: ConnectedSource, stream: Stream) -> Reader:
 
 def kind_of(reader: Reader) -> str | None:
     """The kind of what a reader reads, in words: places in one are none in another. None if it does not say."""
+    if isinstance(reader, SharedReader):
+        return kind_of(reader.own)
     if isinstance(reader, EnteringReader):
         return reader.kind
     kinds = {OffsetReader: "files of a path", TableReader: "rows at hand"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from watersmeet.io.connectors.contract import Position, Range, Reader
 
@@ -46,6 +47,19 @@ class WrappedReader(Reader):
 
     def position_after(self, range: Range) -> Position:
         return self._reader.position_after(range)
+
+    @property
+    def may_be_shared(self) -> bool:
+        return self._reader.may_be_shared
+
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> Position:
+        return self._reader.place_after(position, ranges)
+
+    def where(self, position: Position | None) -> Any:
+        return self._reader.where(position)
+
+    def be_shared(self) -> None:
+        self._reader.be_shared()
 
     def resume(self, position: Position) -> None:
         self._reader.resume(position)

@@ -308,7 +308,7 @@ def negatives_sent(session: Session, sql: str) -> int:
     run = PulledExecution(session.sql(sql).plan)
     for _ in run.batches():
         pass
-    operator = run._built.operator
+    operator = run.built.operator
     assert isinstance(operator, Continuous)
     nodes = [*everything_below(operator.root), *_published_below(operator.root)]
     return sum(getattr(node, "sent_again", 0) for node in nodes)

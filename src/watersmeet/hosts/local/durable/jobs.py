@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from watersmeet.errors import RunError, UnsupportedError
@@ -14,9 +15,10 @@ from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.notes import FILE
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.io.connectors.contract import NumberedSink, Start
+from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
+from watersmeet.io.connectors.shared_reader import SharedSource
 from watersmeet.model.catalog import Stream
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
@@ -24,6 +26,7 @@ from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
+from watersmeet.runtime.sharing import is_same_stream, may_share
 from watersmeet.warning import warn
 
 
@@ -43,12 +46,13 @@ class DurableJobs:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
         self.runs: dict[str, DurableExecution] = {}
+        shared = _shared_sources(jobs)
         with place_of(checkpoint) as place:
             try:
                 for job, its in zip(jobs, _places(place, jobs), strict=True):
                     own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
                     tell_of = named(tell, job.name) if len(jobs) > 1 else tell
-                    self.runs[job.name] = _made(job, its, own, tell_of, pushed)
+                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared)
             except BaseException:
                 for run in self.runs.values():
                     run.abandon()
@@ -94,10 +98,35 @@ class DurableJobs:
         self.wait()
 
 
-def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool) -> DurableExecution:
+Sources = list[tuple[Stream, SharedSource]]
+
+
+def _shared_sources(jobs: Sequence[Job]) -> Sources:
+    """The streams that several of the jobs read, and what gives each of these its rows. Each has a checkpoint of its
+    own, and so its own place there."""
+    seen: list[Stream] = []
+    shared: Sources = []
+    for job in jobs:
+        for stream in streams_of(job.plan).values() if may_share(job) else ():
+            if stream.source is None or any(is_same_stream(stream, one) for one, _ in shared):
+                continue
+            if any(is_same_stream(stream, one) for one in seen):
+                shared.append((stream, SharedSource(partial(reader_of, stream))))
+            else:
+                seen.append(stream)
+    return shared
+
+
+def _reader(job: Job, stream: Stream, shared: Sources) -> Reader:
+    sources = (source for one, source in shared if may_share(job) and is_same_stream(stream, one))
+    source = next(sources, None)
+    return reader_of(stream) if source is None else source.reader()
+
+
+def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources) -> DurableExecution:
     check_durable(job.plan)
     streams = streams_of(job.plan)
-    readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None or not pushed}
+    readers = {name: _reader(job, one, shared) for name, one in streams.items() if one.source is not None or not pushed}
 
     def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
         if pushed and job.sink is CONSOLE:

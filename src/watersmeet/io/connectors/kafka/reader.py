@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -106,6 +107,14 @@ class KafkaReader(Reader):
 
     def position_after(self, range: Range) -> Position:
         return range[3]
+
+    may_be_shared = True
+
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> Position:
+        return ranges[-1][3]
+
+    def where(self, position: Position | None) -> Any:
+        return position["next"] if isinstance(position, dict) else position
 
     def resume(self, position: Position) -> None:
         self._forget_ahead()

@@ -1,0 +1,69 @@
+"""What queries of a script that are fed together have in common, as EXPLAIN tells it of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from watersmeet.dataclass import dataclass
+from watersmeet.optimizer.asked_rows import asked_of
+from watersmeet.optimizer.choose_join import ends_by_itself
+from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.build import planned_here
+from watersmeet.runtime.predicate_index import index_over
+from watersmeet.runtime.script import Job
+from watersmeet.runtime.shared_windows import kept_once
+from watersmeet.runtime.sharing import answered_together, shared_streams
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What one query shares: with whom it is answered once; and by the names of streams, for whom these are read once,
+    for whom their rows are kept once, and by which column it is found which rows concern it."""
+
+    answered_once_for: Names = ()
+    read_once_for: Mapping[str, Names] = field(default_factory=dict)
+    kept_once_for: Mapping[str, Names] = field(default_factory=dict)
+    given_by: Mapping[str, str] = field(default_factory=dict)
+
+
+def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
+    """Of each query of a group that is fed together. Those that keep rows together may do so in several windows, if
+    their filters let in very different shares of the first rows."""
+    if len(group) < 2:
+        return {job.name: Shared() for job in group}
+    alike = {ones[0].name: tuple(job.name for job in ones) for ones in answered_together(group)}
+    plans = {job.name: _planned(job.plan) for job in group if job.name in alike}
+    asked = {name: asked_of(plan) for name, plan in plans.items()}
+    kept: dict[str, dict[str, Names]] = {name: {} for name in plans}
+    given: dict[str, dict[str, str]] = {name: {} for name in plans}
+    streams = {one.name: one for job in group for one in streams_below(job.plan.root)}
+    for name, stream in streams.items():
+        readers = [query for query, plan in plans.items() if any(one.name == name for one in plan.streams.values())]
+        index = index_over({query: asked[query].get(name, ()) for query in readers}) if len(readers) > 1 else None
+        by_value = {} if index is None else {query: index.column_of(query) for query in readers if query in index}
+        for query, column in by_value.items():
+            given[query][name] = column
+        for together in kept_once(stream, {query: plans[query] for query in readers if query not in by_value}):
+            for query in together:
+                kept[query][name] = tuple(together)
+    read = shared_streams(group)
+    return {
+        job: Shared(
+            names if len(names) > 1 else (),
+            {stream: tuple(queries) for stream, queries in read.items() if job in queries},
+            kept[first],
+            given[first],
+        )
+        for first, names in alike.items()
+        for job in names
+    }
+
+
+def _planned(plan: Plan) -> PhysicalPlan:
+    with plan.pointing_at_options():
+        return planned_here(plan, to_the_end=ends_by_itself(plan))
