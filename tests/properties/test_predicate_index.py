@@ -76,6 +76,8 @@ def query(draw: st.DrawFn) -> str:
                 f"SELECT x.k, x.v FROM {one} x [RANGE {width} SECONDS] WHERE {asked} ORDER BY x.v, x.k LIMIT {rows}",
                 f"SELECT x.k FROM {one} x [RANGE {width} SECONDS] WHERE {asked} EXCEPT "
                 f"SELECT y.k FROM {other} y [RANGE {rows} SECONDS] WHERE {also}",
+                f"SELECT x.k, x.v FROM {one} x [RANGE {width} SECONDS] WHERE {asked} UNION "
+                f"SELECT x.k, x.v FROM {other} x [RANGE {rows} SECONDS] WHERE {also.replace('y.', 'x.')}",
             ]
         )
     )
@@ -125,3 +127,20 @@ def test_answers_are_those_of_each_query_alone(
         alone = _session(in_time, arriving=False).sql(text)
         assert _bag(found[id(run)]) == _bag(alone.to_arrow().to_batches()), text
         assert run.metrics.rows_in == sum(len(tables[name]) for name in run.streams), text
+
+
+def test_branches_that_call_different_streams_the_same_ask_for_rows_of_their_own() -> None:
+    rows = [(at, at % 13, at, "u") for at in range(40)]
+    session = _session({name: _table(rows) for name in "ab"}, arriving=False)
+    script = [
+        f"SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] x WHERE k = {key} GROUP BY k UNION "
+        f"SELECT k, COUNT(*) AS n FROM b [RANGE 9 SECONDS] x WHERE k = {12 - key} GROUP BY k"
+        for key in range(12)
+    ]
+    runs = [PulledExecution(session.sql(text).plan) for text in script]
+    found = {id(run): Counter[str]() for run in runs}
+    for run, block in Pull(runs).answers():
+        if block is not None:
+            found[id(run)] += _bag([block])
+    for run, text in zip(runs, script, strict=True):
+        assert found[id(run)] == _bag(session.sql(text).to_arrow().to_batches()), text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from tests.effort import random_cases
 from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.operators.join.shared_keeping import SharedKeeping
+from watersmeet.operators.join.shared_window import SharedWindow
 from watersmeet.operators.join.window_join import WindowJoin
 
 NOON = dt.datetime(2026, 1, 1, 12)
@@ -114,7 +116,7 @@ def test_answers_and_counts_are_those_of_each_join_alone(
         alone = PulledExecution(_session(in_time, arriving=False).sql(text).plan, batch_rows=batch_rows)
         (other,) = _run([alone])
         assert one == other, text
-        if not arriving:  # else other rows are there by the time of a look
+        if not arriving:  # else other rows are late
             mine, its = run.operator.counters, alone.operator.counters
             assert (mine.stored_rows, mine.expired_rows) == (its.stored_rows, its.expired_rows), text
             assert run.metrics.kept_rows == alone.metrics.kept_rows, text
@@ -183,3 +185,37 @@ def test_what_one_join_cannot_work_out_is_no_matter_of_the_others() -> None:
     for place in (0, 2):
         (alone,) = _run([PulledExecution(session.sql(script[place]).plan)])
         assert found[id(runs[place])] == alone.total()
+
+
+def test_rows_that_cannot_be_kept_are_missed_by_nobody_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = [(at, at % 4, at % 7, 0.0, "u") for at in range(400)]
+    session = _session({name: _table(rows) for name in "ab"}, arriving=False)
+    append, calls = SharedWindow._append, [0]
+
+    def full(*given: Any) -> None:
+        calls[0] += 1
+        if calls[0] == 4:
+            raise MemoryError("no room")
+        append(*given)
+
+    monkeypatch.setattr(SharedWindow, "_append", full)
+    script = [f"SELECT a.v, b.word FROM a, b WHERE a.k = b.k WINDOW = {width} SECONDS" for width in (5, 9)]
+    runs = [PulledExecution(session.sql(text).plan, batch_rows=50) for text in [*script, "SELECT k FROM a"]]
+    for _ in Pull(runs).answers():
+        pass
+    assert [str(run.failure) for run in runs] == ["no room", "no room", "None"]
+
+
+def test_a_stream_that_is_read_twice_for_what_is_bad_in_it_is_kept_apart() -> None:
+    rows: list[Row] = [(at * 7 % 50, at % 4, at % 7, 0.0, "u") for at in range(100)]
+    session = wm.Session()
+    how = {"time": "ts", "read": "arrival", "lateness": "20 seconds"}
+    session.stream("a", _table(rows).append_column("text", pa.array(["t"] * 100)), on_bad="skip", **how)  # type: ignore[arg-type]
+    session.stream("b", _table(rows), **how)  # type: ignore[arg-type]
+    script = [
+        f"SELECT a.{column}, b.v FROM a, b WHERE a.k = b.k WINDOW = {width} SECONDS"
+        for column in ("word", "text")
+        for width in (5, 9)
+    ]
+    runs = [PulledExecution(session.sql(text).plan, batch_rows=7) for text in script]
+    assert all(found.total() for found in _run(runs))

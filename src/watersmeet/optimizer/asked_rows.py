@@ -49,10 +49,13 @@ def asked_of(plan: PhysicalPlan) -> dict[str, tuple[AskedRows, ...]]:
     """By the names of streams: a row that is not among the rows of each brings about nothing but that time goes on."""
     if not all(isinstance(node, _KINDS) for node in plan.nodes) or any(map(_needs_every_row, plan.nodes)):
         return {}
-    filters = {alias: tests for node in plan.nodes for alias, tests in _filters(node).items()}
+    filters = [one for node in plan.nodes for one in _filters(node, plan)]
+    if len(filters) > len({name for name, _ in filters}):  # a leaf that is read twice
+        return {}
+    of_leaves = dict(filters)
     by_stream: dict[str, list[dict[str, AskedRows]]] = {}
     for leaf in plan.leaves:
-        by_stream.setdefault(leaf.stream.name, []).append(_by_column(filters.get(leaf.name, ())))
+        by_stream.setdefault(leaf.stream.name, []).append(_by_column(of_leaves.get(leaf.name, ())))
     found = {name: tuple(_of_any(leaves)) for name, leaves in by_stream.items() if _is_whole(plan, name)}
     return {name: asked for name, asked in found.items() if asked}
 
@@ -79,16 +82,19 @@ def _counts(window: Window | None) -> bool:
     return isinstance(window, RowsWindow | SteppedRows | Session | Hop)
 
 
-def _filters(node: PhysicalNode) -> Mapping[str, Sequence[Expression]]:
+def _filters(node: PhysicalNode, plan: PhysicalPlan) -> list[tuple[str, Sequence[Expression]]]:
+    """What rows must be, by the leaves that they enter by."""
     match node:
-        case SelectNode() | WindowJoinNode():
-            return {
-                **node.strategy.filters,
-                **({node.only.alias: node.strategy.join.predicates} if isinstance(node, SelectNode) else {}),
-            }
-        case FromOneNode(source=StreamSourceNode(alias=alias), predicates=predicates):
-            return {alias: predicates}
-    return {}
+        case SelectNode() if node is plan.root:
+            return [(node.only.alias, node.strategy.join.predicates)]
+        case WindowJoinNode(strategy=strategy) if node is plan.root:
+            return [(one.alias, strategy.filters.get(one.alias, ())) for one in strategy.join.streams]
+        case FromOneNode(source=StreamSourceNode(leaf=leaf), predicates=predicates):
+            return [(leaf.name, predicates)]
+        case FromManyNode(sources=sources, joining=joining):
+            found = [one for one in sources if isinstance(one, StreamSourceNode)]
+            return [(one.leaf.name, joining.strategy.filters.get(one.alias, ())) for one in found]
+    return []
 
 
 def _by_column(tests: Iterable[Expression]) -> dict[str, AskedRows]:
@@ -96,7 +102,7 @@ def _by_column(tests: Iterable[Expression]) -> dict[str, AskedRows]:
     for test in tests:
         asked = _asked(test)
         # What is tested first may fail, and must then fail of rows with other values as well.
-        if asked is None and not _is_sure(test):
+        if asked is None and not is_sure(test):
             break
         if asked is not None:
             before = found.get(asked.column)
@@ -119,7 +125,8 @@ def _asked(test: Expression) -> AskedRows | None:
     return AskedRows(asked.name, asked.type, frozenset(known))
 
 
-def _is_sure(test: Expression) -> bool:
+def is_sure(test: Expression) -> bool:
+    """Whether a condition does not fail, whatever it is given."""
     return all(one.function in _SURE for one in walk(test) if isinstance(one, Call))
 
 

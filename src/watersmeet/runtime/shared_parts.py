@@ -14,7 +14,7 @@ from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.build import planned_here
 from watersmeet.runtime.predicate_index import index_over
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.shared_windows import kept_once
+from watersmeet.runtime.shared_windows import Line, kept_once
 from watersmeet.runtime.sharing import answered_together, shared_streams
 
 Names = tuple[str, ...]
@@ -42,15 +42,18 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
     kept: dict[str, dict[str, Names]] = {name: {} for name in plans}
     given: dict[str, dict[str, str]] = {name: {} for name in plans}
     streams = {one.name: one for job in group for one in streams_below(job.plan.root)}
+    lines = []
     for name, stream in streams.items():
         readers = [query for query, plan in plans.items() if any(one.name == name for one in plan.streams.values())]
         index = index_over({query: asked[query].get(name, ()) for query in readers}) if len(readers) > 1 else None
         by_value = {} if index is None else {query: index.column_of(query) for query in readers if query in index}
         for query, column in by_value.items():
             given[query][name] = column
-        for together in kept_once(stream, {query: plans[query] for query in readers if query not in by_value}):
+        lines.append(Line(stream, readers, [query for query in readers if query not in by_value]))
+    for line, groups in kept_once(lines, plans):
+        for together in groups:
             for query in together:
-                kept[query][name] = tuple(together)
+                kept[query][line.stream.name] = tuple(together)
     read = shared_streams(group)
     return {
         job: Shared(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
+from watersmeet.dataclass import dataclass
 from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted
@@ -26,39 +28,66 @@ class Fed(Protocol):
     operator: Operator
 
 
-def share_windows(lines: Sequence[tuple[Stream, Sequence[Fed]]], tell: Callable[[str], None]) -> None:
-    """Have joins keep rows together, before the first comes. lines: the streams that are read, each with the queries
-    that are given all rows of it."""
+@dataclass(frozen=True)
+class Line(Generic[K]):
+    """A stream that is read, the queries that it is read for, and those of them that are given all of its rows."""
+
+    stream: Stream
+    readers: Collection[K]
+    given_all: Collection[K]
+
+
+def share_windows(lines: Sequence[Line[int]], runs: Mapping[int, Fed], tell: Callable[[str], None]) -> None:
+    """Have joins keep rows together, before the first comes."""
     found: dict[int, tuple[WindowJoin, dict[str, tuple[StreamWindows, WindowView]]]] = {}
-    for stream, runs in lines:
-        by_number = dict(enumerate(runs))
-        for group in kept_once(stream, {number: run.built.physical for number, run in by_number.items()}):
-            tell(f"the rows of {stream.name} are kept once for {counted(len(group), 'join')}")
-            views = [_view(by_number[number], stream.name) for number in group]
-            windows = StreamWindows(views)
+    for line, groups in kept_once(lines, {number: run.built.physical for number, run in runs.items()}):
+        for group in groups:
+            views = [_view(runs[number], line.stream.name) for number in group]
+            windows = StreamWindows(views, partial(_tell, tell, line.stream.name))
             for view in views:
                 found.setdefault(id(view.join), (view.join, {}))[1][view.alias] = (windows, view)
     for join, own in found.values():
         join.keep_by(SharedKeeping(join.keeping, own))
 
 
-def kept_once(stream: Stream, plans: Mapping[K, PhysicalPlan | None]) -> list[list[K]]:
-    """Of queries that are given all rows of a stream: those that keep them together."""
-    # When a stream counts as silent, and which rows are too far ahead, goes by the clock on the wall.
-    if stream.by_arrival or stream.arrival.idle_us is not None or stream.arrival.max_future_us is not None:
-        return []
-    groups: dict[frozenset[str], list[K]] = {}
-    for query, plan in plans.items():
-        if plan is not None and _kept_alias(plan, stream.name) is not None:
-            groups.setdefault(_lateness_of(plan), []).append(query)
-    return [group for group in groups.values() if len(group) > 1]
+def _tell(tell: Callable[[str], None], stream: str, joins: int) -> None:
+    tell(f"the rows of {stream} are kept once for {counted(joins, 'join')}")
 
 
-def _lateness_of(plan: PhysicalPlan) -> frozenset[str]:
-    """What decides which rows of a stream are late: all streams of a query; nothing where they are read in time order,
+def kept_once(lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]) -> list[tuple[Line[K], list[list[K]]]]:
+    """The queries that keep rows together, by the streams that they keep."""
+    fed: dict[K, set[int]] = {}
+    for number, line in enumerate(lines):
+        for query in line.readers:
+            fed.setdefault(query, set()).add(number)
+    found = []
+    for line in lines:
+        groups: dict[frozenset[int], list[K]] = {}
+        for query in line.given_all:
+            plan = plans[query]
+            if plan is not None and _kept_alias(plan, line.stream.name) is not None and not _goes_by_the_wall(plan):
+                groups.setdefault(_lateness_of(plan, fed[query]), []).append(query)
+        found.append((line, [group for group in groups.values() if len(group) > 1]))
+    return found
+
+
+def _goes_by_the_wall(plan: PhysicalPlan) -> bool:
+    """Whether the clock on the wall decides which rows of a query are late: each query looks at it by itself."""
+    return any(
+        one.by_arrival or one.arrival.idle_us is not None or one.arrival.max_future_us is not None
+        for one in plan.streams.values()
+    )
+
+
+def _lateness_of(plan: PhysicalPlan, fed: Collection[int]) -> frozenset[int]:
+    """What decides which rows of a stream are late: all that is read for a query; nothing where that is in time order,
     as no row is late then."""
-    read = {one.name: one for one in plan.streams.values()}
-    return frozenset() if all(map(reads_in_time_order, read.values())) else frozenset(read)
+    return frozenset() if all(map(_is_in_order, plan.streams.values())) else frozenset(fed)
+
+
+def _is_in_order(stream: Stream) -> bool:
+    # One that was not opened, for EXPLAIN, is told by what it says.
+    return stream.arrival.in_time_order if stream.source is None else reads_in_time_order(stream)
 
 
 def _kept_alias(plan: PhysicalPlan, stream: str) -> str | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted, listed
-from watersmeet.plan.identity import identity_of
+from watersmeet.optimizer.asked_rows import is_sure
+from watersmeet.plan.identity import expression_text, identity_of
+from watersmeet.plan.nodes import Derived, Join, Node, View
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below, streams_below
+from watersmeet.plan.walks import children, relations_below, streams_below
 from watersmeet.runtime.script import Job
 
 MOST_NAMED = 8  # queries in one line
@@ -52,19 +54,21 @@ def shared_streams(group: Sequence[Job]) -> dict[str, list[str]]:
 def shared_words(group: Sequence[Job]) -> list[str]:
     """What a person is told of that: a line for those queries that share the same streams, and for those that are
     answered once."""
+    return read_once_words(group) + [
+        f"{queries_in_words([job.name for job in alike])} ask the same and are answered once"
+        for alike in answered_together(group)
+        if len(alike) > 1
+    ]
+
+
+def read_once_words(group: Sequence[Job]) -> list[str]:
+    """Of the streams alone."""
     by_queries: dict[tuple[str, ...], list[str]] = {}
     for stream, queries in shared_streams(group).items():
         by_queries.setdefault(tuple(queries), []).append(stream)
     return [
-        *(
-            f"{listed(names)} {'is' if len(names) == 1 else 'are'} read once for {queries_in_words(who)}"
-            for who, names in by_queries.items()
-        ),
-        *(
-            f"{queries_in_words([job.name for job in alike])} ask the same and are answered once"
-            for alike in answered_together(group)
-            if len(alike) > 1
-        ),
+        f"{listed(names)} {'is' if len(names) == 1 else 'are'} read once for {queries_in_words(who)}"
+        for who, names in by_queries.items()
     ]
 
 
@@ -92,7 +96,23 @@ def _asked(job: Job) -> Hashable:
     plan = job.plan
     tables = tuple(id(one) for one in relations_below(plan.root) if not isinstance(one, Stream))
     said = tuple(sorted(plan.options.changed().items()))
-    return identity_of(plan), said, plan.order, tables, job.name if not may_share(job) else ""
+    return identity_of(plan), said, plan.order, tables, _tested(plan), job.name if not may_share(job) else ""
+
+
+def _tested(plan: Plan) -> tuple[str, ...]:
+    """The conditions as they were written, if there are some that may fail: who is tested first decides about what."""
+    tests = [test for one in _joins(plan.root) for test in one.predicates]
+    return () if all(map(is_sure, tests)) else tuple(map(expression_text, tests))
+
+
+def _joins(node: Node) -> Iterator[Join]:
+    if isinstance(node, Join):
+        yield node
+        below = [one.relation.plan for one in node.inputs if isinstance(one.relation, Derived | View)]
+    else:
+        below = list(children(node))
+    for child in below:
+        yield from _joins(child)
 
 
 def _streams(plan: Plan) -> Mapping[str, Stream]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -117,6 +118,7 @@ ACTS = st.lists(
 def test_each_is_given_every_row_once_whatever_the_others_do(acts: list[Act], most: int) -> None:
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared_reader, "MOST_BYTES", most)
+        patch.setattr(shared_reader, "BATCH_BYTES", 1)
         patch.setattr(shared_reader, "FEWEST_BATCHES", 1)
         folder, written = Path(name), 1
         write(folder, 0, 5)
@@ -185,6 +187,7 @@ def test_one_that_is_left_behind_reads_by_itself_until_it_has_caught_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_reader, "MOST_BYTES", 100)
+    monkeypatch.setattr(shared_reader, "BATCH_BYTES", 1)
     monkeypatch.setattr(shared_reader, "FEWEST_BATCHES", 2)
     for number in range(9):
         write(tmp_path, number, 5)
@@ -286,3 +289,75 @@ def test_threads_may_ask_at_once(tmp_path: Path, readers: int) -> None:
         thread.join(30)
     assert [sorted(one.ids) == one.ids and len(one.ids) == 200 for one in followers] == [True] * readers
     assert asked.times == 40
+
+
+class Slow(TableReader):
+    """Waits for rows itself, so that somebody nearly always asks it."""
+
+    pause_s = 0.0
+    closed = 0
+
+    def poll(self, most_rows: int) -> SourceBatch | None:
+        batch = super().poll(min(most_rows, 1))
+        sleep(0.02 if batch is None else 0.0)
+        return batch
+
+    def close(self) -> None:
+        Slow.closed += 1
+
+
+def test_lines_meet_though_somebody_always_waits_for_rows() -> None:
+    rows = pa.table({"id": pa.array(range(9), pa.int64()), "ts": pa.array(range(9), pa.timestamp("us"))})
+    stream = stream_of(rows)
+    source = SharedSource(lambda: Slow(stream.source, stream))  # type: ignore[arg-type]
+    readers = [source.reader() for _ in range(2)]
+    readers[0].resume(4)
+    readers[1].resume(7)
+    found: list[list[int]] = [[], []]
+    stop = monotonic() + 10
+    Slow.closed = 0
+
+    def read(number: int) -> None:
+        while monotonic() < stop and (len(source.lines) != 1 or len(found[number]) < (5, 2)[number]):
+            batch = readers[number].poll(10)
+            found[number] += [] if batch is None else ids_of(batch)
+
+    threads = [Thread(target=read, args=(number,), daemon=True) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert found == [[4, 5, 6, 7, 8], [7, 8]]
+    assert len(source.lines) == 1
+    assert Slow.closed == 1
+    for reader in readers:
+        reader.close()
+    assert Slow.closed == 2
+
+
+def test_one_that_ends_before_it_began_keeps_nothing_back() -> None:
+    rows = pa.table({"id": pa.array(range(9), pa.int64()), "ts": pa.array(range(9), pa.timestamp("us"))})
+    source = SharedSource(lambda: reader_of(stream_of(rows)))
+    first, never = source.reader(), source.reader()
+    assert first.poll(2) is not None
+    assert len(source.lines[0].batches) == 1
+    never.close()
+    assert first.poll(2) is not None
+    assert not source.lines[0].batches
+
+
+def test_who_was_left_behind_has_more() -> None:
+    rows = pa.table({"id": pa.array(range(9), pa.int64()), "ts": pa.array(range(9), pa.timestamp("us"))})
+    source = SharedSource(lambda: reader_of(stream_of(rows)))
+    first, second = source.reader(), source.reader()
+    batch = first.poll(1)
+    assert first.has_more(batch) is True
+    assert isinstance(first, SharedReader)
+    while (batch := second.poll(1)) is not None:
+        pass
+    first.fall_behind()
+    source.lines[0].readers.remove(first)
+    assert first.has_more(None) is True
+    batch = first.poll(1)
+    assert batch is not None
+    assert ids_of(batch) == [1]

@@ -141,9 +141,13 @@ class Pull:
             if index is not None and len(feed.readers) > 1:
                 self._indexes[feed] = index
         if len(self._running) > 1:
-            from watersmeet.runtime.shared_windows import share_windows
+            from watersmeet.runtime.shared_windows import Line, share_windows
 
-            share_windows([(feed.clock.stream, self._given_all(feed)) for feed in self._feeds.all], self.runs[0].notice)
+            lines = [
+                Line(feed.clock.stream, list(map(id, feed.readers)), list(map(id, self._given_all(feed))))
+                for feed in self._feeds.all
+            ]
+            share_windows(lines, {id(run): run for run in self._running}, self.runs[0].notice)
         self._side = SideFiles(side, self.runs[0].beside) if writes else None
 
     def _until_the_end(self) -> Iterator[Given]:
@@ -192,7 +196,7 @@ class Pull:
         for run in readers:
             began_s = perf_counter()
             concerned = None if by_value is None else by_value.of(id(run))
-            yield from self._given(run, run.step(feed.name, rows, concerned))
+            yield from self._given(run, _step_of(run, feed.name, rows, concerned))
             if self._feeds.passed_over:
                 yield from self._given(run, run.execution.settle())
             run.steps += 1
@@ -312,3 +316,8 @@ class Pull:
                 inlet = Flowing(stream.name, batches, events) if flows(stream, len(lines)) else AtHand(batches)
                 feeds.append(Feed(stream.name, readers, inlet))
         return Feeds(feeds, events, self._wall)
+
+
+def _step_of(run: Pulled, stream: str, rows: Rows | None, concerned: Rows | None) -> Iterator[Answer]:
+    """Not before they are asked for: what goes wrong is then the query's own."""
+    yield from run.step(stream, rows, concerned)

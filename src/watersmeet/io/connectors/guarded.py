@@ -207,6 +207,16 @@ class GuardedReader(WrappedReader):
         with self._called("position_after()"):
             return self._reader.position_after(range)
 
+    def place_after(self, position: Position | None, ranges: Sequence[Range]) -> Position:
+        with self._called("place_after()"):
+            return self._reader.place_after(position, ranges)
+
+    def where(self, position: Position | None) -> Any:
+        with self._called("where()"):
+            found = self._reader.where(position)
+            json.dumps(found)  # places are compared as JSON
+            return found
+
     def first_position(self) -> Position | None:
         with self._called("first_position()"):
             return self._reader.first_position()

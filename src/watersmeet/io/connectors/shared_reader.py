@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
@@ -19,6 +20,8 @@ from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBat
 # A query is left behind by others if batches wait for it that have more bytes than this, and are more than so many.
 MOST_BYTES = 64 << 20
 FEWEST_BATCHES = 8
+# What a batch takes beside its values.
+BATCH_BYTES = 4096
 _WAIT_S = 1.0
 
 
@@ -28,6 +31,7 @@ class _Line:
 
     reader: Reader
     begins: Position | None  # where it stood before its first batch
+    is_behind: bool | None  # what the reader said of itself last
     batches: deque[SourceBatch] = field(default_factory=deque)
     first: int = 0  # the number of the first of them
     nbytes: int = 0
@@ -42,13 +46,13 @@ class _Line:
 
     def add(self, batch: SourceBatch) -> None:
         self.batches.append(batch)
-        self.nbytes += batch.rows.nbytes
+        self.nbytes += _nbytes(batch)
 
     def drop_taken(self) -> None:
         """What all have taken nobody asks for any more."""
         needed = min((one.next for one in self.readers), default=self.end)
         while self.first < needed:
-            self.nbytes -= self.batches.popleft().rows.nbytes
+            self.nbytes -= _nbytes(self.batches.popleft())
             self.first += 1
 
 
@@ -56,27 +60,19 @@ class SharedSource:
     """A source that several queries read. `make` opens a reader of it."""
 
     def __init__(self, make: Callable[[], Reader]) -> None:
-        self._make = make
+        self.make = make
         self.changed = Condition()
         self.lines: list[_Line] = []
-        self._made: list[Reader] = []  # all that are to be closed when nobody reads any more
-        self._open = self._to_begin = 0  # readers that were given out, and those of them that have not begun to read
+        self._to_begin = 0  # readers that were given out and have not begun to read
         self._begins: list[Position | None] = []  # where those begin that have read nothing, once somebody has asked
 
     def reader(self) -> Reader:
-        """One more query reads it: a reader of its own, if readers of this kind cannot tell how far others are."""
-        own = self._make()
+        """One more query reads it: by a reader of its own, if such readers cannot tell how far others are."""
+        own = self.make()
         if not own.may_be_shared:
             return own
-        self._made.append(own)
-        self._open += 1
         self._to_begin += 1
         return SharedReader(self, own)
-
-    def made(self) -> Reader:
-        reader = self._make()
-        self._made.append(reader)
-        return reader
 
     def first_position(self, reader: Reader) -> Position | None:
         """The same for all: what is the latest row now is none a moment later."""
@@ -87,19 +83,16 @@ class SharedSource:
                 reader.resume(self._begins[0])
             return self._begins[0]
 
-    def enter(self, reader: SharedReader, own: Reader, place: Position | None) -> None:
-        """Stand in the line that is at this place, or was there with what it still has; or in a new one."""
-        self._to_begin -= 1
+    def enter(self, reader: SharedReader, own: Reader, place: Position | None, *, first_time: bool) -> Reader | None:
+        """Stand in the line that is at this place, or was there with what it still has; or in a new one. Gives the
+        reader of its own, if that is not needed."""
         where = _text(own.where(place))
-        for line in self.lines:
-            number = self._number_at(line, where)
-            if number is not None:
-                own.be_shared()
-                break
-        else:
-            line, number = self._new_line(own, place), 0
+        found = next(((one, at) for one in self.lines if (at := self._number_at(one, where)) is not None), None)
+        line, number = (self._new_line(own, place), 0) if found is None else found
         reader.line, reader.next = line, number
         line.readers.append(reader)
+        self._to_begin -= first_time
+        return None if found is None else own
 
     def _number_at(self, line: _Line, where: str) -> int | None:
         """The number of the batch before which a line was at a place. Known is where it began, and that of those who
@@ -107,9 +100,10 @@ class SharedSource:
         if line.error is not None:
             return None
         if line.first == 0:
-            place, ranges = line.begins, [batch.range for batch in line.batches]
-            for number in range(len(ranges) + 1):
-                place = line.reader.place_after(place, ranges[number - 1 : number]) if number else place
+            place = line.begins
+            for number in range(len(line.batches) + 1):
+                if number:
+                    place = line.reader.place_after(place, [line.batches[number - 1].range])
                 if _text(line.reader.where(place)) == where:
                     return number
             return None
@@ -118,70 +112,59 @@ class SharedSource:
 
     def _new_line(self, reader: Reader, place: Position | None) -> _Line:
         reader.be_shared()
-        line = _Line(reader, place)
+        line = _Line(reader, place, reader.is_behind)
         reader.tell = lambda what: _tell_all(line, what)
         self.lines.append(line)
         return line
 
     def add(self, line: _Line, batch: SourceBatch) -> None:
+        """Who is furthest behind reads by itself, where too much waits for it."""
         line.add(batch)
-        if line.nbytes > MOST_BYTES:
-            for one in [one for one in line.readers if line.end - one.next > FEWEST_BATCHES]:
-                line.readers.remove(one)
-                one.fall_behind()
+        while line.nbytes > MOST_BYTES:
+            slowest = min(line.readers, key=lambda one: one.next)
+            if line.end - slowest.next > FEWEST_BATCHES:
+                line.readers.remove(slowest)
+                slowest.fall_behind()
+            before = line.first
             line.drop_taken()
+            if line.first == before:
+                return
 
     def took(self, line: _Line) -> None:
         # Those who have not begun may begin where it did.
         if not self._to_begin or line.nbytes > MOST_BYTES:
             line.drop_taken()
 
-    def meet(self, line: _Line) -> None:
-        """Nothing more is there: a line that is where another one is goes on with it."""
+    def meet(self, line: _Line) -> Reader | None:
+        """Nothing more is there: a line that is where another one is goes on with it. Gives the reader that is not
+        needed then."""
         if len(self.lines) < 2 or any(one.next < line.end for one in line.readers):
-            return
-        place = line.readers[0].place
-        where = _text(line.reader.where(place))
+            return None
+        where = _text(line.reader.where(line.readers[0].place))
         for other in self.lines:
             at_end = any(one.next == other.end for one in other.readers)
-            if other is line or other.is_busy or not at_end or self._number_at(other, where) != other.end:
+            if other is line or not at_end or self._number_at(other, where) != other.end:
                 continue
             for one in line.readers:
                 one.line, one.next = other, other.end
                 other.readers.append(one)
             line.readers.clear()
-            self._let_go(line, place)
-            return
+            self.lines.remove(line)
+            return line.reader
+        return None
 
-    def left_behind(self, reader: SharedReader) -> None:
-        """One that was left behind goes on by itself."""
-        own, place = self.made(), reader.place
-        if place is not None:
-            own.resume(place)
-        line = self._new_line(own, place)
-        reader.line, reader.next = line, 0
-        line.readers.append(reader)
-
-    def _let_go(self, line: _Line, place: Position | None) -> None:
-        """Nobody stands in it: what its reader has open is not needed."""
+    def leave(self, reader: SharedReader, *, has_begun: bool) -> Reader | None:
+        """A query reads nothing more. Gives the reader that nobody needs then."""
+        self._to_begin -= not has_begun
+        line = reader.line
+        if line is None:  # one that fell behind has no reader of its own any more
+            return None if has_begun else reader.own
+        line.readers.remove(reader)
+        if line.readers:
+            self.took(line)
+            return None
         self.lines.remove(line)
-        if place is not None:
-            line.reader.resume(place)
-
-    def leave(self, reader: SharedReader, *, has_begun: bool) -> None:
-        with self.changed:
-            line = reader.line
-            self._open -= 1
-            self._to_begin -= not has_begun
-            if line is not None:
-                line.readers.remove(reader)
-                if line.readers:
-                    self.took(line)
-                elif line in self.lines:
-                    self.lines.remove(line)
-            closing = [] if self._open else self._made
-        for one in closing:
-            one.close()
+        return line.reader
 
 
 class SharedReader(Reader):
@@ -190,10 +173,11 @@ class SharedReader(Reader):
     may_be_shared = True
 
     def __init__(self, source: SharedSource, own: Reader) -> None:
-        self._source, self._own = source, own
+        self._source, self.own = source, own
         self.line: _Line | None = None
         self.next = 0  # the number of the batch that it is given next
-        self._has_begun = self._is_closed = self._is_placed = False
+        self._has_begun = self._is_closed = False
+        self._begins: list[Position] = []  # where this reader was told to begin, once it was
         self._position: Position | None = None  # behind what a position was asked for
         self._given: deque[Range] = deque()  # since then
         own.tell = lambda what: self.tell(what)
@@ -201,37 +185,35 @@ class SharedReader(Reader):
     def fall_behind(self) -> None:
         """Its line goes on without it: it reads by itself when it comes."""
         assert self.line is not None
-        self._own, self.line = self.line.reader, None  # which knows what was read up to here
-
-    @property
-    def own(self) -> Reader:
-        """The reader that it begins with."""
-        return self._own
+        self.own, self.line = self.line.reader, None  # which knows what was read up to here
 
     @property
     def place(self) -> Position | None:
         """Where it is."""
-        reader = self._own if self.line is None else self.line.reader
         given = list(self._given)
-        return reader.place_after(self._position, given) if given else self._position
+        return self._reader.place_after(self._position, given) if given else self._position
 
     @property
     def _reader(self) -> Reader:
-        line = self.line
-        return self._own if line is None else line.reader
+        return self.own if self.line is None else self.line.reader
 
     @property
     def pause_s(self) -> float:
-        return self._reader.pause_s
+        with self._source.changed:
+            return self._reader.pause_s
 
     @property
     def is_behind(self) -> bool | None:
-        line = self.line
-        return True if line is not None and self.next < line.end else self._reader.is_behind
+        with self._source.changed:
+            if not self._has_begun:
+                return self.own.is_behind
+            line = self.line
+            return True if line is None or self.next < line.end else line.is_behind
 
     @property
     def changed_files(self) -> int:
-        return self._reader.changed_files
+        with self._source.changed:
+            return self._reader.changed_files
 
     def lag(self) -> dict[str, int]:
         with self._source.changed:
@@ -242,20 +224,22 @@ class SharedReader(Reader):
         return found
 
     def first_position(self) -> Position | None:
-        if not self._is_placed:
-            self._position, self._is_placed = self._source.first_position(self._own), True
+        if not self._begins and self._position is None:
+            self._position = self._source.first_position(self.own)
+            self._begins += [] if self._position is None else [self._position]
         return self._position
 
     def resume(self, position: Position) -> None:
-        self._own.resume(position)
+        self.own.resume(position)
         with self._source.changed:
-            self._position, self._is_placed = position, True
+            self._position = position
+            self._begins += [] if self._begins else [position]
             self._given.clear()
 
     def again(self, range: Range) -> SourceBatch:
         """What comes again is of this query alone."""
         self.first_position()
-        found = self._own.again(range)
+        found = self.own.again(range)
         with self._source.changed:
             self._given.append(range)
         return found
@@ -268,53 +252,77 @@ class SharedReader(Reader):
             return self._position
 
     def poll(self, most_rows: int) -> SourceBatch | None:
-        with self._source.changed:
-            line = self._line_to_read()
-            asked = line.asked
-            while (batch := self._taken()) is None:
-                line = self._line_to_read()
+        asked: tuple[_Line, int] | None = None
+        while True:
+            self._stand_in_line()
+            with self._source.changed:
+                line = self.line
+                if line is None:  # it fell behind just now
+                    continue
+                batch = self._taken()
+                if batch is not None:
+                    return batch
                 if line.error is not None:
                     raise line.error
                 if not line.is_busy:
-                    if line.asked != asked:  # another has asked meanwhile, and found nothing
-                        return None
+                    if asked is not None and asked[0] is line and asked[1] != line.asked:
+                        return None  # another has asked meanwhile, and found nothing
                     line.is_busy = True
                     break
+                asked = (line, line.asked) if asked is None else asked
                 self._source.changed.wait(_WAIT_S)
-            else:
-                return batch
         return self._ask(line, most_rows)
 
     def _ask(self, line: _Line, most_rows: int) -> SourceBatch | None:
         """Of those who stand in a line one asks its reader at a time."""
         batch: SourceBatch | None = None
         error: BaseException | None = None
+        is_behind: bool | None = None
         try:
             batch = line.reader.poll(most_rows)
+            is_behind = line.reader.is_behind
         except BaseException as raised:
             error = raised
+        unused: Reader | None = None
         with self._source.changed:
-            line.is_busy, line.asked = False, line.asked + 1
+            line.is_busy, line.asked, line.is_behind, line.error = False, line.asked + 1, is_behind, error
+            if error is None and batch is not None:
+                self._source.add(line, batch)
+                batch = self._taken()
+            elif error is None:
+                unused = self._source.meet(line)
             self._source.changed.notify_all()
-            if error is not None:
-                line.error = error
-                raise error
-            if batch is None:
-                self._source.meet(line)
-                return None
-            self._source.add(line, batch)
-            return self._taken()
+        if error is not None:
+            raise error
+        _close(unused)
+        return batch
 
-    def _line_to_read(self) -> _Line:
-        if not self._has_begun:
+    def _stand_in_line(self) -> None:
+        """What takes long, such as to look for a place in a file, nobody else waits for."""
+        if self.line is not None:
+            return
+        first_time = not self._has_begun
+        if first_time:
+            self.first_position()
+        own = self.own if first_time else self._made_anew()
+        with self._source.changed:
+            unused = self._source.enter(self, own, self.place, first_time=first_time)
             self._has_begun = True
-            if not self._is_placed:
-                self._position, self._is_placed = self._source.first_position(self._own), True
-            self._source.enter(self, self._own, self.place)
-        elif self.line is None:
-            self._source.left_behind(self)
-        assert self.line is not None
-        return self.line
+        _close(unused)
+
+    def _made_anew(self) -> Reader:
+        """A reader that goes on where this has come to."""
+        made = self._source.make()
+        made.tell = lambda what: self.tell(what)
+        with self._source.changed:
+            place = self.place
+        try:
+            for position in [*self._begins, *([] if place is None else [place])]:
+                made.resume(position)
+        except BaseException:
+            _close(made)
+            raise
+        return made
 
     def _taken(self) -> SourceBatch | None:
         line = self.line
@@ -327,9 +335,25 @@ class SharedReader(Reader):
         return batch
 
     def close(self) -> None:
-        if not self._is_closed:
+        with self._source.changed:
+            if self._is_closed:
+                return
             self._is_closed = True
-            self._source.leave(self, has_begun=self._has_begun)
+            unused = self._source.leave(self, has_begun=self._has_begun)
+        if unused is not None:
+            unused.close()
+
+
+def _close(unused: Reader | None) -> None:
+    """All that it was asked for is where it should be."""
+    if unused is not None:
+        with suppress(Exception):
+            unused.close()
+
+
+def _nbytes(batch: SourceBatch) -> int:
+    bad = 0 if batch.bad is None else batch.bad.nbytes
+    return int(max(batch.rows.nbytes + bad, BATCH_BYTES))
 
 
 def _tell_all(line: _Line, what: Warning) -> None:
@@ -338,4 +362,4 @@ def _tell_all(line: _Line, what: Warning) -> None:
 
 
 def _text(where: Any) -> str:
-    return json.dumps(where, sort_keys=True, default=str)
+    return json.dumps(where, sort_keys=True)

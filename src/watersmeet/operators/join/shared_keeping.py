@@ -70,7 +70,7 @@ class SharedKeeping(Keeping):
         if view is None or view.window is None:
             super().index_by(alias, strategy)
         else:
-            view.window.index()
+            view.window.index(view)
 
     def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterable[Codes]:
         """Without those of which a row is not its own."""

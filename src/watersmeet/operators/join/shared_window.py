@@ -7,7 +7,8 @@ which it would not have kept itself. How far back a join sees is a matter of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,10 +87,6 @@ class WindowView:
         self._first = 0  # the number of the first row that it keeps, of all that were ever put into the window
 
     @property
-    def index_keys(self) -> IndexKeys:
-        return self.join.layout.index_keys(self.alias, self.join.strategy)
-
-    @property
     def nbytes(self) -> int:
         """Its share of what the window takes."""
         assert self.window is not None
@@ -102,19 +99,33 @@ class WindowView:
         self.window, self.bit = window, bit
 
     def expire(self, cutoff_us: int) -> int:
-        """Let go of rows that are older than the cutoff; returns how many of them were its own."""
+        """Let go of rows that are older than the cutoff, up to one of its own that is not; returns how many of them
+        were its own."""
         window = self.window
         assert window is not None
         store = window.store
         first = self._first - store.numbered_from
         gone = store.old_rows(first, cutoff_us)
+        if self.bit and store.disorder_us and first + gone < store.head:
+            gone += self._passed_over(first + gone, cutoff_us)
         if not gone:
             return 0
-        own = gone if not self.bit else int(np.count_nonzero(window.is_of(np.arange(first, first + gone), self.bit)))
+        own = gone if not self.bit else int(np.count_nonzero(window.is_of(slice(first, first + gone), self.bit)))
         self._first += gone
         self.rows -= own
-        window.drop()
         return own
+
+    def _passed_over(self, first: int, cutoff_us: int) -> int:
+        """How many rows come before the first that is young and its own, looking at ever larger pieces."""
+        assert self.window is not None
+        store, start, size = self.window.store, first, 1024
+        while start < store.head:
+            piece = slice(start, min(start + size, store.head))
+            stays = (store.times[piece] >= cutoff_us) & self.window.is_of(piece, self.bit)
+            if bool(stays.any()):
+                return start + int(stays.argmax()) - first
+            start, size = piece.stop, 2 * size
+        return store.head - first
 
     def found(self, positions: Positions) -> Mask | None:
         """Which of some rows of the window are its own; None: all."""
@@ -132,6 +143,9 @@ class SharedWindow:
         self.ways = list(ways)
         self.views = [view for way in ways for view in way.views]
         self.kept_for = len(self.views)  # of them so many were there when rows last came
+        self.error: Exception | None = None  # why rows are missing
+        self._keys: dict[WindowView, IndexKeys] = {}
+        self._searched: Counter[tuple[int, ...] | int] = Counter()  # how many views search by each key
         texts = dict.fromkeys(text for view in self.views for text in view.held.values())
         self.positions = {text: place for place, text in enumerate(texts)}
         payload: dict[str, pa.DataType] = {}
@@ -144,24 +158,47 @@ class SharedWindow:
                 view.settle(self, 1 << place if who else 0)
                 held = {code: self.positions[text] for code, text in view.held.items()}
                 view.join.keep_in(view.alias, self.store, held)
-        self.index()
+                self._search(view)
+        self._index()
 
-    def is_of(self, positions: Positions, bit: int) -> Mask:
+    def is_of(self, positions: Positions | slice, bit: int) -> Mask:
         who = self.store.payload[WHO]
         assert isinstance(who, FixedColumn)
         mask: Mask = (who.values[positions] & who.values.dtype.type(bit)) != 0
         return mask
 
-    def index(self) -> None:
-        """Have the indexes that its views search by now."""
-        keys = [view.index_keys for view in self.views]
+    def index(self, view: WindowView) -> None:
+        """Have the indexes by which a view searches from now on."""
+        self._forget_keys(view)
+        self._search(view)
+        self._index()
+
+    def _search(self, view: WindowView) -> None:
+        hashed, ordered = self._keys[view] = view.join.layout.index_keys(view.alias, view.join.strategy)
+        self._searched.update([*hashed, *ordered])
+
+    def _forget_keys(self, view: WindowView) -> None:
+        hashed, ordered = self._keys.pop(view)
+        self._searched.subtract([*hashed, *ordered])
+
+    def _index(self) -> None:
+        keys = [key for key, views in self._searched.items() if views]
         self.store.index_by(
-            list(dict.fromkeys(key for hashed, _ in keys for key in hashed)),
-            list(dict.fromkeys(key for _, ordered in keys for key in ordered)),
+            [key for key in keys if isinstance(key, tuple)], [key for key in keys if not isinstance(key, tuple)]
         )
 
     def enter(self, rows: Rows) -> None:
-        """Rows came, and each way has let in those that it does."""
+        """Rows came, and each way has let in those that it does. If they cannot be kept, no join is to go on without
+        them."""
+        if self.error is not None:
+            return
+        try:
+            self._enter(rows)
+        except Exception as error:
+            self.error = error
+
+    def _enter(self, rows: Rows) -> None:
+        self._drop()
         self.kept_for = len(self.views)
         came = [(place, way.came) for place, way in enumerate(self.ways) if isinstance(way.came, LetIn)]
         if WHO in self.store.payload:
@@ -200,25 +237,25 @@ class SharedWindow:
             where = np.flatnonzero(who)
             self._append(rows.take(where), [values[where] for values in all_codes], who[where])
 
-    def drop(self) -> None:
-        """Forget what no view needs any more."""
-        if not self.views:
-            return
-        oldest = min(view.oldest for view in self.views) - self.store.numbered_from
+    def _drop(self) -> None:
+        """Forget what no view needs any more. It is done as rows come, not as each view lets go of some."""
+        oldest = min((view.oldest for view in self.views), default=0) - self.store.numbered_from
         if oldest > self.store.tail:
             self.store.forget(oldest - self.store.tail)
 
     def leave(self, view: WindowView) -> None:
         self.views.remove(view)
-        if self.views:
-            self.index()
-            self.drop()
+        before = len(+self._searched)
+        self._forget_keys(view)
+        if len(+self._searched) < before:
+            self._index()
 
 
 class StreamWindows:
     """All views of one stream. They are given the same pieces of it, one after the other."""
 
-    def __init__(self, views: Sequence[WindowView]) -> None:
+    def __init__(self, views: Sequence[WindowView], tell: Callable[[int], None]) -> None:
+        """tell: hears of how many joins keep rows together."""
         self._ways: dict[object, Way] = {}
         for view in views:
             known = self._ways.get(view.way_text)
@@ -227,9 +264,11 @@ class StreamWindows:
                 self._ways[view.way_text] = known
             known.views.append(view)
         self._ways_of = {view: way for way in self._ways.values() for view in way.views}
+        self._tell = tell
         self._windows: list[SharedWindow] | None = None  # until the first rows tell who lets in how many
         self._pieces = 0
         self._came: Rows | None = None
+        self._error: Exception | None = None
 
     def take(self, view: WindowView, rows: Rows) -> Admitted:
         """The rows of a piece that a view lets in. The first view to come with it puts it into the windows: no join
@@ -237,14 +276,15 @@ class StreamWindows:
         if view.pieces == self._pieces:
             self._next(rows)
         view.pieces += 1
-        came = self._came
-        assert view.pieces == self._pieces
-        assert came is not None
-        assert len(rows) == len(came)
+        if view.pieces != self._pieces or self._came is None or len(rows) != len(self._came):
+            raise RuntimeError(f"joins that keep the rows of {view.alias} together were given different ones")
         found = self._ways_of[view].came
-        if isinstance(found, Exception):
-            raise found
-        assert found is not None
+        error = self._error or (None if view.window is None else view.window.error)
+        if error is None and isinstance(found, Exception):
+            error = found
+        if error is not None:
+            raise error
+        assert isinstance(found, LetIn)
         return view.admitted(found)
 
     def _next(self, rows: Rows) -> None:
@@ -254,7 +294,12 @@ class StreamWindows:
         for way in ways:
             way.let_in(rows)
         if self._windows is None:
-            self._windows = [SharedWindow(ways) for ways in self._divided(ways)]
+            try:
+                self._windows = [SharedWindow(ways) for ways in self._divided(ways)]
+            except Exception as error:
+                self._error, self._windows = error, []
+            for window in self._windows:
+                self._tell(len(window.views))
         for window in self._windows:
             window.enter(rows)
 

@@ -22,6 +22,7 @@ from watersmeet.hosts.local.run_job import Delivery, Kept, executions, run_toget
 from watersmeet.plan.identity import identity_of
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.sharing import answered_together, fed_together, shared_words
+from watersmeet.runtime.watched import Board
 
 NOON = dt.datetime(2026, 1, 1, 12)
 
@@ -201,6 +202,18 @@ def test_a_query_that_fails_stops_alone(two: Path) -> None:
     assert sorted(one.name for one in two.iterdir()) == ["a.parquet", "b.parquet", "first.parquet", "last.parquet"]
 
 
+def test_what_fails_at_once_with_a_few_rows_is_a_query_s_own_too() -> None:
+    session = wm.Session()
+    rows = table((0, 1), (1, 2)).append_column("v", pa.array(["7", "x"]))
+    session.stream("a", rows, time="ts")
+    session.stream("b", table((0, 1), (1, 2)), time="ts")
+    broken = "SELECT a.k FROM a, b WHERE a.k = b.k AND CAST(a.v AS BIGINT) > 3 DWINDOW (a, b) = 5 SECONDS"
+    runs = [PulledExecution(session.sql(text).plan) for text in (broken, "SELECT k FROM a")]
+    given = [block["k"].to_pylist() for run, block in Pull(runs).answers() if run is runs[1] and block is not None]
+    assert [run.failure is None for run in runs] == [False, True]
+    assert given == [[1, 2]]
+
+
 def test_a_sink_that_fails_stops_its_query_alone(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (two / "taken.parquet").mkdir()
     (two / "taken.parquet" / "other.parquet").write_bytes(b"")
@@ -358,6 +371,19 @@ def test_a_query_that_is_to_run_otherwise_is_another(option: str) -> None:
     assert [[job.name for job in alike] for alike in answered_together(group)] == [["query 1", "query 3"], ["query 2"]]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("k = 2 AND word = 'x'", "word = 'x' AND k = 2", True),
+        ("CAST(word AS BIGINT) > 3 AND k = 2", "k = 2 AND CAST(word AS BIGINT) > 3", False),
+    ],
+)
+def test_who_is_tested_first_matters_where_a_test_may_fail(one: str, other: str, *, alike: bool) -> None:
+    declared = DECLARED.format("a").replace("k BIGINT", "k BIGINT, word TEXT")
+    group = jobs_of(f"{declared} SELECT k FROM a WHERE {one}; SELECT k FROM a WHERE {other}")
+    assert (len(answered_together(group)) == 1) is alike
+
+
 def test_a_stop_keeps_what_each_of_them_was_given() -> None:
     session = wm.Session()
     session.stream("a", table(*((at, at) for at in range(5))), time="ts")
@@ -373,3 +399,29 @@ def test_a_stop_keeps_what_each_of_them_was_given() -> None:
     run_together(deliveries)
     assert [one.table()["k"].to_pylist() for one in kept.values()] == [[0], [0]]
     assert told[-1] == 1
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_the_answer_at_the_end_goes_into_each_sink(two: Path, *, final: bool) -> None:
+    asked = "SELECT k, COUNT(*) AS n FROM a [RANGE 1 HOUR] GROUP BY k"
+    script = DECLARED.format("a") + "".join(f"{SINK.format(name)} {asked};" for name in ("one", "other"))
+    script += SINK.format("third") + "SELECT k FROM a WHERE k = 1"
+    (two / "script.sql").write_text(script)
+    assert call("run", "--engine", "local", "--quiet", *(["--final"] if final else []), "script.sql") == 0
+    found = [pa_parquet.read_table(f"{name}.parquet") for name in ("one", "other")]
+    assert found[0].equals(found[1])
+    if final:
+        assert sorted(found[0].to_pylist(), key=lambda row: row["k"]) == [{"k": k, "n": 4} for k in range(5)]
+    else:
+        assert found[0].num_rows > 20
+
+
+def test_each_query_that_is_watched_has_its_board() -> None:
+    session = wm.Session()
+    session.stream("a", table(*((at, at) for at in range(5))), time="ts")
+    jobs = [Job(name, session.sql("SELECT k FROM a").plan, {"sink": "console"}) for name in ("one", "other")]
+    runs, boards = executions(jobs), {job.name: Board(job.plan, adds_up=True) for job in jobs}
+    run_together([Delivery(job, runs[job.name], board=boards[job.name], instead=Kept(job)) for job in jobs])
+    for board in boards.values():
+        assert board.state == "ended"
+        assert board.metrics()["results"] == 5

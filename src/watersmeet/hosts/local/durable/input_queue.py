@@ -240,6 +240,9 @@ class InputQueue:
             self._pushed_rows = 0
         for thread in self._threads:
             thread.join(timeout=5)
+        if not self._threads:  # who never read lets go of what it has opened to begin
+            for reader in self._readers.values():
+                _close(reader)
         return left
 
 
