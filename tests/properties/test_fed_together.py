@@ -94,8 +94,17 @@ def alone(script: Sequence[str]) -> str:
 
 
 @random_cases(60)
-@given(data=st.data(), tables=streams(), batch_rows=st.integers(1, 5))
-def test_answers_are_those_of_each_query_alone(data: st.DataObject, tables: Streams, batch_rows: int) -> None:
+@given(
+    data=st.data(),
+    tables=streams(),
+    batch_rows=st.sampled_from([1, 2, 3, 5, 200]),
+    times=st.sampled_from([1, 1, 12]),
+)
+def test_answers_are_those_of_each_query_alone(
+    data: st.DataObject, tables: Streams, batch_rows: int, times: int
+) -> None:
+    """times: how often the rows come, so that pieces are no small ones."""
+    tables = {name: pa.concat_tables([table] * times) for name, table in tables.items()}
     script = data.draw(queries(list(tables)))
     shared = session_of(tables).run(";\n".join(script))
     apart = session_of(tables).run(alone(script))

@@ -99,16 +99,19 @@ def _bag(blocks: Sequence[pa.RecordBatch]) -> Counter[str]:
 @given(
     rows=st.tuples(st.lists(ROWS, max_size=30), st.lists(ROWS, max_size=30)),
     script=st.lists(query(), min_size=8, max_size=16, unique=True),
-    batch_rows=st.integers(1, 9),
+    batch_rows=st.sampled_from([1, 4, 9, 300]),
     arriving=st.booleans(),
+    times=st.sampled_from([1, 1, 9]),
 )
 def test_answers_are_those_of_each_query_alone(
     rows: tuple[list[tuple[int, int | None, int, str | None]], list[tuple[int, int | None, int, str | None]]],
     script: list[str],
     batch_rows: int,
     arriving: bool,
+    times: int,
 ) -> None:
-    tables = dict(zip("ab", map(_table, rows), strict=True))
+    """times: how often the rows come, so that pieces are no small ones."""
+    tables = dict(zip("ab", (_table(times * one) for one in rows), strict=True))
     session = _session(tables, arriving=arriving)
     runs = [PulledExecution(session.sql(text).plan, batch_rows=batch_rows) for text in script]
     found: dict[int, list[pa.RecordBatch]] = {id(run): [] for run in runs}

@@ -96,13 +96,15 @@ def _run(runs: Sequence[PulledExecution]) -> list[Counter[str]]:
 @given(
     rows=st.tuples(*[st.lists(ROWS, max_size=40)] * 3),
     script=st.lists(join(), min_size=2, max_size=8, unique=True),
-    batch_rows=st.integers(1, 16),
+    batch_rows=st.sampled_from([1, 3, 7, 16, 200]),
     arriving=st.booleans(),
+    times=st.sampled_from([1, 1, 10]),
 )
 def test_answers_and_counts_are_those_of_each_join_alone(
-    rows: tuple[list[Row], ...], script: list[str], batch_rows: int, arriving: bool
+    rows: tuple[list[Row], ...], script: list[str], batch_rows: int, arriving: bool, times: int
 ) -> None:
-    tables = dict(zip("abc", map(_table, rows), strict=True))
+    """times: how often the rows come, so that pieces are no small ones."""
+    tables = dict(zip("abc", (_table(times * one) for one in rows), strict=True))
     session = _session(tables, arriving=arriving)
     together = [PulledExecution(session.sql(text).plan, batch_rows=batch_rows) for text in script]
     late: dict[int, dict[str, set[int]]] = {id(run): {} for run in together}

@@ -37,10 +37,14 @@ class Line(Generic[K]):
     given_all: Collection[K]
 
 
-def share_windows(lines: Sequence[Line[int]], runs: Mapping[int, Fed], tell: Callable[[str], None]) -> None:
-    """Have joins keep rows together, before the first comes."""
+def share_windows(
+    lines: Sequence[Line[int]], runs: Mapping[int, Fed], tell: Callable[[str], None]
+) -> list[frozenset[int]]:
+    """Have joins keep rows together, before the first comes. Gives for each line the queries that do; each of them must
+    be given all columns of the rows."""
     found: dict[int, tuple[WindowJoin, dict[str, tuple[StreamWindows, WindowView]]]] = {}
-    for line, groups in kept_once(lines, {number: run.built.physical for number, run in runs.items()}):
+    together = kept_once(lines, {number: run.built.physical for number, run in runs.items()})
+    for line, groups in together:
         for group in groups:
             views = [_view(runs[number], line.stream.name) for number in group]
             windows = StreamWindows(views, partial(_tell, tell, line.stream.name))
@@ -48,6 +52,7 @@ def share_windows(lines: Sequence[Line[int]], runs: Mapping[int, Fed], tell: Cal
                 found.setdefault(id(view.join), (view.join, {}))[1][view.alias] = (windows, view)
     for join, own in found.values():
         join.keep_by(SharedKeeping(join.keeping, own))
+    return [frozenset(number for group in groups for number in group) for _, groups in together]
 
 
 def _tell(tell: Callable[[str], None], stream: str, joins: int) -> None:

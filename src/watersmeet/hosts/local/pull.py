@@ -17,7 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
-from watersmeet.hosts.local.lines import Looking, batches_for, flows, lines_of, read_rows
+from watersmeet.hosts.local.lines import Looking, batches_for, columns_for, flows, lines_of, narrowed, read_rows
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.hosts.local.together import Together, can_be_together
 from watersmeet.model.catalog import Stream
@@ -26,7 +26,7 @@ from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.asked_rows import AskedRows
 from watersmeet.runtime.build import Built
 from watersmeet.runtime.metrics import Metrics
-from watersmeet.runtime.predicate_index import PredicateIndex, index_over
+from watersmeet.runtime.predicate_index import PredicateIndex, RowsByValue, index_over
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 
@@ -84,6 +84,7 @@ class Pull:
         self._feeds: Feeds[Pulled] = Feeds([], SimpleQueue(), self._wall)
         # Of streams that many look at: which of them a row concerns.
         self._indexes: dict[Feed[Pulled], PredicateIndex[int]] = {}
+        self._kept_once: dict[Feed[Pulled], frozenset[int]] = {}  # the queries that keep rows of a stream together
         self._side: SideFiles | None = None
         self._stopping = False
         self._stop_by_s = inf
@@ -147,7 +148,8 @@ class Pull:
                 Line(feed.clock.stream, list(map(id, feed.readers)), list(map(id, self._given_all(feed))))
                 for feed in self._feeds.all
             ]
-            share_windows(lines, {id(run): run for run in self._running}, self.runs[0].notice)
+            kept = share_windows(lines, {id(run): run for run in self._running}, self.runs[0].notice)
+            self._kept_once = dict(zip(self._feeds.all, kept, strict=True))
         self._side = SideFiles(side, self.runs[0].beside) if writes else None
 
     def _until_the_end(self) -> Iterator[Given]:
@@ -193,10 +195,10 @@ class Pull:
             self._fail_all(readers, error)
             return
         read_s = perf_counter() - began_s
+        given = _Given(feed.clock.stream, rows, by_value, self._kept_once.get(feed, frozenset()))
         for run in readers:
             began_s = perf_counter()
-            concerned = None if by_value is None else by_value.of(id(run))
-            yield from self._given(run, _step_of(run, feed.name, rows, concerned))
+            yield from self._given(run, given.step_of(run))
             if self._feeds.passed_over:
                 yield from self._given(run, run.execution.settle())
             run.steps += 1
@@ -318,6 +320,24 @@ class Pull:
         return Feeds(feeds, events, self._wall)
 
 
-def _step_of(run: Pulled, stream: str, rows: Rows | None, concerned: Rows | None) -> Iterator[Answer]:
-    """Not before they are asked for: what goes wrong is then the query's own."""
-    yield from run.step(stream, rows, concerned)
+class _Given:
+    """A piece of a stream, or its end, as each of several queries is given it."""
+
+    def __init__(
+        self, stream: Stream, rows: Rows | None, by_value: RowsByValue[int] | None, whole: frozenset[int]
+    ) -> None:
+        """whole: those who are given all columns."""
+        self._stream, self._rows, self._by_value, self._whole = stream, rows, by_value, whole
+        self._narrowed: dict[frozenset[str] | None, Rows] = {}
+
+    def step_of(self, run: Pulled) -> Iterator[Answer]:
+        """Not before they are asked for: what goes wrong is then the query's own."""
+        if self._rows is None:
+            yield from run.step(self._stream.name, None)
+            return
+        columns = None if id(run) in self._whole else columns_for(run, self._stream)
+        if columns not in self._narrowed:
+            self._narrowed[columns] = narrowed(self._rows, columns)
+        concerned = None if self._by_value is None else self._by_value.of(id(run))
+        concerned = None if concerned is None else narrowed(concerned, columns)
+        yield from run.step(self._stream.name, self._narrowed[columns], concerned)

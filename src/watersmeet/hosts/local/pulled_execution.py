@@ -57,6 +57,7 @@ class PulledExecution:
         self.failure: Exception | None = None  # why it gives no more answers
         self.built = built or build_query(plan, to_the_end=ends_by_itself(plan))
         self._asked = {} if self.built.physical is None else asked_of(self.built.physical)
+        self._columns = _columns_by_stream(self.built)
         self.operator = self.built.operator
         self.streams: Mapping[str, Stream] = {one.name: one for one in self.built.streams.values()}
         self.notice: Callable[[str], None] = LOGGER.info
@@ -90,10 +91,7 @@ class PulledExecution:
 
     def columns_of(self, stream: str) -> frozenset[str] | None:
         """The columns of a stream that it looks at; None: all."""
-        if self.built.columns is None:
-            return None
-        aliases = [alias for alias, one in self.built.streams.items() if one.name == stream]
-        return frozenset().union(*(self.built.columns[alias] for alias in aliases))
+        return self._columns.get(stream)
 
     def asks_of(self, stream: str) -> Sequence[AskedRows]:
         """Which rows of a stream can bring anything about, if that is known."""
@@ -169,3 +167,12 @@ class PulledExecution:
     def first_event_us(self) -> int:
         """The oldest event time of all streams so far."""
         return min((one.oldest_us for one in self.execution.clock.clocks.values()), default=BEGINNING_US)
+
+
+def _columns_by_stream(built: Built) -> dict[str, frozenset[str]]:
+    """What is looked at of each stream, whatever it is called in a query, if that is known."""
+    found: dict[str, frozenset[str]] = {}
+    if built.columns is not None:
+        for alias, stream in built.streams.items():
+            found[stream.name] = found.get(stream.name, frozenset()) | built.columns[alias]
+    return found

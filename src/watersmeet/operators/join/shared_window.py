@@ -24,7 +24,7 @@ from watersmeet.operators.join.keeping import stored_payload
 from watersmeet.operators.join.layout import IndexKeys
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.payload import FixedColumn
-from watersmeet.plan.expressions import Column, Expression, replaced
+from watersmeet.plan.expressions import Column, Expression, columns_of, replaced
 from watersmeet.plan.identity import expression_text
 
 if TYPE_CHECKING:
@@ -54,17 +54,32 @@ class Way:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._texts = {code: neutral_text(code.expression) for code in admission.codes}
+        tested = (*admission.filters, *(code.expression for code in admission.codes))
+        self._columns = {column.name for one in tested for column in columns_of(one)}
         self.views: list[WindowView] = []
         self.came: LetIn | Exception | None = None  # of the piece that came last
 
     def let_in(self, rows: Rows) -> None:
         """What is wrong with some rows is so for the joins that look at them, and for no others."""
         try:
-            found, codes, places = self._admission.admit(rows)
+            found, codes, places = self._admission.admit(self._narrowed(rows))
         except Exception as error:
             self.came = error
         else:
             self.came = LetIn(found, {self._texts[code]: values for code, values in codes.items()}, places)
+
+    def join(self, view: WindowView) -> None:
+        """One more goes this way."""
+        self.views.append(view)
+        self._columns |= view.shown
+
+    def _narrowed(self, rows: Rows) -> Rows:
+        """With the columns that somebody looks at: who picks some rows copies no others."""
+        data = rows.data
+        kept = Rows(data.select([name for name in data.schema.names if name in self._columns]), rows.times)
+        if rows.in_order:
+            kept.is_in_order()
+        return kept
 
 
 class WindowView:
@@ -80,6 +95,8 @@ class WindowView:
         self._probing = {code: neutral_text(code.expression) for code in admission.codes}
         self.held = {code: neutral_text(code.expression) for code in join.layout.code_positions[alias]}
         self.payload = join.layout.payload(alias)
+        asked = (*(e for _, e in join.columns), *join.strategy.verified, *join.strategy.residuals)
+        self.shown = {column.name for one in asked for column in columns_of(one) if column.stream == alias}
         self.pieces = 0
         self.window: SharedWindow | None = None
         self.bit = 0  # of 0 all rows of the window are the join's
@@ -262,7 +279,7 @@ class StreamWindows:
             if known is None:
                 known = Way(view.join.door.admissions[view.alias])
                 self._ways[view.way_text] = known
-            known.views.append(view)
+            known.join(view)
         self._ways_of = {view: way for way in self._ways.values() for view in way.views}
         self._tell = tell
         self._windows: list[SharedWindow] | None = None  # until the first rows tell who lets in how many
