@@ -75,11 +75,12 @@ class GroupWindow(exp.Expression, exp.Condition):
 
 class GroupWindowParser(GapFillParser):
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
-        of_spark = self._at_call("SESSION_WINDOW") or (self._at_call("WINDOW") and self._at_text_inside())
-        if not of_spark and not any(self._at_call(word) for word in _CALLS):
-            return super()._parse_type(parse_interval, fallback_to_identifier)
         start = self._curr
-        written = start.text.upper()
+        # Every word of a query comes by here.
+        written = start.text.upper() if start and self._next.token_type == TokenType.L_PAREN else ""
+        of_spark = written == "SESSION_WINDOW" or (written == "WINDOW" and self._at_text_inside())
+        if not (of_spark or written in _CALLS) or start.token_type == TokenType.IDENTIFIER:
+            return super()._parse_type(parse_interval, fallback_to_identifier)
         word, column = (_OF_SPARK[written], "") if of_spark else _CALLS[written]
         self._advance(2)
         time = self._time_of_windows()
