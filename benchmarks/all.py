@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "pushes": ("benchmarks.pushes", 0.5),
     "threads": ("benchmarks.threads", 6),
     "many_queries": ("benchmarks.many_queries", 2),
+    "shared_memory": ("benchmarks.shared_memory", 4),
     "growth": ("benchmarks.growth", 4),
     "memory": ("benchmarks.memory", 3),
     "shedding": ("benchmarks.shedding", 6),

@@ -49,7 +49,9 @@ class DataWarning(WatersmeetWarning):
 class PlanWarning(WatersmeetWarning):
     """What is written does something that is seldom meant."""
 
-    CODES = frozenset(("cross_join", "integer_division", "midnight", "unused_order", "unused_sink", "unused_window"))
+    CODES = frozenset(
+        ("beside_memory", "cross_join", "integer_division", "midnight", "unused_order", "unused_sink", "unused_window")
+    )
 
 
 class ConnectorWarning(WatersmeetWarning):

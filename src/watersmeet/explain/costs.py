@@ -55,6 +55,8 @@ def memory_lines(memory: MemoryEstimate, measured: float | None = None) -> Itera
         f"the windows need about {short(needed)} rows ({in_bytes(memory.bytes_needed)}); allowed are "
         f"{short(memory.rows_allowed)} rows ({in_bytes(memory.bytes_allowed)}), {memory.allocation} allocation"
     )
+    if memory.part_of is not None:
+        yield f"that is its part of the {memory.part_of} that joins of the script share; it grows where it finds more"
     kept = [f"{alias} {short(rows)} of {short(memory.rows_needed[alias])}" for alias, rows in memory.rows_kept.items()]
     yield f"rows kept by {memory.policy}: {', '.join(kept)}"
     beside = "" if measured is None else f"; measured {measured:.1%}"

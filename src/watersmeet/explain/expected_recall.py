@@ -180,6 +180,7 @@ def expect_recall(strategy: JoinStrategy, columns: Columns, shedding: Shedding) 
         float(shedding.memory.size if shedding.memory.size is not None else allowed * mean),
         expected_recall(streams, kept, one_key=one_key),
         "measured" if strategy.measured else "assumed",
+        None if shedding.memory.whole is None else shedding.memory.whole.text,
     )
 
 

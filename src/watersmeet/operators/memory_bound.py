@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -68,6 +68,20 @@ class MemoryBound(Protocol):
     @property
     def memory(self) -> Memory:
         """The bound, or of one that several share what is due to this one."""
+        ...
+
+    @property
+    def needed(self) -> Mapping[str, float]:
+        """What the windows of each stream take if all rows are kept, in rows or in bytes, as the bound is."""
+        ...
+
+    @property
+    def elasticity(self) -> float | None:
+        """By how many percent about its recall grows with a percent of memory; None while it is not full."""
+        ...
+
+    def bound_by(self, memory: Memory) -> None:
+        """From now on it may keep so much, of the rows that are there too; between two batches."""
         ...
 
     @property

@@ -98,7 +98,8 @@ class JoinEstimate:
 @dataclass(frozen=True)
 class MemoryEstimate:
     """A join in bounded memory: by input the rows its window needs and the rows it should have memory for; the bytes
-    of all rows needed and allowed; the recall to expect, and what keys it was worked out from."""
+    of all rows needed and allowed; the recall to expect, and what keys it was worked out from. `part_of`: the memory
+    that queries share, if what is allowed is a part of one, which moves."""
 
     policy: str
     allocation: str
@@ -109,6 +110,7 @@ class MemoryEstimate:
     bytes_allowed: float
     recall: float
     keys: Known
+    part_of: str | None = None
 
 
 @dataclass(frozen=True)

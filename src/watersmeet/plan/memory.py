@@ -25,11 +25,17 @@ _MEMORY = re.compile(r"(?P<number>\d[\d_,]*(?:\.\d+)?)\s*(?P<unit>[a-z]+)?", re.
 
 @dataclass(frozen=True)
 class Memory:
-    """A bound on the rows kept, or on the bytes they take; one of the two is None. `written` is how it was given."""
+    """A bound on the rows kept, or on the bytes they take; one of the two is None. `written` is how it was given,
+    `whole` that of a script of which this is the part of one query."""
 
     rows: int | None = None
     size: int | None = None
     written: str = field(default="", repr=False, compare=False)
+    whole: Memory | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def amount(self) -> int:
+        return (self.rows if self.size is None else self.size) or 0
 
     @classmethod
     def parse(cls, text: str) -> Memory:
@@ -64,6 +70,19 @@ class Memory:
             return Memory(size=self.size // parts)
         assert self.rows is not None
         return Memory(rows=max(self.rows // parts, least))
+
+    @property
+    def text(self) -> str:
+        """As it was given."""
+        return self.written or str(self)
+
+    def part(self, amount: int) -> Memory:
+        """So much of it, for one of those who share it.
+
+        >>> Memory(rows=100).part(30)
+        Memory(rows=30, size=None)
+        """
+        return Memory(rows=amount, whole=self) if self.size is None else Memory(size=amount, whole=self)
 
     def __str__(self) -> str:
         return f"{self.rows} rows" if self.size is None else f"{self.size} bytes"

@@ -25,6 +25,7 @@ from watersmeet.plan.published import ALGORITHMS, ORDER_RULES, OWN_PIPELINES, PU
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "all")
 MAX_BUCKETS = 1 << 24
 MAX_THREADS = 256
+MIN_PRIORITY, MAX_PRIORITY = 1e-3, 1e3
 
 Purpose = Literal["meaning", "running", "joining", "expiry", "forgetting"]
 Page = Literal["language", "lab"]
@@ -138,6 +139,20 @@ def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise OptionError(f"option shed_seed = {text!r} is not a whole number from 0", option="shed_seed")
     return int(text)
+
+
+def _priority(text: str) -> float:
+    try:
+        priority = float(text)
+    except ValueError:
+        priority = 0.0
+    if not MIN_PRIORITY <= priority <= MAX_PRIORITY:
+        raise OptionError(
+            f"option priority = {text!r} is not a number from {MIN_PRIORITY:g} to {MAX_PRIORITY:g}",
+            hint="write priority = 2 if what a query finds is worth twice what others find",
+            option="priority",
+        )
+    return priority
 
 
 def _threads(text: str) -> int:
@@ -276,6 +291,11 @@ OPTIONS: dict[str, Option] = {
             "max_lag", "max_lag_us", "forgetting", _interval("max_lag", "unlimited"), ("unlimited",),
             told="an interval",
         ),
+        Option(
+            "priority", "priority", "forgetting", _priority,
+            told="how much the recall of the query counts among those that "
+            "[share memory](shedding.md#memory-that-queries-share)",
+        ),
         _choice("queue", "forgetting", "integrated", "modular"),
         Option("archive", "archive", "forgetting", _unless("none", _folder), ("none",), told="a folder"),
         Option(
@@ -335,6 +355,7 @@ class Options:
     shed_seed: int = 1
     recall: str = "exact"
     max_lag_us: int | None = None
+    priority: float = 1.0
     queue: str = "integrated"
     archive: str | None = None
     timezone: str = "UTC"

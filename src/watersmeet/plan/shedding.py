@@ -12,6 +12,7 @@ DEFAULT_POLICY = "prob"
 _WITHOUT_MEMORY = {
     "archive": "is for what is forgotten",
     "max_lag": "sheds rows of a join in bounded memory",
+    "priority": "says how much of the memory of a script a query gets",
     "when_full": "says what to do when memory is full",
 }
 
@@ -65,6 +66,12 @@ class Shedding:
         if len(streams) < 2:
             raise options.wrong(
                 "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
+            )
+        if options.has("priority") and memory.whole is None:
+            raise options.wrong(
+                "priority",
+                "says how much of the memory of a script a query gets, and this one has memory of its own",
+                "leave priority out; or write SET memory = '64 MB' in the script, and leave memory out",
             )
         least = len(streams)
         # Bytes too: fewer than streams cannot hold a row of each, and what a row takes is not known yet.

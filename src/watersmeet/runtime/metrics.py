@@ -181,6 +181,16 @@ class Metrics(Counted, Recall):
         if_any=True,
     )
     window_bytes_by_input: dict[str, int] = metric("bytes of memory that those windows take", BY_NAME_NOW, if_any=True)
+    memory_rows: int | None = metric(
+        "rows that bounded memory may keep now; on Spark each of the `buckets` tells its own",
+        LATEST,
+        if_any=True,
+        where="in-process",
+        default=None,
+    )
+    memory_bytes: int | None = metric(
+        "bytes that they may take, if the bound is in bytes", LATEST, if_any=True, where="in-process", default=None
+    )
     watermark_us: int = metric(
         "the time before which no row is expected any more, in microseconds since 1970", LATEST, default=BEGINNING_US
     )

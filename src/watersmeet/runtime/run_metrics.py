@@ -23,6 +23,8 @@ def bring_up_to_date(
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)
     metrics.set(held_by(operator))
+    if operator.bounded is not None:
+        metrics.memory_rows, metrics.memory_bytes = operator.bounded.memory.rows, operator.bounded.memory.size
     metrics.state_bytes = operator.state_bytes
     metrics.watermark_us = clock.watermark_us
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 
 from watersmeet.dataclass import dataclass
-from watersmeet.errors import BindError, CatalogError, ParseError
+from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
 from watersmeet.io.redacted_text import redacted, redacting
 from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
+from watersmeet.model.wording import listed
 from watersmeet.plan.explaining import Explaining
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import in_parts, shares_memory
 from watersmeet.runtime.declaring import Opened, Opener, declare, declare_sink, open_in_process, rows_as_stream
 from watersmeet.sql import bind_query, bind_view, parse_script
 from watersmeet.sql.declarations import declaration_of
@@ -28,6 +30,7 @@ from watersmeet.sql.syntax import (
     Explain,
     QuerySyntax,
     SetEngine,
+    SetMemory,
     Statement,
 )
 from watersmeet.warning import PlanWarning, warn
@@ -55,9 +58,10 @@ def statements_of(text: str, parameters: Parameters | None = None) -> tuple[list
         statements = parse_script(text, parameters)
     written = [one.settings for one in statements if isinstance(one, CreateStream | CreateTable | CreateSink)]
     shown = redacted(text, written)
-    said = [one for one in statements if isinstance(one, SetEngine)]
-    if len(said) > 1:
-        raise ParseError("engine is set twice", sql=shown, span=said[1].span, hint="leave one out")
+    for kind, name in ((SetEngine, "engine"), (SetMemory, "memory")):
+        said = [one for one in statements if isinstance(one, kind)]
+        if len(said) > 1:
+            raise ParseError(f"{name} is set twice", sql=shown, span=said[1].span, hint="leave one out")
     return statements, shown
 
 
@@ -102,6 +106,8 @@ def read_script(
     statements, text = statements_of(text, parameters)
     if only_on is not None:
         check_engine(statements, text, only_on)
+    set_memory = next((one for one in statements if isinstance(one, SetMemory)), None)
+    memory = None if set_memory is None else set_memory.memory
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
     for statement in statements:
@@ -119,18 +125,18 @@ def read_script(
                     sinks.append(declared)
                 else:
                     check_sink_options(declared, opener.host)
-                    jobs.append(Job(declared.name, bind_query(query, known, text, timezone), statement.options))
+                    jobs.append(Job(declared.name, bind_query(query, known, text, timezone, memory), statement.options))
                     warn_of_unordered(query, jobs[-1])
             case QuerySyntax():
                 number = (
-                    sum(job.explaining is None for job in jobs) + 1
-                )  # a checkpoint goes by it, so EXPLAIN counts apart
-                jobs.append(Job(f"query {number}", bind_query(statement, known, text, timezone), CONSOLE))
+                    len(jobs) - (len(explained) if explain else 0) + 1
+                )  # a checkpoint goes by it: EXPLAIN counts apart
+                jobs.append(Job(f"query {number}", bind_query(statement, known, text, timezone, memory), CONSOLE))
             case Explain(query=query, analyze=analyze, format=form):
                 explained.append(
                     Job(
                         f"plan {len(explained) + 1}",
-                        bind_query(query, known, text, timezone),
+                        bind_query(query, known, text, timezone, memory),
                         CONSOLE,
                         Explaining(form, analyze),
                     )
@@ -139,7 +145,42 @@ def read_script(
     warn_of_unused(sinks, known)
     if not jobs:
         raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
-    return jobs
+    return jobs if set_memory is None else with_shared_memory(jobs, set_memory, text)
+
+
+def with_shared_memory(jobs: Sequence[Job], said: SetMemory, text: str) -> list[Job]:
+    """The jobs with what each has of the memory that their script sets; one that is explained has as much as if it were
+    one of those that run."""
+    who = {job.name: job.plan for job in jobs if shares_memory(job.plan)}
+    if not who:
+        raise BindError(
+            "SET memory is for joins of two streams or more, which may forget rows; the script has none, or each says "
+            "memory, shed = 'none' or when_full itself",
+            sql=text,
+            span=said.span,
+            hint="leave it out; a query says what it may keep in OPTIONS (memory = '64 MB')",
+        )
+    run = {job.name: job.plan for job in jobs if job.name in who and job.explaining is None}
+    try:
+        parts = in_parts(run, said.memory)
+        for name, plan in who.items():
+            parts |= {} if name in run else {name: in_parts({**run, name: plan}, said.memory)[name]}
+    except OptionError as error:
+        raise error.at(text, said.span) from None
+    beside = [job.name for job in jobs if job.explaining is None and job.name not in who]
+    if beside:
+        warn(PlanWarning("beside_memory", f"{_keep(beside)} beside the memory that is set: {_WHO_SHARES}"))
+    return [replace(job, plan=parts.get(job.name, job.plan)) for job in jobs]
+
+
+_WHO_SHARES = (
+    "only joins of streams can forget rows, where each row of an answer stands for itself, and only those that say no "
+    "memory of their own share it"
+)
+
+
+def _keep(names: Sequence[str]) -> str:
+    return f"{listed(names)} {'keeps what it needs' if len(names) == 1 else 'keep what they need'}"
 
 
 def check_declared(text: str) -> None:

@@ -12,6 +12,7 @@ from watersmeet.optimizer.asked_rows import is_sure
 from watersmeet.plan.identity import expression_text, identity_of
 from watersmeet.plan.nodes import Derived, Join, Node, View
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.plan.walks import children, relations_below, streams_below
 from watersmeet.runtime.script import Job
 
@@ -52,13 +53,19 @@ def shared_streams(group: Sequence[Job]) -> dict[str, list[str]]:
 
 
 def shared_words(group: Sequence[Job]) -> list[str]:
-    """What a person is told of that: a line for those queries that share the same streams, and for those that are
-    answered once."""
-    return read_once_words(group) + [
-        f"{queries_in_words([job.name for job in alike])} ask the same and are answered once"
-        for alike in answered_together(group)
-        if len(alike) > 1
-    ]
+    """What a person is told of that: a line for those queries that share the same streams, for those that are answered
+    once, and for those that share memory."""
+    answered = [[job.name for job in alike] for alike in answered_together(group)]
+    once = [f"{queries_in_words(names)} ask the same and are answered once" for names in answered if len(names) > 1]
+    return [*read_once_words(group), *once, *_memory_words(group)]
+
+
+def _memory_words(group: Sequence[Job]) -> list[str]:
+    members = [job for job in group if shares_memory(job.plan)]
+    memory = members[0].plan.options.memory if len(members) > 1 else None
+    if memory is None or memory.whole is None:
+        return []
+    return [f"{queries_in_words([job.name for job in members])} share a memory of {memory.whole.text}"]
 
 
 def read_once_words(group: Sequence[Job]) -> list[str]:
@@ -77,8 +84,11 @@ def queries_in_words(names: Sequence[str]) -> str:
 
 
 def may_share(job: Job) -> bool:
-    """Which rows a query sheds goes by how it is fed, so that it would shed others."""
-    return job.explaining is None and job.plan.options.share == "yes" and job.plan.shedding is None
+    """Which rows a query sheds goes by how it is fed, so that it would shed others; those that share memory are fed
+    together for its sake."""
+    if job.explaining is not None or job.plan.options.share == "no":
+        return False
+    return job.plan.shedding is None or (shares_memory(job.plan) and not job.plan.options.has("max_lag"))
 
 
 def is_same_stream(one: Stream, other: Stream) -> bool:

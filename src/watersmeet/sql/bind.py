@@ -15,10 +15,12 @@ from watersmeet.model.types import common_type, comparable, sql_type
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.expressions import Column, to_text
+from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Changes, GroupBy, Input, Join, Node, Project, SetOperation, SortKey, schema_of
 from watersmeet.plan.options import Options
 from watersmeet.plan.query import Plan, check_options, log_columns
 from watersmeet.plan.shapes import constant_table, is_bare_stream, is_monotone, streams_together
+from watersmeet.plan.shared_memory import with_memory
 from watersmeet.plan.walks import has_windows_that_step, nodes_below, streams_below
 from watersmeet.plan.window_words import window_text
 from watersmeet.sql.constants import says_all_rows
@@ -55,8 +57,10 @@ def bind(text: str, catalog: Catalog, timezone: str = UTC) -> Plan:
     return bind_query(parse_query(text), catalog, text, timezone)
 
 
-def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = UTC) -> Plan:
-    """The plan of a query that was parsed as part of `text`; errors point into `text`."""
+def bind_query(
+    query: QuerySyntax, catalog: Catalog, text: str, timezone: str = UTC, memory: Memory | None = None
+) -> Plan:
+    """The plan of a query that was parsed as part of `text`; errors point into `text`. memory: what its script sets."""
     where = Text(text, catalog.functions)
     with _pointing_at(query.settings, where):
         # The query's own settings come later and win over the session's zone.
@@ -77,6 +81,7 @@ def bind_query(query: QuerySyntax, catalog: Catalog, text: str, timezone: str = 
     _refuse_constants(root, query, where)
     # After binding: which options make sense depends on what the query has become.
     with _pointing_at(query.settings, where):
+        options = with_memory(root, options, memory)
         check_options(root, options)
     if query.emit is not None and query.emit.value == "complete" and not has_windows_that_step(root):
         raise where.error(

@@ -27,8 +27,8 @@ STATEMENTS = {
     "DROP": "what a script creates is gone when it ends",
     "ALTER": "change the CREATE statement; what a script creates is gone when it ends",
     "SHOW": "the streams are those that the script creates",
-    "SET": "SET engine = 'local' says where a script runs; what a query is told stands at its end, "
-    "OPTIONS (name = value), and what Spark is told in --conf name=value",
+    "SET": "SET engine = 'local' says where a script runs, SET memory = '64 MB' what joins keep; what a query is told "
+    "stands at its end, OPTIONS (name = value), and what Spark is told in --conf name=value",
     "USE": "names have one part: streams and tables are those that the script creates",
     "COPY": "results go to a sink: CREATE SINK name WITH (…) AS SELECT …",
     "FROM": "write SELECT * FROM a, with SELECT before FROM",

@@ -8,14 +8,25 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import Token, TokenType
 
-from watersmeet.errors import UnsupportedError
+from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.model.declaration import Setting
 from watersmeet.model.types import arrow_type
+from watersmeet.plan.memory import Memory
 from watersmeet.sql import slips
 from watersmeet.sql.clauses import QueryParser
 from watersmeet.sql.dialect import BEGINS_QUERY
 from watersmeet.sql.foreign import CREATED, PHRASES
-from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain, Name, SetEngine, Statement
+from watersmeet.sql.syntax import (
+    CreateSink,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Explain,
+    Name,
+    SetEngine,
+    SetMemory,
+    Statement,
+)
 
 _TYPES = (
     "BOOLEAN",
@@ -79,14 +90,29 @@ class StatementParser(QueryParser):
         self._advance()
         return format_
 
-    def _set(self) -> SetEngine:
-        """`SET engine = 'local'`, all that a script has to set."""
+    def _set(self) -> SetEngine | SetMemory:
+        """`SET engine = 'local'` or `SET memory = '64 MB'`, all that a script has to set."""
         start = self._curr
         self._advance()
-        if not self._match_text_seq("ENGINE"):
-            self.fail(f"SET has engine alone, found {self._found()}", hint=slips.STATEMENTS["SET"])
+        name = next((one for one in ("engine", "memory") if self._match_text_seq(one.upper())), None)
+        if name is None:
+            self.fail(f"SET has engine and memory alone, found {self._found()}", hint=slips.STATEMENTS["SET"])
         if not self._match(TokenType.EQ):
-            self.fail(f"expected =, found {self._found()}", hint="write SET engine = 'local'")
+            usual = "SET engine = 'local'" if name == "engine" else "SET memory = '64 MB'"
+            self.fail(f"expected =, found {self._found()}", hint=f"write {usual}")
+        return self._set_engine(start) if name == "engine" else self._set_memory(start)
+
+    def _set_memory(self, start: Token) -> SetMemory:
+        if not self._curr or self._curr.token_type != TokenType.STRING:
+            self.fail(f"expected how much, found {self._found()}", hint="write SET memory = '64 MB' or '100000 rows'")
+        try:
+            memory = Memory.parse(self._curr.text)
+        except OptionError as error:
+            self.fail(error.message.removeprefix("option "), hint=error.hint)
+        self._advance()
+        return SetMemory(memory, self._from(start))
+
+    def _set_engine(self, start: Token) -> SetEngine:
         engine = self._curr.text.lower() if self._curr else ""
         if engine not in ("local", "spark"):
             self.fail(f"there is no engine {self._found()}", hint="write SET engine = 'local' or SET engine = 'spark'")

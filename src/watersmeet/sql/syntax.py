@@ -17,6 +17,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.model.declaration import Setting
 from watersmeet.model.declaration import Span as Span
 from watersmeet.model.windows import Hop, Session, Window
+from watersmeet.plan.memory import Memory
 
 StreamWord = Literal["istream", "dstream", "rstream"]
 SetKind = Literal["union", "except", "intersect"]
@@ -403,7 +404,15 @@ class SetEngine:
     span: Span
 
 
-Statement = CreateStream | CreateTable | CreateView | CreateSink | QuerySyntax | Explain | SetEngine
+@dataclass(frozen=True)
+class SetMemory:
+    """`SET memory = '64 MB'`: what the joins of a script may keep together."""
+
+    memory: Memory
+    span: Span
+
+
+Statement = CreateStream | CreateTable | CreateView | CreateSink | QuerySyntax | Explain | SetEngine | SetMemory
 
 
 class Duration(exp.Expression, exp.Condition):

@@ -7,28 +7,33 @@ is what it would be alone. One that fails stops alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
 from watersmeet.hosts.local.lines import Looking, batches_for, columns_for, flows, lines_of, narrowed, read_rows
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
-from watersmeet.hosts.local.together import Together, can_be_together
+from watersmeet.hosts.local.together import ROWS, Together, can_be_together
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Rows
 from watersmeet.optimizer.asked_rows import AskedRows
+from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.build import Built
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.predicate_index import PredicateIndex, RowsByValue, index_over
 from watersmeet.runtime.side_output import SideOutput
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.memory_pool import MemoryPool
 
 # Without anyone to show them to, metrics are brought up to date only so often: pieces may be small.
 REPORT_S = 0.02
@@ -40,6 +45,7 @@ class Pulled(Looking, Protocol):
     """A query that is fed by what is read (`PulledExecution`)."""
 
     pull: Pull
+    plan: Plan
     built: Built
     wall: WallClock
     notice: Callable[[str], None]
@@ -84,6 +90,7 @@ class Pull:
         self._feeds: Feeds[Pulled] = Feeds([], SimpleQueue(), self._wall)
         # Of streams that many look at: which of them a row concerns.
         self._indexes: dict[Feed[Pulled], PredicateIndex[int]] = {}
+        self._pool: MemoryPool | None = None  # of those that share the memory of their script
         self._kept_once: dict[Feed[Pulled], frozenset[int]] = {}  # the queries that keep rows of a stream together
         self._side: SideFiles | None = None
         self._stopping = False
@@ -150,6 +157,10 @@ class Pull:
             ]
             kept = share_windows(lines, {id(run): run for run in self._running}, self.runs[0].notice)
             self._kept_once = dict(zip(self._feeds.all, kept, strict=True))
+        if any(shares_memory(run.plan) for run in self._running):
+            from watersmeet.runtime.memory_pool import pool_of
+
+            self._pool = pool_of(self._running)
         self._side = SideFiles(side, self.runs[0].beside) if writes else None
 
     def _until_the_end(self) -> Iterator[Given]:
@@ -187,15 +198,14 @@ class Pull:
         began_s = perf_counter()
         readers = list(feed.readers)
         try:
-            index = self._indexes.get(feed)
             batch = feed.take(read_rows(self._given_all(feed)))
             rows = None if batch is None else feed.clock.timed(batch)
-            by_value = None if index is None or rows is None else index.look(rows)
+            by_value = self._by_value(feed, rows)
         except Exception as error:
             self._fail_all(readers, error)
             return
         read_s = perf_counter() - began_s
-        given = _Given(feed.clock.stream, rows, by_value, self._kept_once.get(feed, frozenset()))
+        given = _Given(feed.clock.stream, rows, by_value, self._whole_for(feed))
         for run in readers:
             began_s = perf_counter()
             yield from self._given(run, given.step_of(run))
@@ -203,8 +213,19 @@ class Pull:
                 yield from self._given(run, run.execution.settle())
             run.steps += 1
             run.busy_s += read_s + perf_counter() - began_s
+            if self._pool is not None and rows is not None:
+                self._attempt(run, partial(self._pool.came, len(rows)))
             if rows is None and not run.execution.clock.running:
                 yield from self._finished(run)
+
+    def _by_value(self, feed: Feed[Pulled], rows: Rows | None) -> RowsByValue[int] | None:
+        """Which rows concern whom, if that is looked up."""
+        index = self._indexes.get(feed)
+        return None if index is None or rows is None else index.look(rows)
+
+    def _whole_for(self, feed: Feed[Pulled]) -> frozenset[int]:
+        """The queries that are given all columns of a stream."""
+        return self._kept_once.get(feed, frozenset())
 
     def _given_all(self, feed: Feed[Pulled]) -> list[Pulled]:
         """The queries that are given all rows of a stream, not only those that concern them."""
@@ -212,25 +233,52 @@ class Pull:
         return [run for run in feed.readers if index is None or id(run) not in index]
 
     def _together(self) -> Together | None:
-        """Of a query by itself: rows of all its streams at a time, where its operator wants them so."""
-        if len(self._running) > 1 or not all(can_be_together(self._feeds.all, run.execution) for run in self._running):
-            return None
-        return next((Together(self._feeds.all, run.execution) for run in self._running), None)
+        """Rows of all streams at a time: for a query by itself whose operator wants them so, and for those that share
+        memory, which rows that one stream has ahead of the others would fill."""
+        wanted = [run.operator.together_rows for run in self._running] if len(self._running) == 1 else []
+        if self._pool is not None:
+            wanted = [run.operator.together_rows or ROWS for run in self._running if run.operator.bounded is not None]
+        rows = max((one for one in wanted if one is not None), default=None)
+        executions = [run.execution for run in self._running]
+        return Together(rows) if rows is not None and can_be_together(self._feeds.all, executions) else None
 
     def _step_together(self, together: Together) -> Iterator[Given]:
-        """Give rows of all streams to the query that looks at them."""
+        """Give rows of all streams to the queries that look at them, or tell these that some have ended."""
         began_s = perf_counter()
-        (run,) = self._running
-        try:
-            blocks = together.step()
-        except Exception as error:
-            self.fail(run, error)
+        ended = [feed for feed in self._feeds.running if not self._has_rows(together, feed)]
+        given: dict[Feed[Pulled], _Given] = {}
+        if not ended and self._feeds.running:
+            for feed, rows in together.taken(self._feeds.all).items():
+                given[feed] = _Given(feed.clock.stream, rows, self._by_value(feed, rows), self._whole_for(feed))
+        read_s = perf_counter() - began_s
+        for run in list(self._running):
+            began_s = perf_counter()
+            if ended:
+                yield from self._given(run, run.execution.end([feed.name for feed in ended if run in feed.readers]))
+            else:
+                yield from self._given_together(run, given)
+            run.steps += 1
+            run.busy_s += read_s + perf_counter() - began_s
+            if not run.execution.clock.running:
+                yield from self._finished(run)
+        if self._pool is not None:
+            self._pool.came(sum(one.count for one in given.values()))
+
+    def _given_together(self, run: Pulled, given: Mapping[Feed[Pulled], _Given]) -> Iterator[Given]:
+        mine = [one for feed, one in given.items() if run in feed.readers]
+        if mine and (run.operator.bounded is not None or run.operator.together_rows is not None):
+            yield from self._given(run, run.execution.push_together({one.name: one.rows_for(run) for one in mine}))
             return
-        yield from self._given(run, blocks)
-        run.steps += 1
-        run.busy_s += perf_counter() - began_s
-        if not run.execution.clock.running:
-            yield from self._finished(run)
+        for one in mine:
+            yield from self._given(run, one.step_of(run))
+
+    def _has_rows(self, together: Together, feed: Feed[Pulled]) -> bool:
+        """What cannot be read has ended for those who look at it."""
+        try:
+            return together.has_rows(feed)
+        except Exception as error:
+            self._fail_all(feed.readers, error)
+            return True
 
     def _given(self, run: Pulled, blocks: Iterable[Answer]) -> Iterator[Given]:
         """Blocks of a query, until it fails or somebody stops it."""
@@ -262,6 +310,8 @@ class Pull:
             self._running.remove(run)
             self._ended.append(run)
             self._feeds.leave(run)
+            if self._pool is not None:
+                self._pool.leave(run)
             if len(self.runs) > 1:
                 from watersmeet.operators.join.shared_keeping import leave_windows
 
@@ -330,14 +380,29 @@ class _Given:
         self._stream, self._rows, self._by_value, self._whole = stream, rows, by_value, whole
         self._narrowed: dict[frozenset[str] | None, Rows] = {}
 
+    @property
+    def name(self) -> str:
+        return self._stream.name
+
+    @property
+    def count(self) -> int:
+        return 0 if self._rows is None else len(self._rows)
+
     def step_of(self, run: Pulled) -> Iterator[Answer]:
         """Not before they are asked for: what goes wrong is then the query's own."""
         if self._rows is None:
             yield from run.step(self._stream.name, None)
             return
-        columns = None if id(run) in self._whole else columns_for(run, self._stream)
+        concerned = None if self._by_value is None else self._by_value.of(id(run))
+        concerned = None if concerned is None else narrowed(concerned, self._columns_for(run))
+        yield from run.step(self._stream.name, self.rows_for(run), concerned)
+
+    def rows_for(self, run: Pulled) -> Rows:
+        assert self._rows is not None
+        columns = self._columns_for(run)
         if columns not in self._narrowed:
             self._narrowed[columns] = narrowed(self._rows, columns)
-        concerned = None if self._by_value is None else self._by_value.of(id(run))
-        concerned = None if concerned is None else narrowed(concerned, columns)
-        yield from run.step(self._stream.name, self._narrowed[columns], concerned)
+        return self._narrowed[columns]
+
+    def _columns_for(self, run: Pulled) -> frozenset[str] | None:
+        return None if id(run) in self._whole else columns_for(run, self._stream)

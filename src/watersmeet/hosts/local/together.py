@@ -1,21 +1,22 @@
-"""Streams that are at hand, given together up to common instants, where an operator is faster so."""
+"""Streams that are at hand, read together up to common instants, where an operator is faster so or keeps less."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from watersmeet.hosts.local.execution import Blocks, Execution
+from watersmeet.hosts.local.execution import Execution
 from watersmeet.hosts.local.feeds import AtHand, Feed
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Rows
 
+ROWS = 1 << 12  # of each stream, where an operator takes any number of them
 
-def can_be_together(feeds: Sequence[Feed[Any]], execution: Execution) -> bool:
-    """Whether an operator wants that, and every stream can be read as far as the others at once."""
-    wanted = execution.operator.together_rows is not None and len(feeds) > 1
+
+def can_be_together(feeds: Sequence[Feed[Any]], executions: Sequence[Execution]) -> bool:
+    """Whether every stream can be read as far as the others at once."""
     at_hand = all(waits_for_nobody(feed.clock.stream) and isinstance(feed.inlet, AtHand) for feed in feeds)
-    return wanted and execution.is_in_order and at_hand
+    return len(feeds) > 1 and at_hand and all(one.is_in_order for one in executions)
 
 
 def waits_for_nobody(stream: Stream) -> bool:
@@ -24,36 +25,33 @@ def waits_for_nobody(stream: Stream) -> bool:
 
 
 class Together:
-    def __init__(self, feeds: Sequence[Feed[Any]], execution: Execution) -> None:
-        self.feeds, self.execution = feeds, execution
-        self._read: dict[str, Rows] = {}  # what is not given yet
+    def __init__(self, rows: int) -> None:
+        """rows: how many of each stream are read at a time."""
+        self.rows = rows
+        self._read: dict[Feed[Any], Rows] = {}  # what is not given yet
 
-    def step(self) -> Blocks:
-        """Give what has come of all streams up to the instant that all have reached, or the end of those that ended."""
-        ended = [feed.name for feed in self.feeds if not feed.clock.ended and not self._has_rows(feed)]
-        if ended:
-            return self.execution.end(ended)
-        until_us = min(int(rows.times[-1]) for rows in self._read.values())
-        return self.execution.push_together({name: rows for name, rows in self._taken(until_us).items() if len(rows)})
-
-    def _has_rows(self, feed: Feed[Any]) -> bool:
-        while feed.name not in self._read:
-            batch = feed.take(self.execution.operator.together_rows)
+    def has_rows(self, feed: Feed[Any]) -> bool:
+        """Whether there are more; reads them."""
+        while feed not in self._read:
+            batch = feed.take(self.rows)
             if batch is None:
                 return False
             rows = feed.clock.timed(batch)
             if len(rows):
-                self._read[feed.name] = rows
+                self._read[feed] = rows
         return True
 
-    def _taken(self, until_us: int) -> dict[str, Rows]:
-        """The rows up to an instant, of all streams."""
-        taken = {}
-        for name, rows in list(self._read.items()):
+    def taken(self, feeds: Collection[Feed[Any]]) -> dict[Feed[Any], Rows]:
+        """The rows up to the instant that all have reached, of those streams that somebody still looks at."""
+        self._read = {feed: rows for feed, rows in self._read.items() if feed in feeds}
+        until_us = min(int(rows.times[-1]) for rows in self._read.values())
+        found = {}
+        for feed, rows in list(self._read.items()):
             stop = int(rows.times.searchsorted(until_us, side="right"))
-            taken[name] = rows.slice(0, stop)
+            if stop:
+                found[feed] = rows.slice(0, stop)
             if stop == len(rows):
-                del self._read[name]
+                del self._read[feed]
             else:
-                self._read[name] = rows.slice(stop, len(rows))
-        return taken
+                self._read[feed] = rows.slice(stop, len(rows))
+        return found

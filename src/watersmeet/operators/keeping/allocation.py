@@ -62,6 +62,10 @@ class Allocation:
         each = stores[stream].bytes_per_row + self.beside
         return max(1, int(own.size * share / each))
 
+    def sized(self, store: SheddingStore, rows: float) -> float:
+        """What so many rows of a store take by which none is lost, in rows or in bytes as the bound is."""
+        return rows / (1 - 2 * PIECE) * (1.0 if self.memory.size is None else store.bytes_per_row + self.beside)
+
     def room_for(self, stores: Stores, stream: str, rows: Rows) -> float:
         """As how many rows of the size of those that are there new ones count, which may be larger."""
         if self.own.get(stream, self.memory).size is None:
@@ -148,7 +152,7 @@ def check_size(memory: Memory, stores: Stores) -> None:
     least = least_size(stores)
     if memory.size is not None and memory.size < least:
         raise OptionError(
-            f"option memory = {memory.written or str(memory)!r} is too little: a row of each stream that is "
+            f"option memory = {memory.text!r} is too little: a row of each stream that is "
             f"kept, and one that comes, take {least} bytes",
             hint=f"write memory = '{least} bytes' or more",
             option="memory",

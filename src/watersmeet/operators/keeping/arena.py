@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from watersmeet.operators.keeping.kernels import arena as kernel
 from watersmeet.operators.keeping.kernels.slots import GROWTH, Slots, slots_at
-from watersmeet.operators.payload import Positions, moved
+from watersmeet.operators.payload import Positions, moved, picked
 
 MIN_BYTES = 4096
 # Room for more values than there are, so that gaps are seldom closed; and from how full on it grows instead.
@@ -126,6 +126,9 @@ class SlottedBytes:
     def resize(self, slots: int) -> None:
         held = min(self.starts.size, slots)
         self.starts, self.lengths = moved(self.starts, 0, held, slots), moved(self.lengths, 0, held, slots)
+
+    def keep_slots(self, slots: Positions, count: int) -> None:
+        self.starts, self.lengths = picked(self.starts, slots, count), picked(self.lengths, slots, count)
 
     def relocate(self, tail: int, count: int, capacity: int) -> None:
         """Slots stay where they are when the store moves its rows."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import log
+from math import inf, log
 
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Counters, Rows
@@ -31,6 +31,7 @@ from watersmeet.operators.keeping.contest import Contest
 from watersmeet.operators.keeping.input_queue import InputQueue
 from watersmeet.operators.keeping.lives import lives_of
 from watersmeet.operators.keeping.losses import LossAccount
+from watersmeet.operators.keeping.marginal_recall import margin_of
 from watersmeet.operators.keeping.paced_door import PacedDoor
 from watersmeet.operators.keeping.pieces import moments_of, parts_until, rounds
 from watersmeet.operators.keeping.policies import HALF_LIFE, POLICIES
@@ -50,6 +51,7 @@ from watersmeet.plan.shedding import Shedding
 
 # So many rows of a stream are in hand at most, and no more than this part of those that it may keep.
 MOST_IN_HAND, PART_IN_HAND = 1 << 14, 1 / 3
+FULL = 15 / 16  # of its part, by which a stream shows which of its rows go
 
 
 class BoundedMemory(Keeping):
@@ -110,6 +112,36 @@ class BoundedMemory(Keeping):
         """The bound, or of one that several share what is due to this one."""
         due = None if self.needs is None else self.needs.memory_due
         return due or self.allocation.memory
+
+    @property
+    def needed(self) -> dict[str, float]:
+        return {
+            alias: self.allocation.sized(store, self._in_window(alias, store)) for alias, store in self.shed.items()
+        }
+
+    @property
+    def elasticity(self) -> float | None:
+        """A result is found if all its members but the last were kept."""
+        if not any(store.claimed >= FULL * self.allocation.rows_of(self.shed, one) for one, store in self.shed.items()):
+            return None
+        margins = [margin_of(store.sizes) if self.policy.keys else 1.0 for store in self.shed.values()]
+        return sum(margins) / len(margins) * (len(margins) - 1)
+
+    def _in_window(self, alias: str, store: SheddingStore) -> float:
+        """How many rows of a stream its window holds, with those that lost their memory; while it fills, how many it
+        will hold if they go on to come so fast."""
+        life, in_rows = self.lives[alias]
+        came = store.matured + store.head - store.mature_until
+        if not in_rows and self.valuation.passed_us < life < inf:
+            return came * life / max(self.valuation.passed_us, 1)
+        return came * self.valuation.share_in_window(life, in_rows) if store.forgetful else len(store)
+
+    def bound_by(self, memory: Memory) -> None:
+        self.turns.keep_promises()
+        self.allocation.bound_by(memory)
+        self.contest.make_room({})
+        for store in self.shed.values():
+            store.shrink()
 
     def share_by(self, sharing: Sharing) -> None:
         """It is one of several that share a memory; before the first row."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet.operators.codes import read_only
 from watersmeet.operators.keeping.arena import SlottedBytes, is_text
 from watersmeet.operators.keeping.kernels.slots import GROWTH, Slots, scatter, scatter_some, slots_at
-from watersmeet.operators.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column
+from watersmeet.operators.payload import ChunkedColumn, FixedColumn, PayloadColumn, Positions, payload_column, picked
 
 MIN_WASTE = 1024
 MAX_WASTE = 0.5
@@ -75,6 +75,10 @@ class SlottedFixed:
 
     def resize(self, slots: int) -> None:
         self.inner.relocate(0, self.inner.values.size, slots)
+
+    def keep_slots(self, slots: Positions, count: int) -> None:
+        """The values of these come first, where there is room for so many."""
+        self.inner.keep(slots, count)
 
     def relocate(self, tail: int, count: int, capacity: int) -> None:
         """Slots stay where they are when the store moves its rows."""
@@ -146,6 +150,9 @@ class SlottedChunks:
     def resize(self, slots: int) -> None:
         # np.resize repeats what there is, which is never read.
         self.places = np.resize(self.places, slots)
+
+    def keep_slots(self, slots: Positions, count: int) -> None:
+        self.places = picked(self.places, slots, count)
 
     def relocate(self, tail: int, count: int, capacity: int) -> None:
         """Slots stay where they are when the store moves its rows."""

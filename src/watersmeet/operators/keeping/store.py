@@ -42,6 +42,7 @@ Marks = npt.NDArray[np.uint8]
 
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
+WIDE = 2  # so many times as many slots as rows with memory are too many, where a bound has shrunk
 SPARE_RECORDS = 1.5
 COUNTER_BYTES = 8  # what is known of keys takes about so much for each row in memory
 SLOT_BYTES = 4 + 2 + 4  # place and level among those that compete, and place among the free slots
@@ -207,6 +208,18 @@ class SheddingStore(WindowStore):
         self.slot_count = slots
         for column in self.columns.values():
             column.resize(slots)
+
+    def shrink(self) -> None:
+        """Let go of slots that no row has, if they are most."""
+        if self.promised or self.slot_count <= max(WIDE * self.kept, MIN_SLOTS):
+            return
+        live = self.tail + np.flatnonzero(self.slot_of[self.tail : self.head] >= 0)
+        count = max(int(live.size * GROWTH), MIN_SLOTS)
+        for column in self.columns.values():
+            column.keep_slots(self.slot_of[live].astype(np.int64), count)
+        self.slot_of[live] = np.arange(live.size)
+        self.free = np.append(np.arange(count - 1, -1, -1, dtype=np.int32), GONE)
+        self.slot_count, self.free_count = count, count - live.size
 
     def _drop(self, gone: int) -> int:
         last = self.tail + gone

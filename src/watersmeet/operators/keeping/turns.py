@@ -197,12 +197,12 @@ class Turns:
         the first of them is ranked."""
         for alias, at in stops.items():
             self._count(alias, int(at[0]), int(at[-1]))
-        gone = {}
+        gone, last_us = {}, np.array(ends, np.int64) - 1  # of no rows there are no turns
         for alias, at in stops.items():
             store, valuation = self.stores[alias], self.valuation
             seed = None if valuation.policy.keys else self.contest.seed_of(alias)
             positions, slots, turns, valuation.unrefreshed[alias] = store.play(
-                at, old[alias], numbers[alias], np.array(ends) - 1, self.allocation.rows_of(self.stores, alias),
+                at, old[alias], numbers[alias], last_us, self.allocation.rows_of(self.stores, alias),
                 valuation.worth(alias), valuation.keys.of_partners[alias], seed, valuation.unrefreshed[alias],
                 valuation.policy.refreshed_after,
             )  # fmt: skip

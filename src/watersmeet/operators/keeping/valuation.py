@@ -121,7 +121,9 @@ class Valuation:
         now = self.row_windows[alias].next_serial if in_rows else self.newest_us
         per_bin = life / AGE_BINS if self.policy.ageing else inf
         if self.policy.completes:
-            return Worth(self.scales[alias], self.factors[alias], per_bin, now, in_rows, self._per_count(life, in_rows))
+            return Worth(
+                self.scales[alias], self.factors[alias], per_bin, now, in_rows, self.share_in_window(life, in_rows)
+            )
         scale = self.scales[alias] * self.keys.per_count(alias)
         return Worth(scale, self.factors[alias], per_bin, now, in_rows)
 
@@ -131,12 +133,17 @@ class Valuation:
         ages = np.zeros(times.size) if worth.in_rows else np.maximum(self.newest_us - times, 0)
         return worth.by_age[np.minimum(ages / worth.per_bin, AGE_BINS - 1).astype(np.int64)]
 
-    def _per_count(self, life: float, in_rows: bool) -> float:
+    def share_in_window(self, life: float, in_rows: bool) -> float:
         """What share of all rows that were counted a window holds."""
         if life == inf or in_rows:
             so_far = self.arrived / max(len(self.stores), 1)
             return 1.0 if life == inf else min(1.0, life / max(so_far, 1.0))
-        return min(1.0, life / max(self.newest_us - self.oldest_us, 1))
+        return min(1.0, life / max(self.passed_us, 1))
+
+    @property
+    def passed_us(self) -> int:
+        """How much event time there was so far."""
+        return max(self.newest_us - self.oldest_us, 0)
 
     def _scale(self, alias: str) -> float:
         """What makes priorities of different streams comparable, in one pool: streams that no key of this one reaches

@@ -1,0 +1,156 @@
+"""A memory that joins of a script share: who takes part, and where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+from watersmeet.errors import BindError, OptionError, ParseError
+from watersmeet.hosts.local.pull import Pull
+from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.runtime.script import Job, read_script
+from watersmeet.runtime.sharing import fed_together, shared_words
+from watersmeet.warning import PlanWarning
+
+ROWS = 12_000
+NARROW = "SELECT a.k FROM a [RANGE 300 SECONDS], b [RANGE 300 SECONDS] WHERE a.k = b.k"
+WIDE = "SELECT a.u FROM a [RANGE 2000 SECONDS], b [RANGE 2000 SECONDS] WHERE a.u = b.u"
+GROUPS = "SELECT k, COUNT(*) AS n FROM a [RANGE 1 MINUTE] GROUP BY k"
+
+
+@pytest.fixture
+def session() -> wm.Session:
+    made = wm.Session()
+    chances = 1 / np.arange(1, 201)
+    for seed, name in enumerate("ab"):
+        rng = np.random.default_rng(seed)
+        rows = {
+            "k": rng.choice(200, ROWS, p=chances / chances.sum()),
+            "u": rng.integers(0, 400, ROWS),
+            "word": [str(n) if n < 5_000 else "no number" for n in range(ROWS)],
+            "ts": pa.array(1_000_000 * np.arange(ROWS), pa.timestamp("us")),
+        }
+        made.stream(name, pa.table(rows), time="ts")
+    return made
+
+
+def jobs_of(session: wm.Session, memory: str, *queries: str) -> list[Job]:
+    return read_script(";\n".join((f"SET memory = '{memory}'", *queries)), session.catalog.copy())
+
+
+def bounds(jobs: Sequence[Job]) -> list[int | None]:
+    memories = [job.plan.options.memory for job in jobs]
+    return [None if one is None else one.amount for one in memories]
+
+
+def run(jobs: Sequence[Job]) -> list[PulledExecution]:
+    runs = [PulledExecution(job.plan) for job in jobs]
+    for _ in Pull(runs).answers():
+        pass
+    assert all(one.failure is None for one in runs)
+    return runs
+
+
+def test_joins_share_by_priority_to_begin_with(session: wm.Session) -> None:
+    assert bounds(jobs_of(session, "1000 rows", NARROW, WIDE)) == [500, 500]
+    assert bounds(jobs_of(session, "1000 rows", f"{NARROW} OPTIONS (priority = 4)", WIDE)) == [800, 200]
+    assert bounds(jobs_of(session, "1 MB", NARROW, WIDE)) == [500_000, 500_000]
+
+
+def test_who_says_memory_or_cannot_forget_has_its_own(session: wm.Session) -> None:
+    own = f"{NARROW} OPTIONS (memory = '10 rows')"
+    free = f"{NARROW} OPTIONS (memory = 'unlimited')"
+    with pytest.warns(PlanWarning, match="beside_memory: .*query 1, query 2 and query 4 keep what they need"):
+        jobs = jobs_of(session, "900 rows", own, free, WIDE, GROUPS)
+    assert bounds(jobs) == [10, None, 900, None]
+
+
+def test_they_are_fed_together_and_a_person_is_told(session: wm.Session) -> None:
+    jobs = jobs_of(session, "2 MB", NARROW, WIDE)
+    (group,) = fed_together(jobs)
+    assert "query 1 and query 2 share a memory of 2 MB" in shared_words(group)
+
+
+def test_the_parts_go_where_more_is_found(session: wm.Session) -> None:
+    """Nearly as much as with the best fixed parts of five, and more than with even ones."""
+    found = sum(one.metrics.recall or 0.0 for one in run(jobs_of(session, "2000 rows", NARROW, WIDE)))
+    fixed = [alone(session, NARROW, rows) + alone(session, WIDE, 2000 - rows) for rows in (300, 500, 660, 800, 1000)]
+    assert found > fixed[-1] + 0.05
+    assert found > max(fixed) - 0.03
+
+
+def alone(session: wm.Session, sql: str, rows: int) -> float:
+    (one,) = run(read_script(f"{sql} OPTIONS (memory = '{rows} rows')", session.catalog.copy()))
+    return one.metrics.recall or 0.0
+
+
+def test_a_join_of_higher_priority_has_more(session: wm.Session) -> None:
+    _, even = run(jobs_of(session, "800 rows", NARROW, WIDE))
+    _, first = run(jobs_of(session, "800 rows", NARROW, f"{WIDE} OPTIONS (priority = 20)"))
+    assert (first.metrics.recall or 0) > 1.5 * (even.metrics.recall or 0)
+
+
+def test_what_nobody_needs_is_not_shed(session: wm.Session) -> None:
+    runs = run(jobs_of(session, "6000 rows", NARROW, WIDE))
+    assert [one.metrics.recall for one in runs] == [1.0, 1.0]
+    assert sum(one.metrics.memory_rows or 0 for one in runs) >= 6000
+
+
+def test_beside_others_all_are_answered(session: wm.Session) -> None:
+    """Groups, and joins that keep all, look at the same rows meanwhile."""
+    whole = f"{WIDE} OPTIONS (memory = 'unlimited')"
+    with pytest.warns(PlanWarning, match="beside_memory"):
+        jobs = jobs_of(session, "2000 rows", NARROW, WIDE, GROUPS, whole)
+    (group,) = fed_together(jobs)
+    *bounded, groups, joined = run(group)
+    assert groups.metrics.results == session.sql(GROUPS).to_arrow().num_rows
+    assert joined.metrics.results == session.sql(WIDE).to_arrow().num_rows
+    assert [one.metrics.exact_results for one in bounded] == [
+        session.sql(one).to_arrow().num_rows for one in (NARROW, WIDE)
+    ]
+
+
+def test_one_that_fails_leaves_its_part_to_the_others(session: wm.Session) -> None:
+    broken = WIDE.replace("a.u FROM", "CAST(a.word AS BIGINT) AS n FROM")
+    runs = [PulledExecution(job.plan) for job in jobs_of(session, "1000 rows", NARROW, broken)]
+    for _ in Pull(runs).answers():
+        pass
+    assert runs[0].failure is None
+    assert "'no number'" in str(runs[1].failure)
+    assert runs[0].metrics.memory_rows == 1000
+
+
+def test_a_memory_in_bytes_moves_too(session: wm.Session) -> None:
+    narrow, wide = run(jobs_of(session, "60 kB", NARROW, WIDE))
+    assert (narrow.metrics.memory_bytes or 0) > 30_000
+    assert (narrow.metrics.recall or 0) > 0.9
+    assert (wide.metrics.recall or 0) > 0
+
+
+@pytest.mark.parametrize("recall", ["panes", "none"])
+def test_where_losses_are_not_exact_parts_move_all_the_same(session: wm.Session, recall: str) -> None:
+    _, wide = run(jobs_of(session, "2000 rows", *(f"{one} OPTIONS (recall = '{recall}')" for one in (NARROW, WIDE))))
+    assert (wide.metrics.memory_rows or 0) > 1100
+
+
+def test_mistakes_are_told_where_they_stand(session: wm.Session) -> None:
+    with pytest.raises(ParseError, match="memory is set twice"):
+        jobs_of(session, "10 rows", "SET memory = '9 rows'", NARROW)
+    with pytest.raises(ParseError, match="'ten rows' is neither a number of rows nor of bytes"):
+        jobs_of(session, "ten rows", NARROW)
+    with pytest.raises(ParseError, match="SET has engine and memory alone, found 'speed'"):
+        jobs_of(session, "10 rows", "SET speed = 'high'", NARROW)
+    with pytest.raises(BindError, match="SET memory is for joins of two streams or more"):
+        jobs_of(session, "10 rows", GROUPS)
+    with pytest.raises(OptionError, match="less than a row of each stream of each of 2 joins, which are 4"):
+        jobs_of(session, "3 rows", NARROW, WIDE)
+    with pytest.raises(OptionError, match="priority = '2' says how much of the memory of a script a query gets"):
+        read_script(f"{NARROW} OPTIONS (priority = 2)", session.catalog.copy())
+    with pytest.raises(OptionError, match="and this one has memory of its own"):
+        jobs_of(session, "10 rows", f"{NARROW} OPTIONS (memory = '5 rows', priority = 2)", WIDE)
+    with pytest.raises(OptionError, match="priority = 'much' is not a number"):
+        jobs_of(session, "10 rows", f"{NARROW} OPTIONS (priority = 'much')", WIDE)
