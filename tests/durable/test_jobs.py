@@ -132,3 +132,27 @@ def test_queries_of_a_script_read_a_source_once_and_go_on_each_from_its_own_plac
     put(4)
     assert run("x", "y") == 10 + 20
     assert given("x") == given("y") == list(range(50))
+
+
+def test_joins_that_share_memory_keep_their_first_parts(tmp_path: Path) -> None:
+    """What a repeated batch gives goes by them."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        rows = [f'{{"k": {n % 50}, "ts": "2026-01-01 00:{n // 60:02d}:{n % 60:02d}"}}' for n in range(3000)]
+        (tmp_path / name / "1.json").write_text("\n".join(rows) + "\n")
+    script = "SET memory = '300 rows';" + "".join(
+        f"CREATE STREAM {one} (k BIGINT, ts TIMESTAMP) WITH (source = 'json', path = '{tmp_path}/{one}', time = 'ts');"
+        for one in "ab"
+    )
+    for name, priority in (("one", 1), ("other", 2)):
+        script += f"""
+            CREATE SINK {name} WITH (sink = 'json', path = '{tmp_path}/{name}') AS
+            SELECT a.k FROM a [RANGE 10 MINUTES], b [RANGE 10 MINUTES] WHERE a.k = b.k
+            OPTIONS (shed = 'rand', priority = {priority});
+        """
+    runs = DurableJobs(read_script(script, opener=open_to_go_on), tmp_path / "state", RunSettings(available_now=True))
+    runs.start()
+    runs.wait()
+    metrics = {name: run.metrics() for name, run in runs.runs.items()}
+    assert {name: one.memory_rows for name, one in metrics.items()} == {"one": 100, "other": 200}
+    assert all(one.shed_rows and one.recall is not None and 0 < one.recall < 1 for one in metrics.values())

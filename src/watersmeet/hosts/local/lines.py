@@ -20,6 +20,9 @@ from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import StreamClock
 from watersmeet.runtime.sharing import is_same_stream
 
+# With so many queries more a batch has as many rows more again, up to so many times as many.
+CROWD, MOST_TIMES = 64, 8
+
 
 class Looking(Protocol):
     """A query that looks at streams."""
@@ -78,7 +81,8 @@ def batches_for(stream: Stream, readers: Sequence[Looking]) -> Iterator[pa.Recor
         for run in list(readers):
             run.clocks[stream.name].hand_over(rows)
 
-    most_rows = max(run.batch_rows * run.operator.parts for run in readers)  # each part takes its own
+    # Each part takes its own. A batch costs every query something, however few of its rows concern it.
+    most_rows = max(run.batch_rows * run.operator.parts for run in readers) * min(1 + len(readers) // CROWD, MOST_TIMES)
     return batches_of(_as_read(stream, readers), most_rows, skip, bad, hand_over)
 
 
