@@ -63,8 +63,13 @@ class DurableExecution:
         self.outputs, self.taken_pushes = self._parts.outputs, self._parts.taken_pushes
         self._answering = self._parts.answering
         self._saver = Saver(self._parts)
-        piece_rows = min(PIECE_ROWS, self.settings.batch_rows)
-        self._intake = InputQueue(self._parts.readers.of, self.execution.clock.clocks, piece_rows=piece_rows)
+        # What bounded memory is given of one stream before the others have come as far takes room from them.
+        in_step = self.execution.operator.bounded is not None
+        suits = self.execution.operator.piece_rows if in_step else None
+        piece_rows = min(PIECE_ROWS, self.settings.batch_rows, suits or PIECE_ROWS)
+        self._intake = InputQueue(
+            self._parts.readers.of, self.execution.clock.clocks, piece_rows=piece_rows, in_step=in_step
+        )
         self.execution.is_at_hand = self._intake.is_at_hand
         self._loop = BatchLoop(self._parts, self._intake, self._saver)
         self._ended = Event()

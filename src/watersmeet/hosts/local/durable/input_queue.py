@@ -58,9 +58,11 @@ class InputQueue:
         *,
         piece_rows: int = PIECE_ROWS,
         most_pushed_rows: int = 1 << 20,
+        in_step: bool = False,
     ) -> None:
-        """piece_rows: so many are read at a time, at most, and go into one batch together."""
-        self._piece_rows = piece_rows
+        """piece_rows: so many are read at a time, at most, and go into one batch together. in_step: a batch has one
+        piece, so that after each it is known which stream is furthest behind."""
+        self._piece_rows, self._in_step = piece_rows, in_step
         self._readers = dict(readers)
         self._lines = {name: _Line(clocks[name]) for name in readers}
         self._pushed: deque[Arrived] = deque()
@@ -192,14 +194,14 @@ class InputQueue:
             found.append(arrived)
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
         # Where pieces are small, as they are while rows just come, a batch takes several, of all streams in turn.
-        while self._lines and rows < most_rows and (not found or rows < FEW_ROWS):
+        while self._lines and rows < most_rows and (not found or (rows < FEW_ROWS and not self._in_step)):
             ready = in_turn(self._lines.values())
             if not ready:
                 break
             for line in ready:
                 found.append(line.take())
                 rows += found[-1].rows
-                if rows >= min(most_rows, FEW_ROWS):
+                if self._in_step or rows >= min(most_rows, FEW_ROWS):
                     break
         return found
 
