@@ -278,24 +278,27 @@ class Session:
         """
         # sqlglot is loaded here, not with the session.
         with undisturbed():
-            from watersmeet.runtime.script import check_engine, statements_of
+            from watersmeet.runtime.script import check_engine, one_with_shared_memory, set_memory_of, statements_of
             from watersmeet.sql import bind_query
             from watersmeet.sql.parse import single_question
             from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView, Explain
 
         statements, text = statements_of(text, parameters)
         check_engine(statements, text, self.host.name)
-        asked = single_question(statements, text)
+        asked, said = single_question(statements, text), set_memory_of(statements)
+        memory = None if said is None else said.memory
         creating = [one for one in statements if isinstance(one, CreateStream | CreateTable | CreateView | CreateSink)]
         catalog = self._with_declared(creating, text)
         if asked is None:
             relations = [catalog[one.name] for one in creating if not isinstance(one, CreateSink)]
             found: Query = Declared(relations, self.host)
         elif isinstance(asked, Explain):
-            plan = bind_query(asked.query, catalog, text, self.timezone)
+            plan = bind_query(asked.query, catalog, text, self.timezone, memory)
+            plan = plan if said is None else one_with_shared_memory(plan, said, text)
             found = Explanation(plan, self.host, asked.format, asked.analyze)
         else:
-            plan = bind_query(asked, catalog, text, self.timezone)
+            plan = bind_query(asked, catalog, text, self.timezone, memory)
+            plan = plan if said is None else one_with_shared_memory(plan, said, text)
             found = Query(plan, self.host, has_values=bool(parameters))
         self.catalog.become(catalog)
         return found

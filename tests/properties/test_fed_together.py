@@ -97,8 +97,8 @@ def alone(script: Sequence[str]) -> str:
 @given(
     data=st.data(),
     tables=streams(),
-    batch_rows=st.sampled_from([1, 2, 3, 5, 200]),
-    times=st.sampled_from([1, 1, 12]),
+    batch_rows=st.sampled_from([1, 2, 3, 5, 300]),
+    times=st.sampled_from([1, 1, 40]),
 )
 def test_answers_are_those_of_each_query_alone(
     data: st.DataObject, tables: Streams, batch_rows: int, times: int

@@ -96,7 +96,7 @@ def _run(runs: Sequence[PulledExecution]) -> list[Counter[str]]:
 @given(
     rows=st.tuples(*[st.lists(ROWS, max_size=40)] * 3),
     script=st.lists(join(), min_size=2, max_size=8, unique=True),
-    batch_rows=st.sampled_from([1, 3, 7, 16, 200]),
+    batch_rows=st.sampled_from([1, 3, 7, 16, 300]),
     arriving=st.booleans(),
     times=st.sampled_from([1, 1, 10]),
 )

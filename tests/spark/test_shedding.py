@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 
+import watersmeet as wm
 from tests.effort import thinned
 from tests.runners import Source, bag_of
 from tests.spark.harness import batch_session, cut, run_streaming, streaming_session, write_arrivals
@@ -26,9 +27,10 @@ from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
-from watersmeet.hosts.spark.jobs.kinds import JoinJob
+from watersmeet.hosts.spark.jobs.kinds import JoinJob, job_of
 from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.operators.kernels.spread import coordinates
+from watersmeet.runtime.script import read_script
 
 QUERIES = {
     "a common key": "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 20 SECONDS",
@@ -484,3 +486,15 @@ def test_windows_that_would_lie_on_disk_are_for_one_process() -> None:
     run = Simulation(sql, sources, 2)
     with pytest.raises(OptionError, match="when_full = 'spill' is for queries in one process: Spark keeps windows"):
         run.job.check()
+
+
+def test_joins_of_a_script_share_a_memory_by_priority():
+    session = wm.Session()
+    for source in sources_of("a common key"):
+        session.stream(source.name, source.table, time="ts")
+    query = QUERIES["a common key"]
+    text = f"SET memory = '900 rows'; {query}; {query.replace('20', '10')} OPTIONS (priority = 2)"
+    _, job = read_script(text, session.catalog.copy())
+    spark = job_of(job.plan, {}, 4)
+    spark.check()
+    assert spark.make_operator().bounded.memory.rows == 150

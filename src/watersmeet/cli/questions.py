@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from watersmeet.errors import BindError
 from watersmeet.explain.explaining import explained as explained_plan
+from watersmeet.explain.together import Together, together
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.page import Shown, page
 from watersmeet.plan.explaining import Explaining
@@ -17,10 +18,14 @@ from watersmeet.timeline import Part, timeline
 from watersmeet.why import why
 from watersmeet.why.asked import parse_rows
 
+TOGETHER = "in one process together"
+
 
 def explain_script(text: str, format: str, query: str | None, *, analyze: bool, sample: int) -> str:
     jobs = read_script(text, open_sources=analyze, explain=True)
-    shared = {name: parts for group in fed_together(jobs) for name, parts in shared_parts(group).items()}
+    groups = fed_together(jobs)
+    shared = {name: parts for group in groups for name, parts in shared_parts(group).items()}
+    found = [] if query is not None else [one for group in groups if (one := together(group, shared)) is not None]
     # A picture is of one query; a page, a text and JSON hold as many as there are.
     if query is not None or format == "svg":
         jobs = [chosen(jobs, query)]
@@ -30,18 +35,20 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
         return explained_plan(job.plan, Explaining(format, measured, sample), LocalHost(), shared[job.name])
 
     if format == "html":
-        return page(
-            "how the queries run", [Shown(job.name, explained(job, "svg"), explained(job, "text")) for job in jobs]
-        )
-    return _together([(job.name, explained(job, format)) for job in jobs], format)
+        pictures = [Shown(job.name, explained(job, "svg"), explained(job, "text")) for job in jobs]
+        return page("how the queries run", pictures, [line for one in found for line in one.lines()])
+    return _all([(job.name, explained(job, format)) for job in jobs], found, format)
 
 
-def _together(answers: Sequence[tuple[str, str]], format: str) -> str:
+def _all(answers: Sequence[tuple[str, str]], found: Sequence[Together], format: str) -> str:
+    """Of each query what is told of it, and at the end what some share."""
     if format == "json":
-        return "{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in answers) + "}"
+        told = [(TOGETHER, json.dumps([one.as_dict() for one in found], indent=2))] if found else []
+        return "{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in [*answers, *told]) + "}"
     if len(answers) == 1:
         return answers[0][1]
-    return "\n\n".join(f"-- {name}\n{text}" for name, text in answers)
+    told = [(TOGETHER, "\n".join(one.lines()) + "\n") for one in found]
+    return "\n\n".join(f"-- {name}\n{text}" for name, text in [*answers, *told])
 
 
 def chosen(jobs: list[Job], query: str | None) -> Job:

@@ -84,6 +84,10 @@ class MemoryBound(Protocol):
         """From now on it may keep so much, of the rows that are there too; between two batches."""
         ...
 
+    def let_go(self) -> None:
+        """Nothing more comes, and no row that is there is asked for."""
+        ...
+
     @property
     def least_size(self) -> int:
         """The bytes that it cannot do with less than."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from watersmeet.dataclass import dataclass
@@ -27,12 +27,13 @@ class Shown:
     text: str
 
 
-def page(title: str, pictures: Iterable[Shown]) -> str:
-    """The whole page. What does not fit is scrolled, so that it can be read on a phone."""
+def page(title: str, pictures: Iterable[Shown], beside: Sequence[str] = ()) -> str:
+    """The whole page. What does not fit is scrolled, so that it can be read on a phone. beside: what is said of all."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(visible(title))}</title><style>{_CSS}</style></head>\n<body>\n"
+        + "".join(f"<p>{escape(visible(one))}</p>\n" for one in beside)
         + "".join(f"<h1>{escape(visible(one.name))}</h1>\n{fragment(one.svg, one.text)}\n" for one in pictures)
         + "</body></html>\n"
     )

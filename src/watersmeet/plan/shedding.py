@@ -67,12 +67,6 @@ class Shedding:
             raise options.wrong(
                 "memory", "bounds the windows of a join of streams, and here there is none", "leave memory out"
             )
-        if options.has("priority") and memory.whole is None:
-            raise options.wrong(
-                "priority",
-                "says how much of the memory of a script a query gets, and this one has memory of its own",
-                "leave priority out; or write SET memory = '64 MB' in the script, and leave memory out",
-            )
         least = len(streams)
         # Bytes too: fewer than streams cannot hold a row of each, and what a row takes is not known yet.
         if (memory.rows if memory.rows is not None else memory.size or 0) < least:

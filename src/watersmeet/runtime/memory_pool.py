@@ -7,8 +7,8 @@ more than there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from watersmeet.operators.keeping.marginal_recall import Amounts, Curve, best_pa
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.query import Plan
-from watersmeet.plan.shared_memory import by_weight, shares_memory
+from watersmeet.plan.shared_memory import FLOOR, by_weight, shares_memory
 
 # Parts are looked at when so many rows have come as a half of those that the memory has room for.
 TURNOVER = 0.5
@@ -25,11 +25,12 @@ LEAST_ROWS = 256  # but not more often
 HALF_WAY = 0.5
 FADING = 0.5  # what was found before counts half as much with each look
 SURE = 20.0  # so many results as if they had been found in proportion to the rows kept
-FLOOR = 1 / 32  # of an equal part, so that what a join would find with more shows
 
 
 class Member(Protocol):
     """A query that runs."""
+
+    failure: Exception | None
 
     @property
     def plan(self) -> Plan: ...
@@ -38,53 +39,68 @@ class Member(Protocol):
     def operator(self) -> Operator: ...
 
 
-class MemoryPool:
-    def __init__(self, members: Sequence[Member], memory: Memory) -> None:
-        self.memory = memory
+M = TypeVar("M", bound=Member)
+
+
+class MemoryPool(Generic[M]):
+    def __init__(self, members: Sequence[M], memory: Memory, fail: Callable[[M, Exception], None]) -> None:
+        """fail: is told of a member that cannot keep to its part."""
+        self._amount, self._memory = memory.amount, memory
         self._shares = [_Share(one) for one in members]
+        self._fail = fail
         self._rows = 0
-        self._set(by_weight(memory.amount, self._least(), [one.weight for one in self._shares]))
+
+    @property
+    def rows_between_looks(self) -> int:
+        return max(LEAST_ROWS, int(TURNOVER * sum(one.member.operator.kept_rows for one in self._shares)))
 
     def came(self, rows: int) -> None:
-        """So many rows were given to each of those who look at them."""
+        """So many rows were given to those who look at them."""
         self._rows += rows
-        if self._rows >= max(LEAST_ROWS, TURNOVER * sum(one.kept_rows for one in self._shares)):
+        if self._rows >= LEAST_ROWS and self._rows >= self.rows_between_looks:
             self._rows = 0
             self.settle()
 
-    def leave(self, member: Member) -> None:
-        """It has ended, and what it had is for the others."""
-        gone = [one for one in self._shares if one.member is member]
-        if gone and len(self._shares) > 1:
-            self._shares.remove(gone[0])
+    def leave(self, member: M) -> None:
+        """It has ended, and what it had is for the others. One that failed is left as it is, with its rows."""
+        gone = next((one for one in self._shares if one.member is member), None)
+        if gone is None:
+            return
+        self._shares.remove(gone)
+        if member.failure is not None:
+            self._amount -= gone.amount
+        else:
+            gone.bounded.let_go()
             self.settle()
 
     def settle(self) -> None:
         """Look at what each found, and part the memory anew."""
+        if not self._shares:
+            return
         curves = [one.curve() for one in self._shares]
         had = np.array([one.amount for one in self._shares], np.float64)
-        least = np.array(self._least(), np.float64)
-        floor = np.maximum(least, FLOOR * self.memory.amount / len(curves))
-        best = best_parts(self.memory.amount, floor, curves)
-        # What a member that has left had is no longer among the parts, and goes where it is best at once.
-        free = self.memory.amount - had.sum()
-        moved = had + (best - had) * (HALF_WAY if free <= 0 else 1.0)
-        self._set(by_weight(self.memory.amount, least.astype(int).tolist(), np.maximum(moved, 1e-9).tolist()))
-
-    def _least(self) -> list[int]:
         least = [one.least for one in self._shares]
-        return least if sum(least) <= self.memory.amount else [1] * len(least)
+        floor = np.maximum(np.array(least, np.float64), FLOOR * self._amount / len(curves))
+        best = best_parts(self._amount, floor, curves)
+        # Where there is enough for all, or somebody has left what it had, parts are at once where they are best.
+        is_scarce = sum(one.need for one in curves) > self._amount <= had.sum()
+        moved = had + (best - had) * (HALF_WAY if is_scarce else 1.0)
+        self._set(by_weight(self._amount, least, np.maximum(moved, 1e-9).tolist()))
 
     def _set(self, amounts: Sequence[int]) -> None:
         pairs = sorted(zip(self._shares, amounts, strict=True), key=lambda pair: pair[1] - pair[0].amount)
         for share, amount in pairs:
-            share.become(self.memory.part(amount))
+            try:
+                share.become(self._memory.part(amount))
+            except Exception as error:
+                self._fail(share.member, error)
+                return
 
 
-class _Share:
+class _Share(Generic[M]):
     """What one of them has, and what it finds with it."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: M) -> None:
         self.member = member
         self.weight = member.plan.options.priority
         assert member.plan.options.memory is not None
@@ -96,14 +112,8 @@ class _Share:
         self._found: Amounts = np.zeros(2)  # lately: results that were given, and that were lost
 
     @property
-    def kept_rows(self) -> int:
-        return self.member.operator.kept_rows
-
-    @property
     def least(self) -> int:
-        if self.bounded.memory.size is not None:
-            return self.bounded.least_size
-        return len(self.bounded.needed)
+        return len(self.bounded.needed) if self.bounded.memory.size is None else self.bounded.least_size
 
     def become(self, memory: Memory) -> None:
         if memory.amount != self.amount:
@@ -130,8 +140,8 @@ class _Share:
         return float((given + part * SURE) / (given + lost + SURE))
 
 
-def pool_of(running: Sequence[Member]) -> MemoryPool | None:
+def pool_of(running: Sequence[M], fail: Callable[[M, Exception], None]) -> MemoryPool[M] | None:
     """Of those that run side by side: who shares memory, if several do."""
-    members = [one for one in running if shares_memory(one.plan)]
+    members = [one for one in running if shares_memory(one.plan) and one.operator.bounded is not None]
     whole = next((one.plan.options.memory.whole for one in members if one.plan.options.memory is not None), None)
-    return MemoryPool(members, whole) if whole is not None and members else None
+    return MemoryPool(members, whole, fail) if whole is not None and len(members) > 1 else None

@@ -106,7 +106,7 @@ def read_script(
     statements, text = statements_of(text, parameters)
     if only_on is not None:
         check_engine(statements, text, only_on)
-    set_memory = next((one for one in statements if isinstance(one, SetMemory)), None)
+    set_memory = set_memory_of(statements)
     memory = None if set_memory is None else set_memory.memory
     # EXPLAIN ANALYZE runs its query.
     open_sources = open_sources or (explain and any(isinstance(one, Explain) and one.analyze for one in statements))
@@ -145,7 +145,15 @@ def read_script(
     warn_of_unused(sinks, known)
     if not jobs:
         raise ParseError("the script has nothing to run", hint="add a SELECT, or CREATE SINK … AS SELECT …")
-    return jobs if set_memory is None else with_shared_memory(jobs, set_memory, text)
+    if set_memory is None:
+        return jobs
+    wanted = {job.name for job in jobs}
+    asked = [*jobs, *(job for job in explained if job.name not in wanted)]
+    return [job for job in with_shared_memory(asked, set_memory, text) if job.name in wanted]
+
+
+def set_memory_of(statements: Sequence[Statement]) -> SetMemory | None:
+    return next((one for one in statements if isinstance(one, SetMemory)), None)
 
 
 def with_shared_memory(jobs: Sequence[Job], said: SetMemory, text: str) -> list[Job]:
@@ -171,6 +179,12 @@ def with_shared_memory(jobs: Sequence[Job], said: SetMemory, text: str) -> list[
     if beside:
         warn(PlanWarning("beside_memory", f"{_keep(beside)} beside the memory that is set: {_WHO_SHARES}"))
     return [replace(job, plan=parts.get(job.name, job.plan)) for job in jobs]
+
+
+def one_with_shared_memory(plan: Plan, said: SetMemory, text: str) -> Plan:
+    """The same of a query that is asked by itself."""
+    (job,) = with_shared_memory([Job("the query", plan, CONSOLE)], said, text)
+    return job.plan
 
 
 _WHO_SHARES = (

@@ -37,7 +37,7 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
     if len(group) < 2:
         return {job.name: Shared() for job in group}
     alike = {ones[0].name: tuple(job.name for job in ones) for ones in answered_together(group)}
-    plans = {job.name: _planned(job.plan) for job in group if job.name in alike}
+    plans = {job.name: planned(job.plan) for job in group if job.name in alike}
     asked = {name: asked_of(plan) for name, plan in plans.items()}
     kept: dict[str, dict[str, Names]] = {name: {} for name in plans}
     given: dict[str, dict[str, str]] = {name: {} for name in plans}
@@ -67,6 +67,6 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
     }
 
 
-def _planned(plan: Plan) -> PhysicalPlan:
+def planned(plan: Plan) -> PhysicalPlan:
     with plan.pointing_at_options():
         return planned_here(plan, to_the_end=ends_by_itself(plan))

@@ -10,6 +10,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted, listed
 from watersmeet.optimizer.asked_rows import is_sure
 from watersmeet.plan.identity import expression_text, identity_of
+from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Derived, Join, Node, View
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
@@ -60,12 +61,16 @@ def shared_words(group: Sequence[Job]) -> list[str]:
     return [*read_once_words(group), *once, *_memory_words(group)]
 
 
-def _memory_words(group: Sequence[Job]) -> list[str]:
+def shared_memory(group: Sequence[Job]) -> tuple[Memory | None, tuple[str, ...]]:
+    """The memory that some of the queries share, and which these are."""
     members = [job for job in group if shares_memory(job.plan)]
-    memory = members[0].plan.options.memory if len(members) > 1 else None
-    if memory is None or memory.whole is None:
-        return []
-    return [f"{queries_in_words([job.name for job in members])} share a memory of {memory.whole.text}"]
+    part = members[0].plan.options.memory if len(members) > 1 else None
+    return (None, ()) if part is None else (part.whole, tuple(job.name for job in members))
+
+
+def _memory_words(group: Sequence[Job]) -> list[str]:
+    memory, members = shared_memory(group)
+    return [] if memory is None else [f"{queries_in_words(members)} share a memory of {memory.text}"]
 
 
 def read_once_words(group: Sequence[Job]) -> list[str]:

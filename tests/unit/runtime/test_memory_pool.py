@@ -114,21 +114,82 @@ def test_beside_others_all_are_answered(session: wm.Session) -> None:
     ]
 
 
-def test_one_that_fails_leaves_its_part_to_the_others(session: wm.Session) -> None:
+def test_one_that_fails_keeps_what_it_has(session: wm.Session) -> None:
     broken = WIDE.replace("a.u FROM", "CAST(a.word AS BIGINT) AS n FROM")
     runs = [PulledExecution(job.plan) for job in jobs_of(session, "1000 rows", NARROW, broken)]
     for _ in Pull(runs).answers():
         pass
     assert runs[0].failure is None
     assert "'no number'" in str(runs[1].failure)
-    assert runs[0].metrics.memory_rows == 1000
+    assert runs[1].operator.kept_rows + (runs[0].metrics.memory_rows or 0) <= 1000
+
+
+def test_one_that_ends_leaves_its_part_to_the_others(session: wm.Session) -> None:
+    """Also where its windows never end."""
+    short = session.sql("SELECT k, u, word, ts FROM a").to_arrow().slice(0, 2000)
+    for name in "cd":
+        session.stream(name, short, time="ts")
+    ending = (
+        "SELECT c.k FROM c [UNBOUNDED], d [UNBOUNDED], a [RANGE 1 SECOND] WHERE c.u = d.u AND d.u = a.u AND a.u < 0"
+    )
+    with_others = "SELECT c.k FROM c [UNBOUNDED], d [UNBOUNDED] WHERE c.u = d.u"
+    runs = [PulledExecution(job.plan) for job in jobs_of(session, "1000 rows", WIDE, with_others, ending)]
+    most = 0
+    for _ in Pull(runs).answers():
+        most = max(most, sum(one.operator.kept_rows for one in runs))
+    assert most <= 1000
+    assert runs[1].operator.kept_rows == 0
+
+
+def test_texts_leave_their_memory_too(session: wm.Session) -> None:
+    for seed, name in enumerate("cd"):
+        rng = np.random.default_rng(seed)
+        words = ["w" * int(n) for n in rng.integers(100, 300, ROWS)]
+        rows = {"k": rng.integers(0, 300, ROWS), "word": words}
+        times = pa.array(1_000_000 * np.arange(ROWS), pa.timestamp("us"))
+        session.stream(name, pa.table({**rows, "ts": times}), time="ts")
+    queries = [
+        f"SELECT c.word AS x, d.word AS y FROM c [RANGE {s} SECONDS], d [RANGE {s} SECONDS] WHERE c.k = d.k "
+        "OPTIONS (recall = 'none')"
+        for s in (300, 4000)
+    ]
+    runs = [PulledExecution(job.plan) for job in jobs_of(session, "1.5 MB", *queries)]
+    most = 0
+    for _ in Pull(runs).answers():
+        most = max(most, sum(one.operator.state_bytes for one in runs))
+    assert most < 1.25 * 1_500_000  # a bound is of what rows take on average, with room to spare
+
+
+def test_a_stream_with_fewer_rows_needs_as_much_as_its_share(session: wm.Session) -> None:
+    """Each stream of a join has an equal share, so one with many rows needs twice as many."""
+    rare = session.sql("SELECT k, u, word, ts FROM b WHERE u < 4").to_arrow()
+    session.stream("rare", rare, time="ts")
+    uneven = "SELECT a.u FROM a [RANGE 1000 SECONDS], rare [RANGE 1000 SECONDS] WHERE a.u = rare.u"
+    even = "SELECT a.k FROM a [RANGE 500 SECONDS], b [RANGE 500 SECONDS] WHERE a.u = b.u"
+    runs = run(jobs_of(session, "3600 rows", uneven, even))
+    assert [one.metrics.recall for one in runs] == [1.0, 1.0]
+
+
+def test_one_query_by_itself_has_all_of_it(session: wm.Session) -> None:
+    query = session.sql(f"SET memory = '70 rows'; {WIDE}")
+    assert query.plan.options.memory is not None
+    assert query.plan.options.memory.rows == 70
+    with pytest.raises(BindError, match="SET memory is for joins"):
+        session.sql(f"SET memory = '70 rows'; {GROUPS}")
+
+
+def test_what_explain_measures_has_its_part_alone(session: wm.Session) -> None:
+    outcomes = session.run(f"SET memory = '300 rows'; EXPLAIN ANALYZE {WIDE}; {NARROW}; {WIDE.replace('2000', '900')}")
+    assert outcomes[0].answer is not None
+    text = "\n".join(map(str, outcomes[0].answer.column(0).to_pylist()))
+    assert "that is its part of the 300 rows" in text
+    assert "measured" in text
 
 
 def test_a_memory_in_bytes_moves_too(session: wm.Session) -> None:
-    narrow, wide = run(jobs_of(session, "60 kB", NARROW, WIDE))
-    assert (narrow.metrics.memory_bytes or 0) > 30_000
-    assert (narrow.metrics.recall or 0) > 0.9
-    assert (wide.metrics.recall or 0) > 0
+    narrow, wide = run(jobs_of(session, "150 kB", NARROW, WIDE))
+    assert (wide.metrics.memory_bytes or 0) > 90_000
+    assert (narrow.metrics.recall or 0) > 0.95
 
 
 @pytest.mark.parametrize("recall", ["panes", "none"])
@@ -148,6 +209,10 @@ def test_mistakes_are_told_where_they_stand(session: wm.Session) -> None:
         jobs_of(session, "10 rows", GROUPS)
     with pytest.raises(OptionError, match="less than a row of each stream of each of 2 joins, which are 4"):
         jobs_of(session, "3 rows", NARROW, WIDE)
+    with pytest.raises(OptionError, match="1 row is less than a row of each stream of each of 2 joins, which are 4"):
+        jobs_of(session, "1 row", NARROW, WIDE)
+    with pytest.raises(OptionError, match=r"50 bytes, its part of '100 bytes', is too little: a row of each"):
+        run(jobs_of(session, "100 bytes", NARROW, WIDE))
     with pytest.raises(OptionError, match="priority = '2' says how much of the memory of a script a query gets"):
         read_script(f"{NARROW} OPTIONS (priority = 2)", session.catalog.copy())
     with pytest.raises(OptionError, match="and this one has memory of its own"):

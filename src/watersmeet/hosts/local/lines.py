@@ -15,7 +15,6 @@ from watersmeet.io.sources import TableSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream
 from watersmeet.operators.contract import Operator, Rows
-from watersmeet.operators.few_rows import FEW
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import StreamClock
 from watersmeet.runtime.sharing import is_same_stream
@@ -135,8 +134,9 @@ def columns_for(run: Looking, stream: Stream) -> frozenset[str] | None:
 
 
 def narrowed(rows: Rows, columns: frozenset[str] | None) -> Rows:
-    """Rows with some of their columns: who picks many of them copies no others."""
-    if columns is None or len(rows) <= FEW or len(columns) >= rows.data.num_columns:
+    """Rows with some of their columns: who picks many of them copies no others. Few rows too, as an operator may put
+    pieces together."""
+    if columns is None or len(columns) >= rows.data.num_columns:
         return rows
     kept = Rows(rows.data.select([name for name in rows.data.schema.names if name in columns]), rows.times, rows.coded)
     if rows.in_order:

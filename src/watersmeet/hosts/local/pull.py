@@ -7,7 +7,7 @@ is what it would be alone. One that fails stops alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from queue import SimpleQueue
@@ -19,7 +19,7 @@ import pyarrow as pa
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
 from watersmeet.hosts.local.lines import Looking, batches_for, columns_for, flows, lines_of, narrowed, read_rows
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
-from watersmeet.hosts.local.together import ROWS, Together, can_be_together
+from watersmeet.hosts.local.together import MOST_ROWS, Together, can_be_together
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Rows
@@ -90,7 +90,7 @@ class Pull:
         self._feeds: Feeds[Pulled] = Feeds([], SimpleQueue(), self._wall)
         # Of streams that many look at: which of them a row concerns.
         self._indexes: dict[Feed[Pulled], PredicateIndex[int]] = {}
-        self._pool: MemoryPool | None = None  # of those that share the memory of their script
+        self._pool: MemoryPool[Pulled] | None = None  # of those that share the memory of their script
         self._kept_once: dict[Feed[Pulled], frozenset[int]] = {}  # the queries that keep rows of a stream together
         self._side: SideFiles | None = None
         self._stopping = False
@@ -160,7 +160,7 @@ class Pull:
         if any(shares_memory(run.plan) for run in self._running):
             from watersmeet.runtime.memory_pool import pool_of
 
-            self._pool = pool_of(self._running)
+            self._pool = pool_of(self._running, self.fail)
         self._side = SideFiles(side, self.runs[0].beside) if writes else None
 
     def _until_the_end(self) -> Iterator[Given]:
@@ -213,10 +213,10 @@ class Pull:
                 yield from self._given(run, run.execution.settle())
             run.steps += 1
             run.busy_s += read_s + perf_counter() - began_s
-            if self._pool is not None and rows is not None:
-                self._attempt(run, partial(self._pool.came, len(rows)))
             if rows is None and not run.execution.clock.running:
                 yield from self._finished(run)
+        if self._pool is not None:
+            self._pool.came(given.count)
 
     def _by_value(self, feed: Feed[Pulled], rows: Rows | None) -> RowsByValue[int] | None:
         """Which rows concern whom, if that is looked up."""
@@ -237,7 +237,9 @@ class Pull:
         memory, which rows that one stream has ahead of the others would fill."""
         wanted = [run.operator.together_rows for run in self._running] if len(self._running) == 1 else []
         if self._pool is not None:
-            wanted = [run.operator.together_rows or ROWS for run in self._running if run.operator.bounded is not None]
+            wanted = [
+                run.operator.together_rows or MOST_ROWS for run in self._running if run.operator.bounded is not None
+            ]
         rows = max((one for one in wanted if one is not None), default=None)
         executions = [run.execution for run in self._running]
         return Together(rows) if rows is not None and can_be_together(self._feeds.all, executions) else None
@@ -245,27 +247,37 @@ class Pull:
     def _step_together(self, together: Together) -> Iterator[Given]:
         """Give rows of all streams to the queries that look at them, or tell these that some have ended."""
         began_s = perf_counter()
+        if self._pool is not None:  # so that it is looked in time at who has how much
+            together.rows = min(together.most_rows, self._pool.rows_between_looks)
         ended = [feed for feed in self._feeds.running if not self._has_rows(together, feed)]
-        given: dict[Feed[Pulled], _Given] = {}
-        if not ended and self._feeds.running:
-            for feed, rows in together.taken(self._feeds.all).items():
-                given[feed] = _Given(feed.clock.stream, rows, self._by_value(feed, rows), self._whole_for(feed))
+        taken = {} if ended or not self._feeds.running else together.taken(self._feeds.all)
+        given: dict[int, list[_Given]] = {id(run): [] for run in self._running}
+        for feed, rows in taken.items():
+            for run, one in self._looked_at(feed, rows):
+                given[id(run)].append(one)
         read_s = perf_counter() - began_s
         for run in list(self._running):
             began_s = perf_counter()
             if ended:
                 yield from self._given(run, run.execution.end([feed.name for feed in ended if run in feed.readers]))
             else:
-                yield from self._given_together(run, given)
+                yield from self._given_together(run, given[id(run)])
             run.steps += 1
             run.busy_s += read_s + perf_counter() - began_s
             if not run.execution.clock.running:
                 yield from self._finished(run)
         if self._pool is not None:
-            self._pool.came(sum(one.count for one in given.values()))
+            self._pool.came(sum(map(len, taken.values())))
 
-    def _given_together(self, run: Pulled, given: Mapping[Feed[Pulled], _Given]) -> Iterator[Given]:
-        mine = [one for feed, one in given.items() if run in feed.readers]
+    def _looked_at(self, feed: Feed[Pulled], rows: Rows) -> list[tuple[Pulled, _Given]]:
+        """Rows of a stream, and who is given them."""
+        try:
+            given = _Given(feed.clock.stream, rows, self._by_value(feed, rows), self._whole_for(feed))
+        except Exception as error:
+            self._fail_all(feed.readers, error)
+        return [(run, given) for run in feed.readers]
+
+    def _given_together(self, run: Pulled, mine: Sequence[_Given]) -> Iterator[Given]:
         if mine and (run.operator.bounded is not None or run.operator.together_rows is not None):
             yield from self._given(run, run.execution.push_together({one.name: one.rows_for(run) for one in mine}))
             return

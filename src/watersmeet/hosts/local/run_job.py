@@ -17,6 +17,7 @@ from watersmeet.io.console import ConsoleSink
 from watersmeet.io.sinks import Sink, check_sink, sink_from_options
 from watersmeet.model.wording import listed
 from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.shared_memory import in_parts_of_all
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
@@ -186,8 +187,11 @@ def run_job(
 def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, PulledExecution]:
     """What answers each query of a group that is fed together: one of them for all that ask the same."""
     found: dict[str, PulledExecution] = {}
-    for alike in answered_together(group):
-        run = PulledExecution(alike[0].plan, batch_rows=batch_rows)
+    together = answered_together(group)
+    # Those that run at another time have none of the memory meanwhile.
+    plans = in_parts_of_all({ones[0].name: ones[0].plan for ones in together})
+    for alike in together:
+        run = PulledExecution(plans[alike[0].name], batch_rows=batch_rows)
         found.update((job.name, run) for job in alike)
     return found
 

@@ -10,7 +10,7 @@ from watersmeet.hosts.local.feeds import AtHand, Feed
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Rows
 
-ROWS = 1 << 12  # of each stream, where an operator takes any number of them
+MOST_ROWS = 1 << 12  # of each stream, where an operator takes any number of them
 
 
 def can_be_together(feeds: Sequence[Feed[Any]], executions: Sequence[Execution]) -> bool:
@@ -27,7 +27,7 @@ def waits_for_nobody(stream: Stream) -> bool:
 class Together:
     def __init__(self, rows: int) -> None:
         """rows: how many of each stream are read at a time."""
-        self.rows = rows
+        self.rows = self.most_rows = rows
         self._read: dict[Feed[Any], Rows] = {}  # what is not given yet
 
     def has_rows(self, feed: Feed[Any]) -> bool:

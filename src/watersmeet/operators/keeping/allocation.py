@@ -151,9 +151,10 @@ def check_size(memory: Memory, stores: Stores) -> None:
     """How large rows are only the stores know."""
     least = least_size(stores)
     if memory.size is not None and memory.size < least:
+        whole = memory.whole
+        told = f"option memory = {memory.text!r}" if whole is None else f"{memory.text}, its part of {whole.text!r},"
         raise OptionError(
-            f"option memory = {memory.text!r} is too little: a row of each stream that is "
-            f"kept, and one that comes, take {least} bytes",
-            hint=f"write memory = '{least} bytes' or more",
+            f"{told} is too little: a row of each stream that is kept, and one that comes, take {least} bytes",
+            hint=f"write memory = '{least} bytes' or more" if whole is None else "SET more memory for the script",
             option="memory",
         )

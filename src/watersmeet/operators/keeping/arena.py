@@ -128,7 +128,13 @@ class SlottedBytes:
         self.starts, self.lengths = moved(self.starts, 0, held, slots), moved(self.lengths, 0, held, slots)
 
     def keep_slots(self, slots: Positions, count: int) -> None:
-        self.starts, self.lengths = picked(self.starts, slots, count), picked(self.lengths, slots, count)
+        offsets = np.empty(slots.size + 1, np.int64)
+        kernel.measure(slots, self.lengths, offsets)
+        data = np.empty(max(int(offsets[-1] * ROOM), MIN_BYTES), np.uint8)
+        kernel.collect(slots, self.starts, self.data, offsets, data)
+        self.data, self.end = data, int(offsets[-1])
+        self.lengths, self.starts = picked(self.lengths, slots, count), np.zeros(count, np.int64)
+        self.starts[: slots.size] = offsets[:-1]
 
     def relocate(self, tail: int, count: int, capacity: int) -> None:
         """Slots stay where they are when the store moves its rows."""

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf, log
 
+import numpy as np
+
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.join.door import Admitted
@@ -115,17 +117,22 @@ class BoundedMemory(Keeping):
 
     @property
     def needed(self) -> dict[str, float]:
-        return {
+        found = {
             alias: self.allocation.sized(store, self._in_window(alias, store)) for alias, store in self.shed.items()
         }
+        # Each stream has an equal share, of which another can take nothing.
+        return dict.fromkeys(found, max(found.values())) if self.allocation.fixed else found
 
     @property
     def elasticity(self) -> float | None:
         """A result is found if all its members but the last were kept."""
-        if not any(store.claimed >= FULL * self.allocation.rows_of(self.shed, one) for one, store in self.shed.items()):
+        filled = [store.claimed / self.allocation.rows_of(self.shed, one) for one, store in self.shed.items()]
+        if (max(filled) if self.allocation.fixed else sum(filled)) < FULL:
             return None
-        margins = [margin_of(store.sizes) if self.policy.keys else 1.0 for store in self.shed.values()]
-        return sum(margins) / len(margins) * (len(margins) - 1)
+        sizes = [store.sizes for store in self.shed.values()]
+        ranked = sizes if self.allocation.fixed else [np.sum(sizes, axis=0)]
+        margins = [margin_of(one) if self.policy.keys else 1.0 for one in ranked]
+        return sum(margins) / len(margins) * (len(sizes) - 1)
 
     def _in_window(self, alias: str, store: SheddingStore) -> float:
         """How many rows of a stream its window holds, with those that lost their memory; while it fills, how many it
@@ -141,6 +148,12 @@ class BoundedMemory(Keeping):
         self.allocation.bound_by(memory)
         self.contest.make_room({})
         for store in self.shed.values():
+            store.shrink()
+
+    def let_go(self) -> None:
+        self.turns.keep_promises()
+        for store in self.shed.values():
+            store.forget(len(store))
             store.shrink()
 
     def share_by(self, sharing: Sharing) -> None:

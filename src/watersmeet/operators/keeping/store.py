@@ -42,7 +42,7 @@ Marks = npt.NDArray[np.uint8]
 
 MIN_SLOTS = 64
 MIN_SQUEEZED = 1024
-WIDE = 2  # so many times as many slots as rows with memory are too many, where a bound has shrunk
+WIDE = GROWTH * GROWTH  # so many times as many slots as rows with memory are too many, where a bound has shrunk
 SPARE_RECORDS = 1.5
 COUNTER_BYTES = 8  # what is known of keys takes about so much for each row in memory
 SLOT_BYTES = 4 + 2 + 4  # place and level among those that compete, and place among the free slots
@@ -220,6 +220,12 @@ class SheddingStore(WindowStore):
         self.slot_of[live] = np.arange(live.size)
         self.free = np.append(np.arange(count - 1, -1, -1, dtype=np.int32), GONE)
         self.slot_count, self.free_count = count, count - live.size
+        for column in self.columns.values():
+            if isinstance(column, SlottedChunks):
+                column.squeeze(self.live_slots(self.head))
+        contest.close_gaps(self.held, self.levels, self.contest)
+        competing, room = self.competing, int(self.competing * GROWTH) + 1
+        self.held, self.levels = moved(self.held, 0, competing, room), moved(self.levels, 0, competing, room)
 
     def _drop(self, gone: int) -> int:
         last = self.tail + gone

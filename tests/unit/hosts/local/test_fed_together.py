@@ -286,6 +286,38 @@ def test_whether_a_query_shares_is_no_part_of_what_a_checkpoint_is_of() -> None:
 # ---- stopped ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("sizes", [(1000, 3, 1000), (3, 1000, 3)])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, COUNT(*) AS n FROM s [RANGE 1 MINUTE] GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM TUMBLE(s, 1 MINUTE) GROUP BY k, window_start",
+        "SELECT k, SUM(k) AS n FROM s [ROWS 5] GROUP BY k",
+        "SELECT DISTINCT k FROM s [RANGE 1 MINUTE]",
+        "SELECT k FROM s [RANGE 1 MINUTE] ORDER BY k LIMIT 2",
+        "SELECT s.k, r.k AS q FROM s [RANGE 5 SECONDS] LEFT JOIN s [RANGE 5 SECONDS] r ON s.k = r.k",
+        "SELECT s.k, r.k AS q FROM s [RANGE 5 SECONDS], s r [ROWS 5] WHERE s.k = r.k",
+    ],
+)
+def test_pieces_of_few_rows_and_of_many_have_the_same_columns(query: str, sizes: tuple[int, ...]) -> None:
+    """Rows that wait for others are put together, whatever pieces they came in."""
+
+    def rows() -> pa.RecordBatchReader:
+        count = sum(sizes)
+        times = pa.array([1_000_000 * n for n in range(count)], pa.timestamp("us"))
+        whole = pa.record_batch({"k": [n % 3 for n in range(count)], "u": list(range(count)), "ts": times})
+        starts = [sum(sizes[:place]) for place in range(len(sizes))]
+        batches = [whole.slice(start, size) for start, size in zip(starts, sizes, strict=True)]
+        return pa.RecordBatchReader.from_batches(whole.schema, batches)
+
+    found = []
+    for script in (f"{query}; SELECT u FROM s", query):
+        session = wm.Session()
+        session.stream("s", rows(), time="ts", lateness="20 seconds")
+        found.append(session.run(script)[0].answer)
+    assert found[0] == found[1]
+
+
 def test_a_stop_ends_all_queries_after_the_batch_in_hand() -> None:
     def endless() -> Iterator[pa.RecordBatch]:
         for at in range(1_000_000):

@@ -17,6 +17,7 @@ from watersmeet.hosts.local.durable.batches import Arrived, Step
 from watersmeet.hosts.local.news import News
 from watersmeet.hosts.local.turns import in_turn, read_ahead, worth_waiting_until_s
 from watersmeet.io.connectors.contract import Reader
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.runtime.clock import StreamClock
 
 READ_AHEAD_ROWS = 1 << 17
@@ -33,6 +34,21 @@ class _Line:
     rows: int = 0
     has_more: bool = True  # the reader is busy; if not, it has found nothing
     empty_since_s: float = field(default_factory=monotonic)
+    taken: int = 0  # rows, since it was looked how far the clock is
+    newest_us: int = BEGINNING_US
+    pace_us: float | None = None  # for each row, by what came between two looks
+
+    def look(self) -> None:
+        """All that was taken is answered."""
+        newest_us = self.clock.newest_us
+        if self.taken and self.newest_us > BEGINNING_US:
+            self.pace_us = max(newest_us - self.newest_us, 0) / self.taken
+        self.newest_us, self.taken = newest_us, 0
+
+    @property
+    def expected_us(self) -> float:
+        """How far it is with what was taken since."""
+        return self.newest_us + self.taken * (self.pace_us or 0.0)
 
     @property
     def is_ready(self) -> bool:
@@ -45,6 +61,7 @@ class _Line:
     def take(self) -> Arrived:
         arrived = self.waiting.popleft()
         self.rows -= arrived.rows
+        self.taken += arrived.rows
         if not self.waiting:
             self.empty_since_s = monotonic()
         return arrived
@@ -60,8 +77,8 @@ class InputQueue:
         most_pushed_rows: int = 1 << 20,
         in_step: bool = False,
     ) -> None:
-        """piece_rows: so many are read at a time, at most, and go into one batch together. in_step: a batch has one
-        piece, so that after each it is known which stream is furthest behind."""
+        """piece_rows: so many are read at a time, at most, and go into one batch together. in_step: no stream gets
+        ahead of others that have more by many pieces."""
         self._piece_rows, self._in_step = piece_rows, in_step
         self._readers = dict(readers)
         self._lines = {name: _Line(clocks[name]) for name in readers}
@@ -152,6 +169,7 @@ class InputQueue:
         gathered_s: float | None = None
         with self._changed:
             self._in_hand = frozenset()
+            most_rows = min(most_rows, FEW_ROWS) if self._in_step else most_rows
             while True:
                 self._raise_error()
                 waiting = self._pushed_rows
@@ -194,15 +212,35 @@ class InputQueue:
             found.append(arrived)
         # One piece of each batch from the stream that is furthest behind: how far it is then is known after the batch.
         # Where pieces are small, as they are while rows just come, a batch takes several, of all streams in turn.
-        while self._lines and rows < most_rows and (not found or (rows < FEW_ROWS and not self._in_step)):
+        if self._in_step:
+            return found + self._taken_in_step(min(most_rows, FEW_ROWS) - rows)
+        while self._lines and rows < most_rows and (not found or rows < FEW_ROWS):
             ready = in_turn(self._lines.values())
             if not ready:
                 break
             for line in ready:
                 found.append(line.take())
                 rows += found[-1].rows
-                if self._in_step or rows >= min(most_rows, FEW_ROWS):
+                if rows >= min(most_rows, FEW_ROWS):
                     break
+        return found
+
+    def _taken_in_step(self, most_rows: int) -> list[Arrived]:
+        """Pieces, each of the stream that is furthest behind, as far as its pace of late tells where it is by then."""
+        found: list[Arrived] = []
+        rows = 0
+        for line in self._lines.values():
+            line.look()
+        while rows < most_rows:
+            going = [line for line in self._lines.values() if line.is_ready or line.has_more]
+            ready = [line for line in going if line.is_ready]
+            if not ready:
+                break
+            behind = min(ready if not found else going, key=lambda line: line.expected_us)
+            if not behind.is_ready or (behind.taken and behind.pace_us is None):
+                break
+            found.append(behind.take())
+            rows += found[-1].rows
         return found
 
     def is_at_hand(self, stream: str) -> bool:

@@ -1,0 +1,117 @@
+"""What queries of a script share, and what that saves: what EXPLAIN of a script says at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, field
+from typing import Any
+
+from watersmeet.dataclass import dataclass
+from watersmeet.explain.joins import explained_joins
+from watersmeet.model.wording import in_bytes, short
+from watersmeet.physical.estimate import InputEstimate
+from watersmeet.plan.nodes import Input
+from watersmeet.runtime.script import Job
+from watersmeet.runtime.shared_parts import Names, Shared, planned
+from watersmeet.runtime.sharing import queries_in_words, shared_memory
+
+
+@dataclass(frozen=True)
+class KeptOnce:
+    """Rows that some joins keep in one window, which is as wide as the widest needs, and what they would keep apart."""
+
+    queries: Names
+    rows: float
+    rows_apart: float
+    bytes: float
+    bytes_apart: float
+
+
+@dataclass(frozen=True)
+class Together:
+    """Of queries that are fed together. By stream: who reads it once, whose rows are kept once, and by which columns it
+    is found which queries a row concerns; who asks the same; and the memory that some share."""
+
+    read_once_for: Mapping[str, Names]
+    kept_once: Mapping[str, Sequence[KeptOnce]]
+    given_by: Mapping[str, Names]
+    answered_once_for: Sequence[Names]
+    memory: str | None = None
+    memory_for: Names = ()
+    queries: Names = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def lines(self) -> Iterator[str]:
+        for stream, queries in self.read_once_for.items():
+            yield f"{stream} is read once for {queries_in_words(queries)}"
+        for stream, windows in self.kept_once.items():
+            for one in windows:
+                yield (
+                    f"rows of {stream} are kept once for {queries_in_words(one.queries)}: about {short(one.rows)} "
+                    f"({in_bytes(one.bytes)}), apart {short(one.rows_apart)} ({in_bytes(one.bytes_apart)})"
+                )
+        for stream, columns in self.given_by.items():
+            yield f"of {stream} it is found by {' and by '.join(columns)} which queries a row concerns"
+        for queries in self.answered_once_for:
+            yield f"{queries_in_words(queries)} ask the same and are answered once"
+        if self.memory is not None:
+            yield f"{queries_in_words(self.memory_for)} share a memory of {self.memory}"
+
+
+def together(group: Sequence[Job], shared: Mapping[str, Shared]) -> Together | None:
+    """Of a group that is fed together, if it shares anything."""
+    parts = {job.name: shared[job.name] for job in group}
+    read: dict[str, Names] = {}
+    kept: dict[str, set[Names]] = {}
+    given: dict[str, list[str]] = {}
+    for one in parts.values():
+        read |= one.read_once_for
+        for stream, queries in one.kept_once_for.items():
+            kept.setdefault(stream, set()).add(queries)
+        for stream, column in one.given_by.items():
+            if column not in given.setdefault(stream, []):
+                given[stream].append(column)
+    memory, members = shared_memory(group)
+    if not read:
+        return None
+    estimates = _Estimates({job.name: job for job in group})
+    return Together(
+        read,
+        {stream: [estimates.kept_once(stream, one) for one in sorted(groups)] for stream, groups in kept.items()},
+        {stream: tuple(columns) for stream, columns in given.items()},
+        list(dict.fromkeys(one.answered_once_for for one in parts.values() if one.answered_once_for)),
+        None if memory is None else memory.text,
+        members,
+        tuple(job.name for job in group),
+    )
+
+
+class _Estimates:
+    """What each query is expected to keep of each stream."""
+
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self._jobs = jobs
+        self._known: dict[str, dict[str, InputEstimate]] = {}
+
+    def kept_once(self, stream: str, queries: Names) -> KeptOnce:
+        each = [one for query in queries if (one := self._of(query).get(stream)) is not None]
+        rows, size = [one.rows for one in each], [one.bytes for one in each]
+        return KeptOnce(queries, max(rows, default=0.0), sum(rows), max(size, default=0.0), sum(size))
+
+    def _of(self, query: str) -> dict[str, InputEstimate]:
+        if query not in self._known:
+            joins = explained_joins(planned(self._jobs[query].plan))
+            self._known[query] = {
+                _name(one): join.estimate.inputs[one.alias]
+                for join in joins
+                if join.estimate is not None
+                for one in join.join.streams
+                if one.alias in join.estimate.inputs
+            }
+        return self._known[query]
+
+
+def _name(one: Input) -> str:
+    return one.relation.name
