@@ -170,7 +170,7 @@ def with_shared_memory(jobs: Sequence[Job], said: SetMemory, text: str) -> list[
         )
     run = {job.name: job.plan for job in jobs if job.name in who and job.explaining is None}
     try:
-        parts = in_parts(run, said.memory)
+        parts = in_parts(run, said.memory) if run else {}
         for name, plan in who.items():
             parts |= {} if name in run else {name: in_parts({**run, name: plan}, said.memory)[name]}
     except OptionError as error:

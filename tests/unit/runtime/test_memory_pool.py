@@ -186,6 +186,14 @@ def test_what_explain_measures_has_its_part_alone(session: wm.Session) -> None:
     assert "measured" in text
 
 
+def test_a_join_that_is_only_explained_is_for_whom_memory_is_set(session: wm.Session) -> None:
+    text = f"SET memory = '300 rows'; EXPLAIN {WIDE}; {GROUPS}"
+    with pytest.warns(PlanWarning, match="beside_memory"):
+        assert bounds(read_script(text, session.catalog.copy())) == [None]
+    with pytest.warns(PlanWarning, match="beside_memory"):
+        assert bounds(read_script(text, session.catalog.copy(), explain=True)) == [300, None]
+
+
 def test_a_memory_in_bytes_moves_too(session: wm.Session) -> None:
     narrow, wide = run(jobs_of(session, "150 kB", NARROW, WIDE))
     assert (wide.metrics.memory_bytes or 0) > 90_000
