@@ -11,7 +11,7 @@ are (`save`, `load`), and rows with keys that any number of operators of the pla
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -93,6 +93,16 @@ class Rows:
         if self.__dict__.get("_in_order"):
             piece.is_in_order()
         return piece
+
+    def only(self, columns: Collection[str]) -> Rows:
+        """With some of the columns: who picks some rows copies no others."""
+        names = [name for name in self.data.schema.names if name in columns]
+        if len(names) == self.data.num_columns:
+            return self
+        kept = Rows(self.data.select(names), self.times, self.coded)
+        if self.in_order:
+            kept.is_in_order()
+        return kept
 
     def in_time_order(self) -> Rows:
         """The same rows by their times, those of equal time as they came."""

@@ -14,7 +14,7 @@ from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Statistics, Stream
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Operator
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import StreamClock
 from watersmeet.runtime.sharing import is_same_stream
@@ -123,22 +123,3 @@ def read_rows(readers: Sequence[Looking]) -> int | None:
     if len(readers) == 1:
         return readers[0].operator.read_rows
     return min((rows for run in readers if (rows := run.operator.read_rows) is not None), default=None)
-
-
-def columns_for(run: Looking, stream: Stream) -> frozenset[str] | None:
-    """What a query looks at of a stream that others look at too; None: all."""
-    columns = run.columns_of(stream.name)
-    if columns is None or stream.by_arrival or stream.late_to is not None:
-        return None
-    return columns | {stream.time}
-
-
-def narrowed(rows: Rows, columns: frozenset[str] | None) -> Rows:
-    """Rows with some of their columns: who picks many of them copies no others. Few rows too, as an operator may put
-    pieces together."""
-    if columns is None or len(columns) >= rows.data.num_columns:
-        return rows
-    kept = Rows(rows.data.select([name for name in rows.data.schema.names if name in columns]), rows.times, rows.coded)
-    if rows.in_order:
-        kept.is_in_order()
-    return kept

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
-from watersmeet.hosts.local.lines import Looking, batches_for, columns_for, flows, lines_of, narrowed, read_rows
+from watersmeet.hosts.local.given_piece import GivenPiece
+from watersmeet.hosts.local.lines import Looking, batches_for, flows, lines_of, read_rows
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
 from watersmeet.hosts.local.together import MOST_ROWS, Together, can_be_together
 from watersmeet.model.catalog import Stream
@@ -205,7 +206,7 @@ class Pull:
             self._fail_all(readers, error)
             return
         read_s = perf_counter() - began_s
-        given = _Given(feed.clock.stream, rows, by_value, self._whole_for(feed))
+        given = GivenPiece(feed.clock.stream, rows, by_value, self._whole_for(feed))
         for run in readers:
             began_s = perf_counter()
             yield from self._given(run, given.step_of(run))
@@ -251,7 +252,7 @@ class Pull:
             together.rows = min(together.most_rows, self._pool.rows_between_looks)
         ended = [feed for feed in self._feeds.running if not self._has_rows(together, feed)]
         taken = {} if ended or not self._feeds.running else together.taken(self._feeds.all)
-        given: dict[int, list[_Given]] = {id(run): [] for run in self._running}
+        given: dict[int, list[GivenPiece]] = {id(run): [] for run in self._running}
         for feed, rows in taken.items():
             for run, one in self._looked_at(feed, rows):
                 given[id(run)].append(one)
@@ -269,15 +270,15 @@ class Pull:
         if self._pool is not None:
             self._pool.came(sum(map(len, taken.values())))
 
-    def _looked_at(self, feed: Feed[Pulled], rows: Rows) -> list[tuple[Pulled, _Given]]:
+    def _looked_at(self, feed: Feed[Pulled], rows: Rows) -> list[tuple[Pulled, GivenPiece]]:
         """Rows of a stream, and who is given them."""
         try:
-            given = _Given(feed.clock.stream, rows, self._by_value(feed, rows), self._whole_for(feed))
+            given = GivenPiece(feed.clock.stream, rows, self._by_value(feed, rows), self._whole_for(feed))
         except Exception as error:
             self._fail_all(feed.readers, error)
         return [(run, given) for run in feed.readers]
 
-    def _given_together(self, run: Pulled, mine: Sequence[_Given]) -> Iterator[Given]:
+    def _given_together(self, run: Pulled, mine: Sequence[GivenPiece]) -> Iterator[Given]:
         if mine and (run.operator.bounded is not None or run.operator.together_rows is not None):
             yield from self._given(run, run.execution.push_together({one.name: one.rows_for(run) for one in mine}))
             return
@@ -380,41 +381,3 @@ class Pull:
                 inlet = Flowing(stream.name, batches, events) if flows(stream, len(lines)) else AtHand(batches)
                 feeds.append(Feed(stream.name, readers, inlet))
         return Feeds(feeds, events, self._wall)
-
-
-class _Given:
-    """A piece of a stream, or its end, as each of several queries is given it."""
-
-    def __init__(
-        self, stream: Stream, rows: Rows | None, by_value: RowsByValue[int] | None, whole: frozenset[int]
-    ) -> None:
-        """whole: those who are given all columns."""
-        self._stream, self._rows, self._by_value, self._whole = stream, rows, by_value, whole
-        self._narrowed: dict[frozenset[str] | None, Rows] = {}
-
-    @property
-    def name(self) -> str:
-        return self._stream.name
-
-    @property
-    def count(self) -> int:
-        return 0 if self._rows is None else len(self._rows)
-
-    def step_of(self, run: Pulled) -> Iterator[Answer]:
-        """Not before they are asked for: what goes wrong is then the query's own."""
-        if self._rows is None:
-            yield from run.step(self._stream.name, None)
-            return
-        concerned = None if self._by_value is None else self._by_value.of(id(run))
-        concerned = None if concerned is None else narrowed(concerned, self._columns_for(run))
-        yield from run.step(self._stream.name, self.rows_for(run), concerned)
-
-    def rows_for(self, run: Pulled) -> Rows:
-        assert self._rows is not None
-        columns = self._columns_for(run)
-        if columns not in self._narrowed:
-            self._narrowed[columns] = narrowed(self._rows, columns)
-        return self._narrowed[columns]
-
-    def _columns_for(self, run: Pulled) -> frozenset[str] | None:
-        return None if id(run) in self._whole else columns_for(run, self._stream)

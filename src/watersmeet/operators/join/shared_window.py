@@ -62,7 +62,7 @@ class Way:
     def let_in(self, rows: Rows) -> None:
         """What is wrong with some rows is so for the joins that look at them, and for no others."""
         try:
-            found, codes, places = self._admission.admit(self._narrowed(rows))
+            found, codes, places = self._admission.admit(rows.only(self._columns))
         except Exception as error:
             self.came = error
         else:
@@ -72,14 +72,6 @@ class Way:
         """One more goes this way."""
         self.views.append(view)
         self._columns |= view.shown
-
-    def _narrowed(self, rows: Rows) -> Rows:
-        """With the columns that somebody looks at: who picks some rows copies no others."""
-        data = rows.data
-        kept = Rows(data.select([name for name in data.schema.names if name in self._columns]), rows.times)
-        if rows.in_order:
-            kept.is_in_order()
-        return kept
 
 
 class WindowView:
