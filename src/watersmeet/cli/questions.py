@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from watersmeet.errors import BindError
 from watersmeet.explain.explaining import explained as explained_plan
+from watersmeet.explain.text import Line
 from watersmeet.explain.together import Together, together
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.page import Shown, page
@@ -47,7 +48,7 @@ def _all(answers: Sequence[tuple[str, str]], found: Sequence[Together], format: 
         return "{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in [*answers, *told]) + "}"
     if len(answers) == 1:
         return answers[0][1]
-    told = [(TOGETHER, "\n".join(one.lines()) + "\n") for one in found]
+    told = [(TOGETHER, "\n".join(str(Line(line)) for line in one.lines()) + "\n") for one in found]
     return "\n\n".join(f"-- {name}\n{text}" for name, text in [*answers, *told])
 
 
