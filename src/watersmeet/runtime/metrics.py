@@ -255,8 +255,8 @@ DERIVED: dict[str, Where] = {"exact_results": "both", "recall": "both", "recall_
 
 @dataclass
 class BucketMetrics(Recall):
-    """One of the buckets that share the memory of a query. Of its own is what of it is due to it, in rows or in bytes;
-    the other numbers are those of the table, and mean and add up as they do for the query."""
+    """One of the buckets that share the memory of a query. What of it is due to the bucket, in rows or in bytes, is its
+    own; the other numbers mean and add up as they do for the query."""
 
     memory_rows: int | None = metric("rows of the memory that are due to the bucket", LATEST)
     memory_bytes: int | None = metric("bytes of the memory that are due to the bucket", LATEST)
