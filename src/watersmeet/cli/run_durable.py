@@ -20,7 +20,7 @@ from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import Progress, describe, waiting
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job, read_script
-from watersmeet.runtime.sharing import may_share, read_once_words
+from watersmeet.runtime.sharing import fixed_parts_words, may_share, read_once_words
 from watersmeet.runtime.skipped_batches import skipped_batches
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def _run(
     live = not (any(job.sink == CONSOLE for job in jobs) and sys.stdout.isatty())
     started = time.monotonic()
     with voice().progress(", ".join(job.name for job in jobs), live=live) as progress:
-        for words in read_once_words([job for job in jobs if may_share(job)]):
+        shared = read_once_words([job for job in jobs if may_share(job)])
+        for words in [*shared, *fixed_parts_words(jobs)]:
             voice().remark(words)
         durable.start()
         for name, run in durable.runs.items():

@@ -22,6 +22,7 @@ from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.progress import EventClock, describe, waiting
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE
+from watersmeet.runtime.sharing import fixed_parts_words
 from watersmeet.runtime.watched import Board
 
 log = logging.getLogger("watersmeet")
@@ -30,6 +31,8 @@ log = logging.getLogger("watersmeet")
 def run_command(spark: SparkSession, text: str, settings: RunSettings, view: str | None = None) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
     run = SparkRun(spark, text, settings)
+    for words in fixed_parts_words(run.jobs):
+        voice().remark(words)
     host = SparkHost(spark, run.buckets)
     for job in run.explained:
         assert job.explaining is not None

@@ -73,6 +73,12 @@ def _memory_words(group: Sequence[Job]) -> list[str]:
     return [] if memory is None else [f"{queries_in_words(members)} share a memory of {memory.text}"]
 
 
+def fixed_parts_words(jobs: Sequence[Job]) -> list[str]:
+    """What a person is told of a memory where its parts do not move: with checkpoints and on Spark."""
+    parts = [str(job.plan.options.memory) for job in jobs if shares_memory(job.plan)]
+    return [f"{words}, in parts that stay: {listed(parts)}" for words in _memory_words(jobs)]
+
+
 def read_once_words(group: Sequence[Job]) -> list[str]:
     """Of the streams alone."""
     by_queries: dict[tuple[str, ...], list[str]] = {}

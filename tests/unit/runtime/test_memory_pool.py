@@ -13,7 +13,7 @@ from watersmeet.errors import BindError, OptionError, ParseError
 from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.runtime.script import Job, read_script
-from watersmeet.runtime.sharing import fed_together, shared_words
+from watersmeet.runtime.sharing import fed_together, fixed_parts_words, shared_words
 from watersmeet.warning import PlanWarning
 
 ROWS = 12_000
@@ -73,6 +73,14 @@ def test_they_are_fed_together_and_a_person_is_told(session: wm.Session) -> None
     jobs = jobs_of(session, "2 MB", NARROW, WIDE)
     (group,) = fed_together(jobs)
     assert "query 1 and query 2 share a memory of 2 MB" in shared_words(group)
+
+
+def test_where_parts_stay_they_are_told(session: wm.Session) -> None:
+    jobs = jobs_of(session, "900 rows", f"{NARROW} OPTIONS (priority = 2)", WIDE)
+    assert fixed_parts_words(jobs) == [
+        "query 1 and query 2 share a memory of 900 rows, in parts that stay: 600 rows and 300 rows"
+    ]
+    assert fixed_parts_words(jobs[:1]) == []
 
 
 def test_the_parts_go_where_more_is_found(session: wm.Session) -> None:
