@@ -12,8 +12,10 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.shared_keeping import SharedKeeping
+from watersmeet.operators.join.shared_walk import SharedWalks
 from watersmeet.operators.join.shared_window import StreamWindows, WindowView
 from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.optimizer.share_walks import ByCost
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.runtime.build import Built
@@ -50,8 +52,9 @@ def share_windows(
             windows = StreamWindows(views, partial(_tell, tell, line.stream.name))
             for view in views:
                 found.setdefault(id(view.join), (view.join, {}))[1][view.alias] = (windows, view)
+    walks = SharedWalks(ByCost())
     for join, own in found.values():
-        join.keep_by(SharedKeeping(join.keeping, own))
+        join.keep_by(SharedKeeping(join, own, walks))
     return [frozenset(number for group in groups for number in group) for _, groups in together]
 
 

@@ -153,6 +153,8 @@ class SharedWindow:
         self.views = [view for way in ways for view in way.views]
         self.kept_for = len(self.views)  # of them so many were there when rows last came
         self.error: Exception | None = None  # why rows are missing
+        self.pieces = 0
+        self.newest = (0, 0)  # where the rows of the piece that came last lie
         self._keys: dict[WindowView, IndexKeys] = {}
         self._searched: Counter[tuple[int, ...] | int] = Counter()  # how many views search by each key
         texts = dict.fromkeys(text for view in self.views for text in view.held.values())
@@ -208,13 +210,17 @@ class SharedWindow:
 
     def _enter(self, rows: Rows) -> None:
         self._drop()
+        self.pieces += 1
         self.kept_for = len(self.views)
+        store = self.store
+        first = store.numbered_from + store.head
         came = [(place, way.came) for place, way in enumerate(self.ways) if isinstance(way.came, LetIn)]
         if WHO in self.store.payload:
             self._append_of_all(rows, came)
         else:
             for _, one in came:
                 self._append(one.rows, [one.codes[text] for text in self.positions])
+        self.newest = (first - store.numbered_from, store.head)
         for way in self.ways:
             for view in way.views:
                 view.rows += len(way.came.rows) if isinstance(way.came, LetIn) else 0

@@ -43,7 +43,6 @@ from watersmeet.plan.expressions import Expression
 
 # How many combinations are found before their columns are gathered.
 FEW_FOUND = 1 << 12
-OUTPUT_ROWS = 1 << 16
 # A look at the routes is a search over all orders, so some rows come between two.
 RECONSIDER_AFTER_ROWS = 4096
 
@@ -304,26 +303,26 @@ class WindowJoin(Counting):
         return map(as_batch, self._found(alias, self.door.admit(alias, rows)))
 
     def _found(self, alias: str, admitted: Admitted) -> Iterator[Answer]:
-        rows, deaths = admitted.rows, admitted.deaths
-        if len(rows) == 0:
+        if len(admitted) == 0:
             return
         program, counters = self.programs[alias], self.counters
-        pieces = program.run(rows.times, deaths.times if deaths else None, admitted.codes, self.stores, OUTPUT_ROWS)
+        pieces = self.keeping.walk(program, admitted)
         while True:
             # The kernels' time alone: between two pieces it is the reader's.
             started = perf_counter()
-            numbers = next(pieces, None)
+            found = next(pieces, None)
             counters.kernel_seconds += perf_counter() - started
-            if numbers is None:
+            if found is None:
                 return
-            for part in self.keeping.whole(program.visits, numbers, rows):
+            numbers, rows = found
+            for part in (numbers,) if rows is None else self.keeping.whole(program.visits, numbers, rows):
                 answer = self._selected(program, part, rows)
                 if answer is not None:
                     yield answer
                 elif part.shape[1] >= FEW_FOUND:  # many are looked through in vain: whoever takes them may stop here
                     yield self._nothing
 
-    def _selected(self, program: Program, numbers: Codes, rows: Rows) -> pa.RecordBatch | None:
+    def _selected(self, program: Program, numbers: Codes, rows: Rows | None) -> pa.RecordBatch | None:
         found = Combinations(
             program.visits, numbers, rows, self.stores, self.inputs, self.layout.code_positions, self.timeless
         )
