@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from watersmeet.operators.outer.outer_join import OuterJoin
     from watersmeet.operators.outer.sides import Side
     from watersmeet.operators.partitioned import Partitioned
+    from watersmeet.runtime.common_parts import BuiltParts
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,10 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     return build_query(plan, refresh_at_push=refresh_at_push).operator
 
 
-def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
-    """planner: what looks for better routes for a join, instead of what usually does."""
-    builder = Builder(planner or _planner)
+def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None, parts: BuiltParts | None = None) -> Built:
+    """planner: what looks for better routes for a join, instead of what usually does. parts: those that it has in
+    common with other plans, or has several times."""
+    builder = Builder(planner or _planner, parts=parts)
     operator = builder.operator(plan.root)
     rules = {leaf.name: leaf.stream.first for leaf in plan.leaves if leaf.stream.first is not None}
     if rules:
@@ -187,8 +189,9 @@ def _log_of(node: PlainNode | ContinuousNode) -> Log | None:
 class Builder:
     """Turns nodes into operators, and collects what takes tables."""
 
-    def __init__(self, planner: MakePlanner, copies: Collection[str] = ()) -> None:
+    def __init__(self, planner: MakePlanner, copies: Collection[str] = (), parts: BuiltParts | None = None) -> None:
         """copies: the streams whose rows another operator of the same plan has as well, which counts them."""
+        self.parts = parts
         self.tables: list[tuple[Table, LoadsTable]] = []
         self.joins: list[WindowJoin] = []
         self._planner, self._copies = planner, copies

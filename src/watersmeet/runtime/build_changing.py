@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -69,6 +70,7 @@ from watersmeet.plan.shapes import keeps_arrival
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin
     from watersmeet.operators.outer.outer_join import OuterJoin
+    from watersmeet.runtime.common_parts import BuiltParts
 
 TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
 
@@ -77,6 +79,7 @@ class RowsBuilder(Protocol):
     """Makes the operators whose answers are rows, and collects the joins among them."""
 
     joins: list[WindowJoin]
+    parts: BuiltParts | None
 
     def operator(self, node: RowsNode) -> Operator: ...
 
@@ -111,6 +114,11 @@ class AnswerBuilder:
         return made
 
     def _node(self, node: AnswerNode) -> Node:
+        """What gives its changes: it may be a part that others have, too."""
+        parts = self._rows.parts
+        return self._made(node) if parts is None else parts.node(node, self._leaves, partial(self._made, node))
+
+    def _made(self, node: AnswerNode) -> Node:
         match node:
             case FromOneNode(read=read, predicates=predicates, columns=columns, negative=negative):
                 trigger = TRIGGERS[node.noticing]()

@@ -10,11 +10,11 @@ from watersmeet.optimizer.asked_rows import asked_of
 from watersmeet.optimizer.choose_join import ends_by_itself
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.build import planned_here
+from watersmeet.runtime.common_parts import CommonParts, common_parts
 from watersmeet.runtime.predicate_index import index_over
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.shared_windows import Line, kept_once
+from watersmeet.runtime.shared_windows import Line, given_alike, kept_once
 from watersmeet.runtime.sharing import answered_together, shared_streams
 
 Names = tuple[str, ...]
@@ -38,18 +38,8 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
         return {job.name: Shared() for job in group}
     alike = {ones[0].name: tuple(job.name for job in ones) for ones in answered_together(group)}
     plans = {job.name: planned(job.plan) for job in group if job.name in alike}
-    asked = {name: asked_of(plan) for name, plan in plans.items()}
     kept: dict[str, dict[str, Names]] = {name: {} for name in plans}
-    given: dict[str, dict[str, str]] = {name: {} for name in plans}
-    streams = {one.name: one for job in group for one in streams_below(job.plan.root)}
-    lines = []
-    for name, stream in streams.items():
-        readers = [query for query, plan in plans.items() if any(one.name == name for one in plan.streams.values())]
-        index = index_over({query: asked[query].get(name, ()) for query in readers}) if len(readers) > 1 else None
-        by_value = {} if index is None else {query: index.column_of(query) for query in readers if query in index}
-        for query, column in by_value.items():
-            given[query][name] = column
-        lines.append(Line(stream, readers, [query for query in readers if query not in by_value]))
+    lines, given = lines_of_plans(plans)
     for line, groups in kept_once(lines, plans):
         for together in groups:
             for query in together:
@@ -65,6 +55,26 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
         for first, names in alike.items()
         for job in names
     }
+
+
+def lines_of_plans(plans: Mapping[str, PhysicalPlan]) -> tuple[list[Line[str]], dict[str, dict[str, str]]]:
+    """What is read for some queries, and by which column of it it is found which rows concern one of them."""
+    asked = {name: asked_of(plan) for name, plan in plans.items()}
+    given: dict[str, dict[str, str]] = {name: {} for name in plans}
+    lines = []
+    for name, stream in {one.name: one for plan in plans.values() for one in plan.streams.values()}.items():
+        readers = [query for query, plan in plans.items() if any(one.name == name for one in plan.streams.values())]
+        index = index_over({query: asked[query].get(name, ()) for query in readers}) if len(readers) > 1 else None
+        by_value = {} if index is None else {query: index.column_of(query) for query in readers if query in index}
+        for query, column in by_value.items():
+            given[query][name] = column
+        lines.append(Line(stream, readers, [query for query in readers if query not in by_value]))
+    return lines, given
+
+
+def parts_in_common(plans: Mapping[str, PhysicalPlan]) -> CommonParts:
+    """The parts that plans have in common which run together, or one has several times."""
+    return common_parts(plans, given_alike(lines_of_plans(plans)[0], plans))
 
 
 def planned(plan: Plan) -> PhysicalPlan:

@@ -64,18 +64,32 @@ def _tell(tell: Callable[[str], None], stream: str, joins: int) -> None:
 
 def kept_once(lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]) -> list[tuple[Line[K], list[list[K]]]]:
     """The queries that keep rows together, by the streams that they keep."""
+    alike, found = given_alike(lines, plans), []
+    for line in lines:
+        groups: dict[Hashable, list[K]] = {}
+        for query in line.given_all:
+            plan = plans[query]
+            if plan is not None and _kept_alias(plan, line.stream.name) is not None:
+                groups.setdefault(alike.get((query, line.stream.name)), []).append(query)
+        found.append((line, [group for which, group in groups.items() if which is not None and len(group) > 1]))
+    return found
+
+
+def given_alike(
+    lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]
+) -> dict[tuple[K, str], frozenset[int]]:
+    """By queries and the streams that they look at: equal for those that are given the same rows of the same stream;
+    those that are not there may be given others."""
     fed: dict[K, set[int]] = {}
     for number, line in enumerate(lines):
         for query in line.readers:
             fed.setdefault(query, set()).add(number)
-    found = []
+    found = {}
     for line in lines:
-        groups: dict[frozenset[int], list[K]] = {}
         for query in line.given_all:
             plan = plans[query]
-            if plan is not None and _kept_alias(plan, line.stream.name) is not None and not _goes_by_the_wall(plan):
-                groups.setdefault(_lateness_of(plan, fed[query]), []).append(query)
-        found.append((line, [group for group in groups.values() if len(group) > 1]))
+            if plan is not None and not _goes_by_the_wall(plan):
+                found[query, line.stream.name] = _lateness_of(plan, fed[query])
     return found
 
 
