@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,6 @@ from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.admission import Admission
 from watersmeet.physical.strategy import Code
-from watersmeet.plan.expressions import Column, Expression, columns_of, replaced
-from watersmeet.plan.identity import expression_text
-
-if TYPE_CHECKING:
-    from watersmeet.operators.join.shared_window import WindowView
 
 
 @dataclass(frozen=True)
@@ -33,43 +28,21 @@ class LetIn:
         return _Renamed(self.codes, texts)
 
 
-class Way:
-    """How joins let rows of a stream in: by the same filters, and the same codes that may not be NULL."""
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-        self._texts = {code: neutral_text(code.expression) for code in admission.codes}
-        tested = (*admission.filters, *(code.expression for code in admission.codes))
-        self._columns = {column.name for one in tested for column in columns_of(one)}
-        self.views: list[WindowView] = []
-        self.came: LetIn | Exception | None = None  # of the piece that came last
-
-    def let_in(self, rows: Rows) -> None:
-        """What is wrong with some rows is so for the joins that look at them, and for no others."""
-        try:
-            self.came = self._let_in(rows.only(self._columns))
-        except Exception as error:
-            self.came = error
-
-    def _let_in(self, rows: Rows) -> LetIn:
-        told = self._admission.told_of_all(rows)
-        if told is None:
-            found, codes, places = self._admission.admit(rows)
-            mask: Mask | None = None
-            if places is not None:
-                mask = np.zeros(len(rows), np.bool_)
-                mask[places] = True
-            return LetIn(found, {self._texts[code]: values for code, values in codes.items()}, mask)
-        of_all = {self._texts[code]: values for code, values in told[1].items()}
-        mask = told[0]
-        if mask is None:
-            return LetIn(rows, of_all, None, of_all)
-        return LetIn(_RowsWhere(rows, mask), _CodesWhere(of_all, mask), mask, of_all)
-
-    def join(self, view: WindowView) -> None:
-        """One more goes this way."""
-        self.views.append(view)
-        self._columns |= view.shown
+def let_in(admission: Admission, rows: Rows, texts: Mapping[Code, str]) -> LetIn:
+    """What comes in of a piece."""
+    told = admission.told_of_all(rows)
+    if told is None:
+        found, codes, places = admission.admit(rows)
+        mask: Mask | None = None
+        if places is not None:
+            mask = np.zeros(len(rows), np.bool_)
+            mask[places] = True
+        return LetIn(found, {texts[code]: values for code, values in codes.items()}, mask)
+    mask = told[0]
+    of_all = {texts[code]: values for code, values in told[1].items()}
+    if mask is None:
+        return LetIn(rows, of_all, None, of_all)
+    return LetIn(_RowsWhere(rows, mask), _CodesWhere(of_all, mask), mask, of_all)
 
 
 class _RowsWhere(Rows):
@@ -121,12 +94,3 @@ class _Renamed(Mapping[Code, Codes]):
 
     def __len__(self) -> int:
         return len(self._texts)
-
-
-def neutral_text(expression: Expression) -> str:
-    """An expression over one input, whatever that is called."""
-
-    def without_alias(part: Expression) -> Expression | None:
-        return Column("", part.name, part.type) if isinstance(part, Column) else None
-
-    return expression_text(replaced(expression, without_alias))

@@ -17,13 +17,15 @@ import pyarrow as pa
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.few_rows import Cells
+from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.keeping import stored_payload
 from watersmeet.operators.join.layout import IndexKeys
-from watersmeet.operators.join.let_in import LetIn, Way, neutral_text
+from watersmeet.operators.join.let_in import LetIn, let_in
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.payload import FixedColumn
-from watersmeet.plan.expressions import columns_of
+from watersmeet.plan.expressions import Column, Expression, columns_of, replaced
+from watersmeet.plan.identity import expression_text
 
 if TYPE_CHECKING:
     from watersmeet.operators.join.window_join import WindowJoin
@@ -35,6 +37,30 @@ MOST_WAYS = 64
 LEAST_SHARE = 1 / 8
 # What stands for the code of a row that has none: the next multiple of an odd number, so that they are all different.
 _SPREAD = np.int64(-7046029254386353131)
+
+
+class Way:
+    """How joins let rows of a stream in: by the same filters, and the same codes that may not be NULL."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._texts = {code: neutral_text(code.expression) for code in admission.codes}
+        tested = (*admission.filters, *(code.expression for code in admission.codes))
+        self._columns = {column.name for one in tested for column in columns_of(one)}
+        self.views: list[WindowView] = []
+        self.came: LetIn | Exception | None = None  # of the piece that came last
+
+    def let_in(self, rows: Rows) -> None:
+        """What is wrong with some rows is so for the joins that look at them, and for no others."""
+        try:
+            self.came = let_in(self._admission, rows.only(self._columns), self._texts)
+        except Exception as error:
+            self.came = error
+
+    def join(self, view: WindowView) -> None:
+        """One more goes this way."""
+        self.views.append(view)
+        self._columns |= view.shown
 
 
 class WindowView:
@@ -312,3 +338,12 @@ class StreamWindows:
 
 def _with_bits(count: int) -> pa.DataType:
     return next(kind for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()) if kind.bit_width >= count)
+
+
+def neutral_text(expression: Expression) -> str:
+    """An expression over one input, whatever that is called."""
+
+    def without_alias(part: Expression) -> Expression | None:
+        return Column("", part.name, part.type) if isinstance(part, Column) else None
+
+    return expression_text(replaced(expression, without_alias))
