@@ -8,11 +8,12 @@ from typing import Any
 
 from watersmeet.dataclass import dataclass
 from watersmeet.explain.joins import explained_joins
-from watersmeet.model.wording import in_bytes, short
+from watersmeet.model.wording import in_bytes, short, time_a_second
 from watersmeet.physical.estimate import InputEstimate
 from watersmeet.plan.nodes import Input
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.shared_parts import Names, Shared, planned
+from watersmeet.runtime.shared_parts import Names, PartOnce, Shared, planned
+from watersmeet.runtime.shared_walks import Walk
 from watersmeet.runtime.sharing import queries_in_words, shared_memory
 
 
@@ -30,11 +31,16 @@ class KeptOnce:
 @dataclass(frozen=True)
 class Together:
     """Of queries that are fed together. By stream: who reads it once, whose rows are kept once, and by which columns it
-    is found which queries a row concerns; who asks the same; and the memory that some share."""
+    is found which queries a row concerns; who walks once; which parts of answers are computed once; which of the
+    queries keep rows by themselves that others keep as well, and why; who asks the same; and the memory that some
+    share."""
 
     read_once_for: Mapping[str, Names]
     kept_once: Mapping[str, Sequence[KeptOnce]]
     given_by: Mapping[str, Names]
+    walks: Sequence[Walk]
+    parts: Sequence[PartOnce]
+    kept_apart: Mapping[str, Mapping[str, str]]
     answered_once_for: Sequence[Names]
     memory: str | None = None
     memory_for: Names = ()
@@ -54,6 +60,14 @@ class Together:
                 )
         for stream, columns in self.given_by.items():
             yield f"of {stream} it is found by {' and by '.join(columns)} which queries a row concerns"
+        for walk in self.walks:
+            yield from _walk_words(walk)
+        for part in self.parts:
+            yield _part_words(part)
+        for stream, whys in self.kept_apart.items():
+            for why in dict.fromkeys(whys.values()):
+                who = queries_in_words([query for query, one in whys.items() if one == why])
+                yield f"rows of {stream} are kept apart for {who}: {why}"
         for queries in self.answered_once_for:
             yield f"{queries_in_words(queries)} ask the same and are answered once"
         if self.memory is not None:
@@ -74,17 +88,54 @@ def together(group: Sequence[Job], shared: Mapping[str, Shared]) -> Together | N
             if column not in given.setdefault(stream, []):
                 given[stream].append(column)
     memory, members = shared_memory(group)
-    if not read:
+    common = list(dict.fromkeys(part for one in parts.values() for part in one.parts))
+    if not read and not common:
         return None
     estimates = _Estimates({job.name: job for job in group})
     return Together(
         read,
         {stream: [estimates.kept_once(stream, one) for one in sorted(groups)] for stream, groups in kept.items()},
         {stream: tuple(columns) for stream, columns in given.items()},
+        list(dict.fromkeys(walk for one in parts.values() for walk in one.walks)),
+        common,
+        _by_streams({query: one.kept_apart for query, one in parts.items()}),
         list(dict.fromkeys(one.answered_once_for for one in parts.values() if one.answered_once_for)),
         None if memory is None else memory.text,
         members,
         tuple(job.name for job in group),
+    )
+
+
+def _by_streams(apart: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for query, whys in apart.items():
+        for stream, why in whys.items():
+            found.setdefault(stream, {})[query] = why
+    return found
+
+
+def _walk_words(walk: Walk) -> Iterator[str]:
+    who = queries_in_words(walk.queries)
+    if len(walk.queries) > 1:
+        yield (
+            f"new rows of {walk.stream} look for partners once for {who}: about {time_a_second(walk.busy_ns)} of each "
+            f"second, apart {time_a_second(walk.apart_ns)}"
+        )
+    if walk.others:
+        yield (
+            f"new rows of {walk.stream} do so for {who} apart from those for {queries_in_words(walk.others)}, as they "
+            f"find very different numbers: together about {time_a_second(walk.with_others_ns)} of each second, apart "
+            f"{time_a_second(walk.without_others_ns)}"
+        )
+
+
+def _part_words(part: PartOnce) -> str:
+    times = len(part.queries)
+    names = tuple(dict.fromkeys(part.queries))
+    often = "" if len(names) == times else f", which {'has' if len(names) == 1 else 'have'} it {times} times"
+    return (
+        f"{part.what} is computed once for {queries_in_words(names)}{often}: {short(part.rows_a_second)} rows a second "
+        f"come to it, apart {short(times * part.rows_a_second)}"
     )
 
 

@@ -73,6 +73,12 @@ def expected_walk(strategy: JoinStrategy, origin: str) -> WalkSeen:
     return WalkSeen(len(visits) - 1, rate, rate * walk.rows(bound))
 
 
+def took_together(walks: Sequence[WalkSeen]) -> tuple[float, float]:
+    """What walks take as one, and each by itself, in nanoseconds."""
+    cost = _summed([WalkCost.of(one) for one in walks])
+    return cost.together_ns, cost.apart_ns
+
+
 def walks_together(walks: Sequence[WalkSeen]) -> list[list[int]]:
     """The places of walks in groups, those of a group together, so that all of them take least.
 
@@ -114,5 +120,5 @@ def _pieces(best: Sequence[tuple[float, int]]) -> list[slice]:
 
 def _divided(places: list[int], walks: Sequence[WalkSeen]) -> list[list[int]]:
     """As one group, or each by itself where that is less."""
-    cost = _summed([WalkCost.of(walks[place]) for place in places])
-    return [sorted(places)] if cost.together_ns <= cost.apart_ns else [[place] for place in places]
+    together_ns, apart_ns = took_together([walks[place] for place in places])
+    return [sorted(places)] if together_ns <= apart_ns else [[place] for place in places]

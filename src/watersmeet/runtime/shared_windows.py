@@ -75,6 +75,27 @@ def kept_once(lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]) 
     return found
 
 
+def why_kept_apart(
+    lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan], kept: Mapping[K, Mapping[str, object]]
+) -> dict[tuple[K, str], str]:
+    """Of joins that keep rows of a stream which other joins keep as well: why they keep their own."""
+    found = {}
+    for line in lines:
+        name = line.stream.name
+        keeping = [query for query in line.readers if _kept_alias(plans[query], name) is not None]
+        for query in keeping if len(keeping) > 1 else ():
+            if name in kept.get(query, {}):
+                continue
+            if query not in line.given_all:
+                why = "it is given only those that concern it"
+            elif _goes_by_the_wall(plans[query]):
+                why = "it goes by the clock on the wall, which each query looks at by itself"
+            else:
+                why = "rows may be late, and which of them are goes by all streams that a query looks at"
+            found[query, name] = why
+    return found
+
+
 def given_alike(
     lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]
 ) -> dict[tuple[K, str], frozenset[int]]:
