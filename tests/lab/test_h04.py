@@ -41,7 +41,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "H04-E16": {"seconds": 20, "window": 5, "outputs": (2000, 4000), "repeats": 1, "windows": (2, 10)},
     "H04-M1": {"seconds": 100},
     "H04-M4": {"seconds": 20, "window": 5, "short": 0.5, "long": 15},
-    "H04-O2": {"seconds": 5},
+    "H04-O2": {"seconds": 5, "queries": (1, 2)},
 }
 VERDICTS: dict[str, Verdict] = {
     "H04-E10": "reproduced",
