@@ -34,8 +34,12 @@ MEMORY: Settings = {scale: {**WORKLOAD, "short": 1, "long": 50, **size} for scal
 MEMORY["small"] = {**MEMORY["small"], "short": 0.5, "long": 12, "seconds": 30}
 NEGATIVES: Settings = {scale: {**WORKLOAD, **size} for scale, size in SIZES.items()}
 TURNS: Settings = {
-    "small": {**WORKLOAD, "rate": 40, "join_q5": 4.0, "seconds": 8, "window": 4, "queries": (1, 2, 4)},
-    "paper": {**WORKLOAD, "rate": 60, "join_q5": 4.0, "seconds": 120, "queries": (1, 2, 4, 8)},
+    "small": {**WORKLOAD, "rate": 40, "join_q5": 4.0, "seconds": 8, "window": 4},
+    "paper": {**WORKLOAD, "rate": 60, "join_q5": 4.0, "seconds": 120},
+}
+MANY: Settings = {
+    "small": {**WORKLOAD, "rate": 40, "join_q5": 4.0, "seconds": 8, "window": 2, "queries": (1, 2, 4)},
+    "paper": {**WORKLOAD, "rate": 60, "join_q5": 4.0, "seconds": 60, "window": 5, "queries": (1, 2, 4, 8)},
 }
 SCHEDULES = ("round_robin", "memory")
 
@@ -107,8 +111,7 @@ NEGATIVES_CHECKS = (
 
 
 def run_turns(trial: ExperimentTrial) -> Result:
-    """What waits between operators when everyone has a turn, and when those have it who free most: in one query, and in
-    several, of windows of different sizes, that are fed by one reading."""
+    """What waits between operators when everyone has a turn, and when those have it who free most."""
     waiting: dict[str, list[float]] = {schedule: [] for schedule in SCHEDULES}
     approaches = (TPA, NTA)
     for line in approaches:
@@ -116,23 +119,25 @@ def run_turns(trial: ExperimentTrial) -> Result:
         for schedule in SCHEDULES:
             ((most, _),) = queued(session, [scheduled("Q5", line, schedule, trial.settings)])
             waiting[schedule].append(most)
+    return Result([Panel("Most tuples in queues", "approach", "tuples", list(approaches), waiting, bars=True)])
+
+
+def run_many(trial: ExperimentTrial) -> Result:
+    """The same in several queries, of windows of different sizes, that are fed by one reading."""
     counts = trial.settings["queries"]
-    many: dict[str, list[float]] = {schedule: [] for schedule in SCHEDULES}
-    given: dict[tuple[str, int], list[int]] = {}
+    waiting: dict[str, list[float]] = {schedule: [] for schedule in SCHEDULES}
+    told: dict[tuple[str, int], list[int]] = {}
     session = shop("Q5", trial.settings, trial.seed)
     for done, count in enumerate(counts):
         trial.tell(done, len(counts))
         for schedule in SCHEDULES:
             found = queued(session, [scheduled("Q5", TPA, schedule, its) for its in narrower(trial, count)])
-            many[schedule].append(sum(most for most, _ in found))
-            given[schedule, count] = [changes for _, changes in found]
+            waiting[schedule].append(sum(most for most, _ in found))
+            told[schedule, count] = [changes for _, changes in found]
     read = [rows_read(session, [asked("Q5", OWN_TPA, its) for its in narrower(trial, count)]) for count in counts]
-    differ = sum(given[SCHEDULES[0], count] != given[SCHEDULES[1], count] for count in counts)
+    differ = sum(told[SCHEDULES[0], count] != told[SCHEDULES[1], count] for count in counts)
     return Result(
-        [
-            Panel("Most tuples in queues", "approach", "tuples", list(approaches), waiting, bars=True),
-            Panel("Most tuples in the queues of several queries, by TPA", "queries", "tuples", counts, many),
-        ],
+        [Panel("Most tuples in the queues of all queries, by TPA", "queries", "tuples", counts, waiting)],
         {
             "answers that differ by schedule": float(differ),
             "rows read for one query": read[0],
@@ -147,7 +152,7 @@ def scheduled(query: str, line: str, schedule: str, settings: Mapping[str, Any])
 
 def narrower(trial: ExperimentTrial, count: int) -> list[Mapping[str, Any]]:
     """So many windows, each half as long as the one before."""
-    return [{**trial.settings, "window": trial.settings["window"] / 2 ** (1 + number)} for number in range(count)]
+    return [{**trial.settings, "window": trial.settings["window"] / 2**number} for number in range(count)]
 
 
 def rows_read(session: Session, queries: Sequence[str]) -> float:
@@ -192,9 +197,11 @@ TURNS_CHECKS = (
         "who gives turns by memory lets at most half as many tuples wait",
         lambda result: max(factors(result, "memory", "round_robin")) <= 0.5,
     ),
+)
+MANY_CHECKS = (
     Check(
-        "and so in any number of queries that are fed together",
-        lambda result: max(factors(result, "memory", "round_robin", 1)) <= 0.5,
+        "in any number of queries who gives turns by memory lets at most half as many tuples wait",
+        lambda result: max(factors(result, "memory", "round_robin")) <= 0.5,
     ),
     Check(
         "these share what comes before their operators: rows are read once, however many ask",
@@ -233,6 +240,15 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         TURNS,
         run_turns,
         TURNS_CHECKS,
+    ),
+    Experiment(
+        "H04-O2s",
+        PAPER,
+        "section 6.4, left open: tuples that wait in the queues of several queries",
+        "To optimize memory usage by the operators' queues, techniques of other work can be used.",
+        MANY,
+        run_many,
+        MANY_CHECKS,
         note="Only H04's operators as printed have queues between them. Between the engine's own nothing waits: what "
         "an operator makes of a piece of rows is pushed through those above it before the next piece is read.",
     ),
