@@ -16,6 +16,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import End, Operator, Rows, WaitingRows, Wrapper
+from watersmeet.operators.saving import Saved
 from watersmeet.operators.waiting import Waiting, waiting_rows_of
 
 # What is to be given of all that was answered before, when the answer becomes whole at an instant: what it is then.
@@ -28,22 +29,21 @@ class LateStart(Wrapper):
     def __init__(
         self,
         inner: Operator,
-        schemas: Mapping[str, pa.Schema],
+        aliases: Iterable[str],
         given_at_first: GivenAtFirst,
         is_whole: Callable[[], None],
     ) -> None:
-        """schemas: the columns that rows come with, by input. is_whole: is told when the operator inside goes on by
-        itself."""
+        """is_whole: is told when the operator inside goes on by itself."""
         self.inner = inner
-        self._schemas, self._given_at_first, self._is_whole = schemas, given_at_first, is_whole
-        self.waiting = {alias: Waiting() for alias in schemas}
+        self._given_at_first, self._is_whole = given_at_first, is_whole
+        self.waiting = {alias: Waiting() for alias in aliases}
         self.begun: list[str] = []  # the inputs of which rows had come before
         self.whole_us = BEGINNING_US
 
     def begin(self, kept: Mapping[str, Rows], begun: Sequence[str], whole_us: int) -> None:
-        """With rows that were kept, without columns that nobody looks at; from an instant on the answer is whole."""
+        """With rows that were kept; from an instant on the answer is whole."""
         for alias, rows in kept.items():
-            self.waiting[alias].add(Rows(with_all_columns(rows.data, self._schemas[alias]), rows.times))
+            self.waiting[alias].add(rows)
         self.begun, self.whole_us = list(begun), whole_us
 
     def _become_whole(self) -> Iterator[pa.RecordBatch]:
@@ -58,6 +58,11 @@ class LateStart(Wrapper):
             if rows is not None:
                 yield from self.inner.push(alias, rows)
         self._is_whole()
+
+    @staticmethod
+    def is_in(saved: Saved, name: str) -> bool:
+        """Whether one stands for the operator of this name that is in a state."""
+        return f"{name}.whole_us" in saved.values
 
     # ---- rows and time ----------------------------------------------------------------------------------------------
 
@@ -108,10 +113,3 @@ class LateStart(Wrapper):
     @property
     def state_bytes(self) -> int:
         return self.inner.state_bytes + sum(one.nbytes for one in self.waiting.values())
-
-
-def with_all_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as others of their stream come, with nothing in the columns that they lack."""
-    names = rows.schema.names
-    found = [rows.column(one.name) if one.name in names else pa.nulls(rows.num_rows, one.type) for one in schema]
-    return pa.RecordBatch.from_arrays(found, schema=schema)

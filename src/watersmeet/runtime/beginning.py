@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
@@ -32,20 +33,36 @@ class Other(Protocol):
     def kept_of(self, stream: str) -> KeptRows | None: ...
 
 
-@dataclass(frozen=True)
 class Beginning:
-    """By the names of streams: the rows that were kept, from which instant on none is missing, and how far each stream
-    is; and from which instant on the answer is whole, which may be never."""
+    """By the names of a query's streams: the rows that were kept, from which instant on none is missing (where some
+    are), and how far the stream is; and from which instant on the answer is whole, which may be never."""
 
-    rows: Mapping[str, Rows]
-    since_us: Mapping[str, int]
-    clocks: Mapping[str, StreamClock]
-    whole_us: int
+    STATE = ("rows", "since_us", "clocks", "whole_us")
+
+    def __init__(self, streams: Iterable[Stream]) -> None:
+        """With nothing, at the beginning of all streams."""
+        named = {stream.name: stream for stream in streams}
+        self.clocks = {name: StreamClock(stream) for name, stream in named.items()}
+        self.rows = {name: _no_rows(stream.schema) for name, stream in named.items()}
+        self.since_us: dict[str, int] = {}
+        self.whole_us = BEGINNING_US
+        # What is known when it is made: the streams whose rows were kept, and beside whom each stream begins.
+        self.kept: set[str] = set()
+        self.beside: dict[str, Other] = {}
+
+    def begin(self, stream: str, other: Other) -> None:
+        """Where another is with a stream."""
+        self.clocks[stream].take_over(other.clock.clocks[stream])
+        self.beside[stream] = other
 
     @property
     def begun(self) -> list[str]:
         """The streams of which rows had come."""
         return [name for name, clock in self.clocks.items() if clock.last_us > BEGINNING_US]
+
+
+def _no_rows(schema: pa.Schema) -> Rows:
+    return Rows(pa.RecordBatch.from_pylist([], schema), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -56,29 +73,36 @@ class Left:
 
 
 def beginning_beside(one: Other, others: Sequence[Other], left: Left) -> Beginning:
-    """Of a query that is built, beside others that were given the same rows of their streams."""
-    built = one.built
-    rows_of: dict[str, Rows] = {}
-    since_us: dict[str, int] = {}
-    clocks: dict[str, StreamClock] = {}
-    for name, clock in one.clock.clocks.items():
+    """Of a query that is built, beside others that were given rows of its streams."""
+    found = Beginning(clock.stream for clock in one.clock.clocks.values())
+    for name, clock in found.clocks.items():
         beside = [other for other in others if _reads(other, clock.stream)]
-        known = [other.clock.clocks[name] for other in beside]
-        if not known and name in left.clocks:
-            known = [left.clocks[name]]
-        if not known:
+        kept = [(rows, other) for other in beside if (rows := other.kept_of(name)) is not None]
+        serving = [(rows, other) for rows, other in kept if _serves(one.built, name, rows)]
+        if serving:
+            rows, widest = min(serving, key=lambda pair: pair[0].since_us)
+            found.begin(name, widest)
+            found.rows[name] = Rows(_with_all_columns(rows.data, clock.stream.schema), rows.times)
+            found.since_us[name] = rows.since_us
+            found.kept.add(name)
             continue
-        clocks[name] = max(known, key=lambda its: its.newest_us)
-        last_us = max(its.last_us for its in known)
-        kept = [rows for other in beside if (rows := other.kept_of(name)) is not None]
-        widest = min((one for one in kept if _serves(built, name, one)), key=lambda its: its.since_us, default=None)
-        if widest is not None:
-            rows_of[name] = Rows(widest.data, widest.times)
-            since_us[name] = widest.since_us
-        elif last_us > BEGINNING_US:
-            since_us[name] = last_us + 1
-    whole_us = _whole_us(built.physical, since_us)
-    return Beginning(rows_of if whole_us < FOREVER_US else {}, since_us, clocks, whole_us)
+        if beside:
+            found.begin(name, max(beside, key=lambda other: other.clock.clocks[name].came))
+        elif name in left.clocks:
+            clock.take_over(left.clocks[name])
+        if clock.last_us > BEGINNING_US:
+            found.since_us[name] = clock.last_us + 1
+    found.whole_us = _whole_us(one.built.physical, found.since_us)
+    if found.whole_us >= FOREVER_US:
+        found.rows = Beginning(clock.stream for clock in found.clocks.values()).rows
+    return found
+
+
+def _with_all_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as others of their stream come, with nothing in columns that nobody looks at."""
+    names = rows.schema.names
+    found = [rows.column(one.name) if one.name in names else pa.nulls(rows.num_rows, one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(found, schema=schema)
 
 
 def _reads(other: Other, stream: Stream) -> bool:

@@ -98,7 +98,7 @@ class StreamClock(StreamTime):
     def take_over(self, other: StreamTime) -> None:
         super().take_over(other)
         if isinstance(other, StreamClock):
-            self.oldest_us, self.last_us = other.oldest_us, other.last_us
+            self.oldest_us, self.last_us, self.rows_in = other.oldest_us, other.last_us, other.came
 
     @property
     def came(self) -> int:

@@ -27,6 +27,7 @@ from watersmeet.operators.late_start import LateStart
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.beginning import Beginning, present_at
 from watersmeet.runtime.build import Built, LoadsTable, build_query
 from watersmeet.runtime.clock import QueryClock, StreamClock
@@ -129,10 +130,27 @@ class Execution:
         if parts == self.operator.parts:
             return
         before, self.plan = self.operator, replace(self.plan, options=self.plan.options.but(threads=parts))
+        if self._late is not None:  # which has no rows inside
+            self._late.inner = self.anew()
+            return
         key = choose_partition_key(self.plan, plan_query(self.plan))
         assert key is not None
         self.operator = self.anew()
         self.operator.take_over(before.keyed_state(key))
+
+    @property
+    def memory_amount(self) -> int | None:
+        """How much it keeps of a memory that several share."""
+        bounded = self.operator.bounded if shares_memory(self.plan) else None
+        return None if bounded is None else bounded.memory.amount
+
+    def have_memory(self, amount: int) -> None:
+        """Keep so much from now on, of a memory that several share."""
+        memory, bounded = self.plan.options.memory, self.operator.bounded
+        assert memory is not None
+        assert memory.whole is not None
+        assert bounded is not None
+        bounded.bound_by(memory.whole.part(amount))
 
     def anew(self) -> Operator:
         """The operator as it is before the first row."""
@@ -165,7 +183,9 @@ class Execution:
         """Before the first row: go on from where others are, with rows that they have kept."""
         self.since_us, self.whole_us = dict(beginning.since_us), beginning.whole_us
         for name, clock in beginning.clocks.items():
-            self.clock.clocks[name].take_over(clock)
+            own = self.clock.clocks[name]
+            own.take_over(clock)
+            own.mark_active(self.wall.now_us())
             if clock.ended:
                 self._ended.append(name)
         self.clock.move(self.wall.now_us())
@@ -173,13 +193,12 @@ class Execution:
         if self.whole_us < FOREVER_US:
             kept = {alias: rows for name, rows in beginning.rows.items() for alias in self._aliases[name]}
             begun = [alias for name in beginning.begun for alias in self._aliases[name]]
-            self._wait_to_be_whole().begin(kept, begun, self.whole_us)
+            self.wait_to_be_whole().begin(kept, begun, self.whole_us)
         return self._settled(self._blocks(self.operator.answers_until(self._watermarks())))
 
-    def _wait_to_be_whole(self) -> LateStart:
+    def wait_to_be_whole(self) -> LateStart:
         at_first = partial(present_at, self.plan)
-        schemas = {alias: stream.schema for alias, stream in self.built.streams.items()}
-        self._late = LateStart(self.operator, schemas, at_first, self._becomes_whole)
+        self._late = LateStart(self.operator, self._all_aliases, at_first, self._becomes_whole)
         self.operator = self._late
         return self._late
 
