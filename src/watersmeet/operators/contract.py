@@ -23,6 +23,7 @@ from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.counters import Counters as Counters
 from watersmeet.operators.few_rows import Cells, cells_of, picked_from, rows_taken
+from watersmeet.operators.kept_rows import KeptRows
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
@@ -330,6 +331,11 @@ class Operator(ABC):
         raise AssertionError(f"{type(self).__name__} divides and does not say how")
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
+
+    def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
+        """The rows of an input that it keeps as they came, now that time has come this far, so that others may begin
+        with them; None if they cannot be had from it."""
+        return None
 
     @property
     @abstractmethod

@@ -101,6 +101,15 @@ class Built:
     one_thread: str | None = None
     physical: PhysicalPlan | None = None
 
+    @property
+    def looked_at(self) -> dict[str, list[str]]:
+        """The columns that it looks at, in a fixed order, and its time, by the names rows are pushed under."""
+        found = {}
+        for alias, stream in self.streams.items():
+            read = None if self.columns is None else self.columns[alias] | {stream.time}
+            found[alias] = [name for name in stream.schema.names if read is None or name in read]
+        return found
+
     def notices(self, plan: Plan) -> list[str]:
         """What is to be said once, at the start."""
         if self.one_thread is None:

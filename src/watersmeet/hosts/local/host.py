@@ -14,6 +14,7 @@ from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
     from watersmeet.hosts.local.run import Run
+    from watersmeet.hosts.local.runs import Reads, Runs
     from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
@@ -79,6 +80,12 @@ class LocalHost:
         from watersmeet.hosts.local.pushed_execution import PushedExecution
 
         return Run(PushDriver(PushedExecution(plan), answers, writes_beside=True))
+
+    def start_all(self, jobs: Sequence[Job], reads: Reads, answers: Answers) -> Runs:
+        """Queries that run side by side over pushed rows, and may come and go. reads: makes jobs of a text."""
+        from watersmeet.hosts.local.runs import Runs
+
+        return Runs(jobs, reads, answers)
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Those that look at the same streams together, the others one after the other; each whole or not at all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from concurrent.futures import Future
 from html import escape
@@ -14,7 +15,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.answer_queue import AnswerQueue
 from watersmeet.hosts.local.driver import Driver
-from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.instants import datetime_of, instant_us
 from watersmeet.operators.answers import as_batch, as_batches
 
 
@@ -176,6 +177,13 @@ class Run:
     def schema(self) -> pa.Schema:
         """The columns of the answers."""
         return self._schema
+
+    @property
+    def whole_from(self) -> dt.datetime:
+        """From which instant on, in event time (UTC), its answer is what it would be if the query had always run. A
+        query that was added beside others (`Runs.add`) begins with the rows that they have kept, and says nothing of
+        before. It is `datetime.min` where no row is missing, and `datetime.max` where the answer can never be whole."""
+        return datetime_of(self._execution.whole_us)
 
     # ---- what a checkpoint keeps ------------------------------------------------------------------------------------
 

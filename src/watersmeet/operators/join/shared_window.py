@@ -24,8 +24,8 @@ from watersmeet.operators.join.layout import IndexKeys
 from watersmeet.operators.join.let_in import LetIn, let_in
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.payload import FixedColumn
-from watersmeet.plan.expressions import Column, Expression, columns_of, replaced
-from watersmeet.plan.identity import expression_text
+from watersmeet.plan.expressions import columns_of
+from watersmeet.plan.identity import neutral_text
 
 if TYPE_CHECKING:
     from watersmeet.operators.join.window_join import WindowJoin
@@ -338,12 +338,3 @@ class StreamWindows:
 
 def _with_bits(count: int) -> pa.DataType:
     return next(kind for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()) if kind.bit_width >= count)
-
-
-def neutral_text(expression: Expression) -> str:
-    """An expression over one input, whatever that is called."""
-
-    def without_alias(part: Expression) -> Expression | None:
-        return Column("", part.name, part.type) if isinstance(part, Column) else None
-
-    return expression_text(replaced(expression, without_alias))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TextIO
 from uuid import uuid4
 
 from watersmeet.dataclass import dataclass
@@ -19,17 +19,21 @@ from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapsh
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
+from watersmeet.plan.memory import Memory
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import StateWarning
 
+LOCK = "lock"
 _OF_BATCHES = ("journal-*.log", "snapshot-*.json", "blocks-*")
 MAY_CHANGE = ("order", "threads", "share", "boundary", "timezone", "emit")
 
 
 class Checkpoint:
-    def __init__(self, place: Place, plan: Plan, *, sync: bool) -> None:
-        self._folder = CheckpointFolder(place, plan)
+    def __init__(self, place: Place, plan: Plan, *, sync: bool, added: bool = False) -> None:
+        """added: whether others were there before it, if it is made now."""
+        self._folder = CheckpointFolder(place, plan, added=added)
         try:
             self.place, self.notes, self.run = place, self._folder.notes, self._folder.identity.run
             self.pipeline = self._folder.identity.pipeline
@@ -39,6 +43,13 @@ class Checkpoint:
         except BaseException:
             self._folder.close()
             raise
+
+    def with_first_memory(self, plan: Plan) -> Plan:
+        """With the part of a shared memory that the query had at first: what it has later its batches say."""
+        memory, said = plan.options.memory, self._folder.identity.options.get("memory")
+        if memory is None or memory.whole is None or said is None:
+            return plan
+        return replace(plan, options=plan.options.but(memory=memory.whole.part(Memory.parse(said).amount)))
 
     def latest_state(self, tell: Tell) -> Snapshot | None:
         """An older one does as well, if the journal goes back to it: that costs time, and is told."""
@@ -122,9 +133,9 @@ class Identity:
 class CheckpointFolder:
     """Held by one process at a time."""
 
-    def __init__(self, place: Place, plan: Plan) -> None:
-        self.place, self.notes = place, RunNotes(place)
-        self._lock: Any = None
+    def __init__(self, place: Place, plan: Plan, *, added: bool = False) -> None:
+        self.place, self.notes, self._added = place, RunNotes(place), added
+        self._lock: TextIO | None = None
         path = place.folder
         if (path / "metadata").exists() or (path / "offsets").exists():
             raise RunError(
@@ -133,7 +144,7 @@ class CheckpointFolder:
             )
         with place.writing():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._hold()
+        self._lock = held(place)
         place.hold()
         try:
             self.identity = self._identity(plan)
@@ -141,28 +152,12 @@ class CheckpointFolder:
             self.close()
             raise
 
-    def _hold(self) -> None:
-        with self.place.writing("lock"):
-            self._lock = (self.place.folder / "lock").open("a")
-        if sys.platform == "win32":  # where a file that is open cannot be removed, but nothing is locked
-            return
-        import fcntl
-
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise RunError(
-                f"another run is using the checkpoint {self.place.shown()}",
-                hint="stop it first, or give another checkpoint",
-            ) from None
-
     def _identity(self, plan: Plan) -> Identity:
         noted, query = self.notes.all(), sum_of(identity_of(plan))
         if not noted:
             self._refuse_nameless()
             made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
-            self.notes.note(**made.__dict__)
+            self.notes.note(**made.__dict__, added=self._added)
             return made
         held = Identity(**{one.name: noted[one.name] for one in fields(Identity)})
         if held.query != query:
@@ -170,7 +165,10 @@ class CheckpointFolder:
                 f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
-        self._check_options(held.options, _options_of(plan))
+        now = _options_of(plan)
+        if shares_memory(plan) and _unit(held.options) == _unit(now):  # whose parts go by who shares it
+            now |= {"memory": held.options["memory"]}
+        self._check_options(held.options, now)
         return held
 
     def _refuse_nameless(self) -> None:
@@ -200,6 +198,30 @@ class CheckpointFolder:
             self.place.release()
 
 
+def held(place: Place) -> TextIO:
+    """The lock of a checkpoint, which one process has at a time, until it closes it."""
+    with place.writing(LOCK):
+        lock = (place.folder / LOCK).open("a")
+    if sys.platform == "win32":  # where a file that is open cannot be removed, but nothing is locked
+        return lock
+    import fcntl
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise RunError(
+            f"another run is using the checkpoint {place.shown()}",
+            hint="stop it first, or give another checkpoint",
+        ) from None
+    return lock
+
+
 def _options_of(plan: Plan) -> dict[str, str]:
     """But for what may change from start to start, and what is part of what a query means."""
     return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
+
+
+def _unit(options: Mapping[str, str]) -> str:
+    """Of the memory: rows or bytes."""
+    return options.get("memory", "").rpartition(" ")[2]

@@ -20,7 +20,7 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
-from watersmeet.hosts.local.durable.batches import Arrived, LeftOut, Step
+from watersmeet.hosts.local.durable.batches import Arrived, Begins, LeftOut, Step
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
 from watersmeet.hosts.local.durable.place import Place
@@ -50,13 +50,15 @@ class DurableExecution:
         settings: RunSettings | None = None,
         *,
         tell: Tell = warn,
+        added: bool = False,
     ) -> None:
-        """make_sink: is given the checkpoint and this start of it."""
+        """make_sink: is given the checkpoint and this start of it. added: whether other queries were there before this
+        one, if it begins now."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self.on_end: Callable[[], None] | None = None
-        self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell)
+        self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell, added=added)
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
         self.folder, self.name = place.folder, self._parts.checkpoint.run
@@ -79,18 +81,37 @@ class DurableExecution:
 
     def start(self) -> None:
         """Recover what was there before, then begin to read."""
+        self.recover()
+        self.go_on()
+
+    def recover(self, beginning: Callable[[], Begins | None] = lambda: None) -> None:
+        """beginning: what it begins with beside others; see `Recovery`."""
         try:
             self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
-            Recovery(self._parts).recover(self.outputs.committed())
+            Recovery(self._parts).recover(self.outputs.committed(), beginning)
         except LeftInTheMiddle:
             self._close(commit=False)
             self._end()
-            return
         except BaseException:
             self._close(commit=False)
             raise
-        self._intake.start()
-        self._thread.start()
+
+    def go_on(self) -> None:
+        """Begin to read."""
+        if not self.has_ended:
+            self._intake.start()
+            self._thread.start()
+
+    @property
+    def is_added(self) -> bool:
+        """Whether other queries were there before it."""
+        return bool(self._parts.checkpoint.notes.get("added", otherwise=False))
+
+    @property
+    def place_of(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Where its readers are, and which pushes are in: behind the batch that was answered last, between two."""
+        positions = {**self._parts.checkpoint.notes.get("beginnings", {}), **self._parts.readers.positions()}
+        return positions, self._parts.taken_pushes.as_json()
 
     def request_stop(self, patience_s: float = FINISHING_S) -> None:
         """Finish the batch in hand, save the state, and end; a batch whose answers go on for longer is left to the next

@@ -7,22 +7,26 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.local.durable.batches import Begins
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.notes import FILE
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
+from watersmeet.hosts.local.durable.places import Places
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.connectors.shared_reader import SharedSource
 from watersmeet.model.catalog import Stream
+from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.saving import state_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
-from watersmeet.runtime.checkpoints import query_folders
+from watersmeet.runtime.beginning import Beginning, Left, beginning_beside, whole_words
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import CONSOLE, Job
@@ -46,29 +50,66 @@ class DurableJobs:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
         self.runs: dict[str, DurableExecution] = {}
+        self.words: list[str] = []  # what there is to say of those that were added or dropped, once they have started
         shared = _shared_sources(jobs)
         with place_of(checkpoint) as place:
             try:
-                for job, its in zip(jobs, _places(place, jobs), strict=True):
+                places = Places(place, jobs)
+                self._dropped = places.dropped
+                for job, its in zip(jobs, places.of_jobs, strict=True):
                     own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
                     tell_of = named(tell, job.name) if len(jobs) > 1 else tell
-                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared)
+                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared, added=places.are_known)
             except BaseException:
                 for run in self.runs.values():
                     run.abandon()
                 raise
 
     def start(self) -> None:
+        """All that were there before recover first; those that were added begin with what they have kept. What was
+        dropped is let go of when all others are there."""
+        recovered: list[DurableExecution] = []
         started: list[DurableExecution] = []
         try:
+            for name, run in sorted(self.runs.items(), key=lambda one: one[1].is_added):
+                run.recover(partial(self._beginning, name, run, list(recovered)))
+                recovered.append(run)
             for run in self.runs.values():
-                run.start()
+                run.go_on()
                 started.append(run)
+            self._release()
         except BaseException:
             for run in self.runs.values():
                 with suppress(Exception):  # what went wrong at first is told
                     run.stop() if run in started else run.abandon()
             raise
+
+    def _beginning(self, name: str, run: DurableExecution, others: Sequence[DurableExecution]) -> Begins | None:
+        """What an added query begins with: the rows that others keep, where they keep all that its windows look at or
+        its streams cannot be read again. Else it reads these from their beginning."""
+        beside = [one for one in others if not (one.has_ended or one.failed)]
+        found = beginning_beside(run.execution, [one.execution for one in beside], Left({}))
+        if not found.begun:
+            return None
+        if not _is_kept(run, found):
+            self.words.append(f"{name} was added, and reads its streams from their beginning")
+            return None
+        self.words.append(whole_words(name, found))
+        positions: dict[str, Any] = {}
+        pushed: dict[str, Any] = {"keys": {}, "clients": {}}
+        for stream in found.clocks:
+            at = next((one for one in beside if one.execution is found.beside.get(stream)), None)
+            if at is None:
+                continue
+            its_positions, its_pushed = at.place_of
+            positions |= {stream: its_positions[stream]} if stream in its_positions else {}
+            for kind, taken in its_pushed.items():
+                pushed[kind] |= {stream: taken[stream]} if stream in taken else {}
+        return Begins(state_of(found), positions, pushed)
+
+    def _release(self) -> None:
+        for dropped in self._dropped:
+            self.words.append(dropped.release())
 
     def request_stop(self) -> None:
         for run in self.runs.values():
@@ -123,7 +164,19 @@ def _reader(job: Job, stream: Stream, shared: Sources) -> Reader:
     return reader_of(stream) if source is None else source.reader()
 
 
-def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources) -> DurableExecution:
+def _is_kept(run: DurableExecution, found: Beginning) -> bool:
+    """Whether others keep all that the windows of a query look at, of streams of which some cannot be read again."""
+    if not all(run.is_read(stream) for stream in found.clocks):
+        return True
+    physical = run.execution.built.physical
+    leaves = () if physical is None or run.plan.options.share == "no" else physical.leaves
+    reached = {leaf.stream.name for leaf in leaves if leaf.reach_us > 0}
+    return bool(reached) and found.whole_us < FOREVER_US and reached <= found.kept
+
+
+def _made(
+    job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources, *, added: bool
+) -> DurableExecution:
     check_durable(job.plan)
     streams = streams_of(job.plan)
     readers = {name: _reader(job, one, shared) for name, one in streams.items() if one.source is not None or not pushed}
@@ -133,7 +186,7 @@ def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: boo
             return NoSink()
         return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
 
-    return DurableExecution(job.plan, place, sink, readers, settings, tell=tell)
+    return DurableExecution(job.plan, place, sink, readers, settings, tell=tell, added=added)
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:
@@ -148,20 +201,3 @@ def check_durable(plan: Plan) -> None:
             "twice",
             hint="leave one of them out, or run on Spark",
         )
-
-
-def _places(place: Place, jobs: Sequence[Job]) -> list[Place]:
-    """The given one, or one below it for each of several jobs."""
-    if len(jobs) == 1:
-        below = sorted(one.parent.name for one in place.folder.glob(f"*/{FILE}"))
-        if below:
-            raise RunError(
-                f"{place.shown()} holds the checkpoints of several queries ({', '.join(below)}), and this is one",
-                hint="give the folder of that query, or another one",
-            )
-        return [place]
-    if place.names(FILE):
-        raise RunError(
-            f"{place.shown()} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
-        )
-    return [place.below(name) for name in query_folders([job.name for job in jobs])]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
-from watersmeet.hosts.local.durable.batches import Admission, BatchRecord
+from watersmeet.hosts.local.durable.batches import Admission, BatchRecord, Step
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.idempotency import TakenPushes
 from watersmeet.hosts.local.durable.outputs import Outputs
@@ -19,6 +19,7 @@ from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
 
@@ -38,6 +39,15 @@ class RunParts:
     outputs: Outputs
     progress: Progress
     unanswered: Unanswered
+    memory: int | None = None
+    """How much of a memory that several queries share is this one's from now on."""
+
+    def note_begins(self, steps: Sequence[Step]) -> None:
+        """Go on where others were, if a query begins so."""
+        for step in steps:
+            if step.begins is not None:
+                self.readers.resume(step.begins.positions)
+                self.taken_pushes.load(step.begins.pushed)
 
     def answering_apart(self, record: BatchRecord, progress: Progress, give: Give) -> Answering:
         """Answers a batch apart from the run, at the moment at which it was answered there."""
@@ -49,12 +59,22 @@ class RunParts:
 
 
 def open_parts(
-    plan: Plan, settings: RunSettings, place: Place, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
+    plan: Plan,
+    settings: RunSettings,
+    place: Place,
+    make_sink: MakeSink,
+    readers: Mapping[str, Reader],
+    tell: Tell,
+    *,
+    added: bool = False,
 ) -> RunParts:
-    checkpoint = Checkpoint(place, plan, sync=settings.sync)
+    """added: a checkpoint that is made now belongs to a query that others were before."""
+    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added)
     try:
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
+        memory = plan.options.memory.amount if shares_memory(plan) and plan.options.memory is not None else None
+        plan = checkpoint.with_first_memory(plan)
         kept, wall, progress = kept_tables(checkpoint, plan), BatchClock(), Progress()
         execution = PushedExecution(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
         loads = TableLoads(checkpoint, execution, tell, kept)
@@ -78,4 +98,5 @@ def open_parts(
         outputs,
         progress,
         Unanswered(execution.clock),
+        memory,
     )

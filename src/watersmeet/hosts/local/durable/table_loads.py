@@ -27,7 +27,7 @@ from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 from watersmeet.warning import ConnectorWarning
 
-_FOLDER = "tables"
+TABLES = "tables"
 
 
 class TableLoads:
@@ -36,7 +36,7 @@ class TableLoads:
     ) -> None:
         """kept: what `kept_tables` has given."""
         self._notes, self._run = checkpoint.notes, checkpoint.run
-        self._place = checkpoint.place.below(_FOLDER)
+        self._place = checkpoint.place.below(TABLES)
         self._kept = kept
         self._tell = tell
         self._tables = {one.name: one for one in relations_below(execution.plan.root) if isinstance(one, Table)}
@@ -123,7 +123,7 @@ def kept_tables(checkpoint: Checkpoint, plan: Plan) -> dict[str, Load | None]:
     if plan.kind == "rows":
         return {}  # what has met is given for good
     names = {one.name for one in relations_below(plan.root) if isinstance(one, Table)}
-    place, had = checkpoint.place.below(_FOLDER), _had(checkpoint.notes)
+    place, had = checkpoint.place.below(TABLES), _had(checkpoint.notes)
     return {name: _read(place, name, 0, checkpoint.run) if name in had else None for name in names}
 
 
