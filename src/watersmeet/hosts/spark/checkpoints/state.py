@@ -25,12 +25,12 @@ from watersmeet.hosts.spark.checkpoints.state_files import (
     RocksReader,
     Stage,
     StateFiles,
-    stage_of,
+    by_query,
     stages_of,
-    unpacked_stage,
+    unpacked_stages,
 )
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.paths import NOTES, has_scheme
 from watersmeet.io.rows import python_rows
@@ -146,7 +146,7 @@ def read_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -
     folder = _folder_of(checkpoint)
     try:
         with _in_format_of(spark, folder):
-            stages = [_stage(spark, folder, number, batch) for number in _stages(spark, folder)]
+            stages = [one for number in _stages(spark, folder) for one in _kept_by(spark, folder, number, batch)]
     except Exception as error:
         raise SourceError(f"the state in {checkpoint} cannot be read: {first_useful_line(error)}") from None
     return _state_of(checkpoint, stages, None if has_scheme(folder) else Path(folder))
@@ -160,7 +160,8 @@ def read_state_files(checkpoint: str, batch: int | None = None) -> State:
     files = StateFiles.of(folder, batch)
     try:
         with RocksReader() as reader:
-            stages = [unpacked_stage(files.variables(number, reader)) for number in stages_of(folder)]
+            numbers = stages_of(folder)
+            stages = [one for number in numbers for one in unpacked_stages(files.variables(number, reader))]
     except NotReadableError:
         raise
     except Exception as error:  # whatever is wrong with the files, Spark has better words for it
@@ -197,14 +198,14 @@ def _stages(spark: SparkSession, folder: str) -> list[int]:
     return sorted(int(row[0]) for row in known.select("operatorId").distinct().collect())
 
 
-def _stage(spark: SparkSession, folder: str, number: int, batch: int | None) -> Stage:
+def _kept_by(spark: SparkSession, folder: str, number: int, batch: int | None) -> list[Stage]:
     meta = _load(spark, folder, "meta", batch, number).selectExpr("key.bucket AS bucket", "value.*").toArrow()
     kept = _load(spark, folder, "segments", batch, number).selectExpr(
         "key.bucket AS bucket", "user_map_key.input", "user_map_key.number", "user_map_value.rows"
     )
     packets = {(row["bucket"], row["input"], row["number"]): row["rows"] for row in kept.toArrow().to_pylist()}
     rows = [Kept(row["bucket"], row["version"], bytes(row["manifest"])) for row in meta.to_pylist()]
-    return stage_of(rows, packets)
+    return by_query(rows, packets)
 
 
 def read_guard(spark: SparkSession, checkpoint: str) -> str | None:
