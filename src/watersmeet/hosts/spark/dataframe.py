@@ -101,7 +101,7 @@ def dataframe(
 
 
 @dataclass(frozen=True)
-class Member:
+class QueryInSlot:
     """A query among those that Spark runs as one: its slot in the state, and what is said of this start alone."""
 
     plan: Plan
@@ -110,13 +110,14 @@ class Member:
 
 
 def dataframe_of_several(
-    spark: SparkSession, members: Sequence[Member], buckets: int, ending: Ending | None, observed: str = OBSERVED
+    spark: SparkSession, members: Sequence[QueryInSlot], buckets: int, ending: Ending | None, gone: Sequence[int] = ()
 ) -> DataFrame:
     """The answers of several queries as packets, each with the slot of its query. They read our own sources alone, each
-    of them once: these have names, by which Spark knows them whatever else comes or goes."""
+    of them once: these have names, by which Spark knows them whatever else comes or goes. `gone`: the keys of the state
+    that nobody needs any more."""
     shares_memory = _is_one_machine(spark)
     jobs = [make_job(one.plan, buckets, replace(one.start, shares_memory=shares_memory)) for one in members]
-    group = JobGroup(tuple(replace(job, slot=one.slot) for job, one in zip(jobs, members, strict=True)))
+    group = JobGroup(tuple(replace(job, slot=one.slot) for job, one in zip(jobs, members, strict=True)), tuple(gone))
     sources = {name: source for one in members for name, source in _sources(one.plan).items()}
     if _has_values_of_any_size(group, sources):
         limit_arrow_batches(spark)
@@ -124,7 +125,7 @@ def dataframe_of_several(
     outputs = [PackedOutput(job.plan.output_schema, slot=job.slot) for job in group.jobs]
     stage = BucketStage(list(zip(group.jobs, outputs, strict=True)))
     joined = packed.transformWithStateInPandas(stage, outputs[0].schema, "Append", "None")
-    answers = outputs[0].rows(joined, observed)
+    answers = outputs[0].rows(joined, OBSERVED)
     wait_for_workers()
     return answers
 
@@ -314,7 +315,7 @@ def _packed_at_the_source(
 ) -> DataFrame:
     """The packets of a source that hands them to Spark, with the watermark its rows drive; it knows when it ends."""
     # Whoever packs rows joins nothing, so the static tables need not travel; nor need queries that do not read it.
-    reading = JobGroup(tuple(replace(job, tables={}) for job, _ in group.reading(stream.name)))
+    reading = JobGroup(tuple(replace(job, tables={}) for job, _ in group.reading(stream.name)), group.gone)
     reader = source.packed_reader(spark, reading).option("source", stream.name)
     if named:
         reader = reader.name(name_of_source(stream.name))

@@ -52,7 +52,12 @@ class BucketStage(StatefulProcessor):
                 job.slot: BucketProcessor(job, output, self.meta, self.segments)
                 for job, output in _unpickled(self.shipped)
             }
-        return self._processors[slot_of(int(key[0]))].turn(key, rows, timerValues)
+        processor = self._processors.get(slot_of(int(key[0])))
+        if processor is not None:
+            return processor.turn(key, rows, timerValues)
+        self.meta.clear()  # the query is not in the script any more
+        self.segments.clear()
+        return iter(())
 
     def close(self) -> None:
         pass

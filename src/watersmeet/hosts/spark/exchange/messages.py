@@ -47,6 +47,7 @@ class Kind(IntEnum):
     BAD_RECORDS = -7
     MAYBE_LATE = -8
     LEFT_OUT = -9
+    GONE = -10
 
 
 class Message:
@@ -195,6 +196,13 @@ class MemoryNeeds(Message):
     def came(self) -> Came:
         counts = np.frombuffer(zlib.decompress(self.counts), np.uint32).astype(np.int64)
         return Came(self.stream, self.rows, self.size, self.oldest_us, self.newest_us, counts)
+
+
+@dataclass(frozen=True)
+class Gone(Message):
+    """To the buckets and the guard of a query that is not in the script any more: what they keep is let go."""
+
+    kind: ClassVar = Kind.GONE
 
 
 # ---- to one bucket, or to the guard ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from watersmeet.hosts.spark.exchange.messages import (
     NEWEST,
     BadRecords,
     Ended,
+    Gone,
     LeftOut,
     MaybeLate,
     MemoryNeeds,
@@ -161,6 +162,7 @@ class Packing:
     def __init__(self, group: JobGroup, source: str) -> None:
         self.stream = group.stream(source)
         self._hands_over = group.hands_over
+        self._gone = group.gone
         self._jobs = [
             (job, [(job.number_of(one), Placement(job, one)) for one in inputs])
             for job, inputs in group.reading(source)
@@ -189,6 +191,7 @@ class Packing:
         """
         rows_in = sum(batch.num_rows for batch in group)
         made = to_buckets([job.guard for job, _ in self._jobs], RowsRead(rows_in))
+        made += to_buckets(self._gone, Gone())
         batch = batch_number()
         answering = [(job, placings) for job, placings in self._jobs if not job.leaves_out(batch)]
         newest_us = NOTHING_NEW_US

@@ -15,6 +15,7 @@ class JobGroup:
     """At least one job; where there are several, the streams that they know by one name are the same."""
 
     jobs: tuple[SparkJob, ...]
+    gone: tuple[int, ...] = ()  # keys of others that were read with these once: what they keep is let go
 
     def reading(self, source: str) -> list[tuple[SparkJob, list[Input]]]:
         """The jobs that read a stream, and the inputs by which they do."""
