@@ -194,7 +194,7 @@ class SparkRun:
 
     def _at_start(self, sink: SparkSink) -> AtStart:
         told = mailbox(self.spark, partial(self._flooded, sink.job.name))
-        return AtStart(self._skipped.get(sink.job.name, frozenset()), told, sink.by_driver)
+        return AtStart(self._skipped.get(sink.job.name, frozenset()), told, sink.by_driver, query=sink.job.name)
 
     def _alone(self, starting: Starting, ending: Ending | None) -> Callable[[], StreamingQuery]:
         (sink,) = starting.sinks

@@ -54,13 +54,25 @@ class BucketStage(StatefulProcessor):
             }
         processor = self._processors.get(slot_of(int(key[0])))
         if processor is not None:
-            return processor.turn(key, rows, timerValues)
+            frames = processor.turn(key, rows, timerValues)
+            return frames if len(self._processors) == 1 else _of_query(processor.job.start.query, frames)
         self.meta.clear()  # the query is not in the script any more
         self.segments.clear()
         return iter(())
 
     def close(self) -> None:
         pass
+
+
+def _of_query(name: str, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """An error says of which of several queries it is."""
+    from watersmeet.errors import WatersmeetError
+
+    try:
+        yield from frames
+    except WatersmeetError as error:
+        error.message = f"{name}: {error.message}"
+        raise
 
 
 # A worker serves few queries at a time. What jobs work out at first use, such as their plans, is kept with them.

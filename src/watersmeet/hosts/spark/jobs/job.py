@@ -49,6 +49,7 @@ class AtStart:
     floods: Mailbox | None = None
     by_driver: bool = False
     shares_memory: bool = False
+    query: str = ""  # its name, where several run as one
 
 
 NO_WISHES = AtStart()

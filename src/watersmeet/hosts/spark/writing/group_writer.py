@@ -51,25 +51,27 @@ class GroupWriter:
 
     def _take(self, found: pa.Table, number: int) -> None:
         if self._sides is not None:
-            self._sides.commit(number, _once(found[SIDE].drop_null().to_pylist()), self._noted)
+            beside = found.filter(pc.is_valid(found[SIDE]))
+            packets = _once(beside[QUERY].to_pylist(), beside[SIDE].to_pylist())
+            self._sides.commit(number, packets, self._noted)
         for slot, take in self._takers.items():
             own = found.filter(pc.and_(pc.equal(found[QUERY], slot), pc.is_valid(found[PAYLOAD])))
             take(number, own[PAYLOAD].to_pylist())
 
 
-def _once(packets: list[bytes]) -> list[bytes]:
-    """Late rows once, whichever queries they are late for: those of the query that is furthest, among which are all
-    that are late for another."""
-    found: dict[str, dict[int, list[bytes]]] = {}
+def _once(slots: Sequence[int], packets: Sequence[bytes]) -> list[bytes]:
+    """Late rows once, whichever queries they are late for: those of one that is furthest, among which are all that are
+    late for another."""
+    found: dict[str, dict[tuple[int, int], list[bytes]]] = {}
     others = []
-    for packet in packets:
+    for slot, packet in zip(slots, packets, strict=True):
         for records in from_packet(packet)[:1]:
             missed_us = missed_watermark_us(records)
             if missed_us is None:
                 others.append(packet)
             else:
-                found.setdefault(stream_named(records), {}).setdefault(missed_us, []).append(packet)
-    return others + [packet for by_watermark in found.values() for packet in by_watermark[max(by_watermark)]]
+                found.setdefault(stream_named(records), {}).setdefault((missed_us, slot), []).append(packet)
+    return others + [packet for by_query in found.values() for packet in by_query[max(by_query)]]
 
 
 @dataclass(frozen=True)
