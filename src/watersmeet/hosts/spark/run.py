@@ -71,6 +71,7 @@ class SparkRun:
         self.jobs = [job for job in jobs if job.explaining is None]
         self.explained = [job for job in jobs if job.explaining is not None]
         self.buckets = self.settings.buckets or cores(spark)
+        self.remark: Callable[[str], None] = logger.info  # takes what a start says of itself
         self._asked = skipped_batches(self.settings.skip_batches, self.jobs)
         self._skipped: dict[str, frozenset[int]] = {}  # the batches that are left out, by the checkpoint of their query
         self._flooding: dict[str, int] = {}  # by the id of a query, a batch that brings about very many answers
@@ -97,7 +98,7 @@ class SparkRun:
             self._skipped = self._left_out(sinks)
             for one in starting:
                 for words in [] if one.group.members is None else read_once_words(one.group.jobs):
-                    logger.info("%s", words)
+                    self.remark(words)
             started: list[StartedQuery] = []
             try:
                 for one in starting:
