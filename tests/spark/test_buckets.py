@@ -18,9 +18,11 @@ from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
 from watersmeet.hosts.spark.exchange.messages import MemoryNeeds, decode
-from watersmeet.hosts.spark.exchange.pack import packets
+from watersmeet.hosts.spark.exchange.pack import Packing
 from watersmeet.hosts.spark.exchange.placement import Placement
-from watersmeet.hosts.spark.jobs.job import SparkJob, balanced_ids, murmur3_of_int
+from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.ids import balanced_ids, murmur3_of_int
+from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import OWN, job_of
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
@@ -171,7 +173,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
     assert job.sharing is not None
     for number, (one, source) in enumerate(zip(job.streams, sources, strict=True)):
         at = Counter(bucket for places in whereabouts(source, one, job).values() for bucket in places)
-        batch = packets(job, [one], [Placement(job, one)], source.table.to_batches(), 0).to_pandas()
+        batch = Packing(JobGroup((job,)), source.name).packets(source.table.to_batches(), 0).to_pandas()
         told = batch[batch["input"] == MemoryNeeds.kind]
         assert sorted(told["bucket"]) == sorted(job.bucket_ids)
         for payload in told["payload"]:

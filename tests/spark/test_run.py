@@ -20,8 +20,9 @@ from watersmeet.cli.run_on_spark import run_command
 from watersmeet.cli.voice import speak
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.hosts.local.pulled_execution import PulledExecution
+from watersmeet.hosts.spark.grouping import checkpoint_folders
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import QueryError, SparkRun, checkpoint_folders
+from watersmeet.hosts.spark.run import QueryError, SparkRun
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.session import Session

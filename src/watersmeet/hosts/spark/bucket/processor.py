@@ -33,7 +33,6 @@ from watersmeet.hosts.spark.exchange.bad_records import BadCounts
 from watersmeet.hosts.spark.exchange.handed_over import let_go, rows_of
 from watersmeet.hosts.spark.exchange.late_rows import late_among
 from watersmeet.hosts.spark.exchange.messages import (
-    GUARD,
     BadRecords,
     Ended,
     Inbox,
@@ -63,8 +62,8 @@ MS_US = 1_000
 
 
 class BucketProcessor:
-    """Runs a SparkJob for the buckets of one partition, on the state of its stage (stage.py). The key GUARD keeps the
-    query's fingerprint instead."""
+    """Runs a SparkJob for its buckets of one partition, on the state of their stage (stage.py). The key of its guard
+    keeps the query's fingerprint instead."""
 
     def __init__(self, job: SparkJob, output: Output, meta: Any, segments: Any) -> None:
         self.job = job
@@ -74,18 +73,19 @@ class BucketProcessor:
 
     def turn(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues) -> Iterator[pd.DataFrame]:
         packets = Inbox(rows)
-        if key[0] == GUARD:
+        is_guard = key[0] == self.job.guard
+        if is_guard:
             self._guard()
         if self.job.leaves_out(batch_number()):  # no bucket takes part, so that all of them still say the same
             report = report_of(int(key[0]), {"rows_in": packets.rows_in}, {})
             yield self.output.report(report, _watermark_us(timer_values))
             return
-        if key[0] == GUARD:
+        if is_guard:
             bad = BadCounts.of(packets.messages(BadRecords))
             for records in bad.kept:
                 yield self.output.side(records)
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
-            report = report_of(GUARD, counts, bad.told(packets.messages(LeftOut)))
+            report = report_of(self.job.guard, counts, bad.told(packets.messages(LeftOut)))
             yield self.output.report(report, _watermark_us(timer_values))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), packets.now_ms * MS_US)
@@ -179,7 +179,7 @@ class BucketProcessor:
             self.meta.update((version, nonce, turn.manifest.to_bytes()))
             if turn.ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
                 warm_state.keep(query_id(), bucket, version, nonce, operator)
-            if self.job.hands_over:
+            if self.job.start.shares_memory:
                 let_go()
         return archived
 
@@ -295,7 +295,9 @@ class BucketProcessor:
 
     def _arrived(self, stream: int, turn: Turn) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        watermark_us, layout = turn.manifest.complete_until, turn.log.layouts[stream]
+        layout = turn.log.layouts[stream]
+        # Who answers every row by itself waits for none, so that none comes too late.
+        watermark_us = BEGINNING_US if self.job.is_stateless else turn.manifest.complete_until
         packets = [(one.primary, data) for one in turn.packets.rows_of(stream) for data in rows_of(one.payload)]
         if not packets:
             return layout.no_rows()

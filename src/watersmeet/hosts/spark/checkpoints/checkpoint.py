@@ -55,12 +55,13 @@ class Owner:
     run: str = ""  # its name, if sinks know it by that: noted twice, as what is answered would come again under another
 
     @classmethod
-    def of(cls, plan: Plan, buckets: int) -> Owner:
+    def of(cls, plan: Plan, buckets: int, *, is_shared: bool = False) -> Owner:
+        """is_shared: the checkpoint is that of several queries, where each has a state."""
         inputs = {
             one.name: ", ".join(f"{field.name} {field.type}" for field in one.schema)
             for one in relations_below(plan.root)
         }
-        jobs = list(_jobs(plan, buckets))
+        jobs = [job for job in _jobs(plan, buckets) if is_shared or not job.is_stateless]
         streams = {job.fingerprint: [_called(one) for one in job.streams] for job in jobs}
         return cls(plan.sql.strip(), buckets, inputs, [job.fingerprint for job in jobs], VERSION, streams)
 
@@ -132,14 +133,17 @@ class Checkpoint:
         held = self._held()
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
-            raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
+            raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=way_out(held, owner))
+        self.refuse_moved()
+        return held is not None or self._guard_knows(owner)
+
+    def refuse_moved(self) -> None:
         home = _made_at(self.folder) if self.place.is_here else None
         if home is not None:
             raise SetupError(
                 f"{self.folder} was made as {home}, and Spark can go on with a checkpoint only there",
                 hint=f"move it back to {home}, or start with a new one",
             )
-        return held is not None or self._guard_knows(owner)
 
     def note(self, owner: Owner) -> None:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
@@ -192,14 +196,15 @@ class Checkpoint:
         return begun if begun > self.newest(COMMITS) else None
 
     def left_out(self, asked: frozenset[int], name: str) -> frozenset[int]:
-        """The numbers of batches that are left out by this start: of those that are asked for, and those that a start
-        before was asked for. `name`: that of the query.
+        """The numbers of batches that are left out of a query by this start: of those that are asked for, and those
+        that a start before was asked for. `name`: that of the query, of which there may be several.
 
         Spark repeats the batch that it has begun and not committed, and only that one. It is noted before: should this
         start be killed between the commit of a sink and Spark's own, the next must leave it out as well, or the state
         would have rows whose answers the sink passes over.
         """
-        noted = frozenset(self.notes.get("skipped", []))
+        all_noted = self.notes.get("skipped", {})
+        noted = frozenset(all_noted.get(name, []))
         if not noted and not asked:
             return frozenset()
         repeated = self.repeated_batch()
@@ -207,7 +212,7 @@ class Checkpoint:
             logger.warning("%s: %s", name, not_repeated(number))
         found = (asked | noted) & {repeated}
         if found - noted:
-            self.notes.note(skipped=sorted(found))
+            self.notes.note(skipped={**all_noted, name: sorted(found)})
         return frozenset(found)
 
     def newest(self, log: str) -> int:
@@ -216,16 +221,14 @@ class Checkpoint:
 
 
 def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:
-    """The stages of a query that keep a state, as its DataFrame is made of them."""
+    """The stages of a query, as its DataFrame is made of them."""
     staged = in_stages(plan)
     if staged is not None:
         for join in staged.joins.values():
             yield from _jobs(join, buckets)
         yield from _jobs(staged.plan, buckets)
         return
-    job = job_of(with_archive_path(plan), {}, buckets)
-    if not job.is_stateless:
-        yield job
+    yield job_of(with_archive_path(plan), {}, buckets)
 
 
 def _called(one: Input) -> str:
@@ -234,7 +237,7 @@ def _called(one: Input) -> str:
     return name if one.alias == name else f"{one.alias} ({name})"
 
 
-def _way_out(held: Owner, owner: Owner) -> str:
+def way_out(held: Owner, owner: Owner) -> str:
     if held.of_another_format is not None:
         return OTHER_VERSION
     if held.buckets != owner.buckets:

@@ -54,7 +54,7 @@ WIDENING, MOST_WIDENINGS = 4, 12
 
 
 class PackedConnector(DataSource):
-    """The data source of a connector that hands packets on; its options carry the job and the connector's source."""
+    """The data source of a connector that hands packets on; its options carry the jobs and the connector's source."""
 
     @classmethod
     def name(cls) -> str:
@@ -68,12 +68,12 @@ class PackedConnector(DataSource):
 
 
 class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its options carry the job. `ending` is a run that ends for good: its last offset names it."""
+    """Its options carry the jobs. `ending` is a run that ends for good: its last offset names it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.given = {key.lower(): value for key, value in options.items()}
         self.source = self.given["source"]
-        self.encoded_job = self.given["job"]
+        self.encoded_jobs = self.given["jobs"]
         self.ending = self.given.get("ending")
         self.by_arrival = "arrival" in self.given
         self.max_future_us = int(self.given["maxfuture"]) if "maxfuture" in self.given else None
@@ -247,7 +247,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         for part in partition.parts if isinstance(partition, Together) else [partition]:
             if isinstance(part, EndSplit):
-                yield end_of_stream(self.encoded_job, self.source, part.run)
+                yield end_of_stream(self.encoded_jobs, self.source, part.run)
             else:
                 yield from self.rows_of(part)
 
@@ -255,7 +255,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from watersmeet.hosts.spark.reading.connector_packets import packets_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from packets_of_split(self.encoded_job, connector_from(self.encoded_connector), self.source, partition)
+        yield from packets_of_split(self.encoded_jobs, connector_from(self.encoded_connector), self.source, partition)
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
@@ -287,7 +287,7 @@ class ConnectorRowsReader(ConnectorReader):
         from watersmeet.hosts.spark.reading.connector_packets import rows_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from rows_of_split(self.encoded_job, connector_from(self.encoded_connector), partition)
+        yield from rows_of_split(self.encoded_jobs, connector_from(self.encoded_connector), partition)
 
 
 def _are_alone(offsets: Offsets) -> bool:

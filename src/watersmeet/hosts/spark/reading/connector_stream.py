@@ -15,7 +15,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
-from watersmeet.hosts.spark.jobs.job import SparkJob, send_by_value
+from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.job import send_by_value
 from watersmeet.hosts.spark.reading.connector_source import FORMAT, ROWS_FORMAT, ConnectorRows, PackedConnector
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.source_packets import encoded
@@ -43,17 +44,17 @@ class ConnectorStream:
     def has_history(self) -> bool:
         return isinstance(self.source.partitioned.inner, HistoryThenLive)
 
-    def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
-        """Of its packets, for a job."""
+    def packed_reader(self, spark: SparkSession, group: JobGroup) -> DataStreamReader:
+        """Of its packets, for the jobs that read it."""
         spark.dataSource.register(PackedConnector)
-        return spark.readStream.format(FORMAT).options(**self.encoded_options()).option("job", encoded(job))
+        return spark.readStream.format(FORMAT).options(**self.encoded_options()).option("jobs", encoded(group))
 
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         """The same stream as ordinary Spark rows, for queries that keep no state."""
         spark.dataSource.register(ConnectorRows)
         reader = spark.readStream.schema(spark_schema(stream.given_schema)).format(ROWS_FORMAT)
         reader = reader.options(**self.encoded_options()).option("source", stream.name)
-        return reader.option("job", encoded(replace(stream, source=None))).load()
+        return reader.option("jobs", encoded(replace(stream, source=None))).load()
 
     def encoded_options(self) -> dict[str, str]:
         """What the data source is told, in texts."""
