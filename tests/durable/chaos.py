@@ -53,7 +53,8 @@ QUERIES = {
 
 ADDED = {
     "near": "SELECT event_time() AS at, a.k, a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 1 SECONDS",
-    "after": "SELECT event_time() AS at, a.k, a.id AS x, c.id AS y FROM a, c WHERE a.k = c.k DWINDOW (a, c) = 3 SECONDS",
+    "after": "SELECT event_time() AS at, a.k, a.id AS x, c.id AS y FROM a, c WHERE a.k = c.k "
+    "DWINDOW (a, c) = 3 SECONDS",
     "counts": "SELECT k, COUNT(*) AS n FROM a [RANGE 3 SECONDS] GROUP BY k",
     "rows_of_c": "SELECT ts AS at, k, id FROM c",
 }

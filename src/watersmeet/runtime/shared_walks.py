@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from watersmeet.dataclass import dataclass
 from watersmeet.operators.join.shared_walk import WalkSeen, compared
-from watersmeet.operators.join.shared_window import neutral_text
 from watersmeet.optimizer.share_walks import expected_walk, took_together, walks_together
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code, Route
+from watersmeet.plan.identity import neutral_text
 
 Names = tuple[str, ...]
 KeptOnce = Mapping[str, Mapping[str, Names]]  # by queries and streams: for whom their rows are kept once
