@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_run import add, bag, rows_of
 from watersmeet.errors import DataError, SetupError, SinkError
-from watersmeet.hosts.spark.checkpoints.state import read_state
+from watersmeet.hosts.spark.checkpoints.state import read_state, read_state_files
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.sink_writer import SinkWriter
@@ -155,7 +155,7 @@ def test_a_dropped_query_lets_go_of_what_it_kept_and_of_its_source(spark, data, 
     rest()
     others = [name for name in QUERIES if name not in ("unmatched", "far")]
     run(spark, script(others), flush=True)
-    assert "far and unmatched are not in the script any more: what they kept is let go" in caplog.text
+    assert "far and unmatched are no longer in the script, and their states are let go of" in caplog.text
     assert answers(others) == {name: apart[name] for name in others}
     offsets = max(Path("ck/together-1/offsets").glob("[0-9]*"), key=lambda one: int(one.name)).read_text()
     assert re.findall(r"^s_(\w+):", offsets, re.M) == ["a", "b"]
@@ -163,6 +163,24 @@ def test_a_dropped_query_lets_go_of_what_it_kept_and_of_its_source(spark, data, 
     assert sorted(noted["queries"]) == sorted(others)
     state = read_state(spark, "ck/together-1")
     assert {one.query for one in state.buckets} == {"near", "counts", "even"}
+    assert read_state_files("ck/together-1") == state
+
+
+def test_queries_come_and_go_beside_those_that_run_by_themselves(spark, data, apart, caplog):
+    """One that was alone in its folder stays there; a bare SELECT is known by what it asks."""
+    run(spark, script(["near"]))
+    bare = "SELECT k FROM b WHERE k % 2 = 0;"
+    run(spark, script(["near", "far"]) + bare)
+    assert sorted(one.name for one in Path("ck").glob("*/")) == [
+        "commits", "offsets", "state", "together-1"
+    ]  # fmt: skip
+    rest()
+    (counted,) = run(spark, STREAMS + bare, flush=True)
+    assert counted.metrics.rows_in == 40
+    assert "far and the query that was alone are no longer in the script" in caplog.text
+    assert not Path("ck/metadata").exists()
+    with pytest.raises(SetupError, match="holds the checkpoints of several queries"):
+        run(spark, script(["counts"]))
 
 
 def test_an_added_query_starts_by_itself_from_the_beginning(spark, data, apart):

@@ -3,7 +3,6 @@ folder, one that is added gets one, and that of one that was dropped is let go o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,7 +15,7 @@ from watersmeet.hosts.local.durable.table_loads import TABLES
 from watersmeet.model.wording import counted, listed
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.runtime.checkpoints import query_folders
-from watersmeet.runtime.script import Job
+from watersmeet.runtime.script import Job, is_nameless
 
 DROPPED = "dropped"  # a file that says of a folder that it is being let go of
 
@@ -27,6 +26,7 @@ class Places:
 
     def __init__(self, place: Place, jobs: Sequence[Job]) -> None:
         self._place = place
+        self._refuse_sparks()
         _finish_releases(place)
         self._root = _asked_in(place)
         self._below = {folder: _asked_in(place.below(folder)) for folder in _folders(place, FILE)}
@@ -35,6 +35,13 @@ class Places:
         self.of_jobs = [_place_of(place, folder) for folder in folders]
         left = [folder for folder in ["", *self._below] if folder not in folders]
         self.dropped = [Dropped(place, folder) for folder in left if folder or self._root is not None]
+
+    def _refuse_sparks(self) -> None:
+        if any(self._place.folder.glob("together-*/metadata")):
+            raise RunError(
+                f"{self._place.shown()} is the checkpoint of queries on Spark, which no run in-process can go on from",
+                hint="give another checkpoint, or go on with this one on Spark",
+            )
 
     def _of_new(self, jobs: Sequence[Job]) -> list[str]:
         """The given one, or one below it for each of several jobs."""
@@ -51,10 +58,10 @@ class Places:
             found[asked.index(self._root)] = ""
         folders = query_folders([job.name for job in jobs])
         for number, job in enumerate(jobs):
-            if number not in found and not _is_nameless(job) and folders[number] in self._below:
+            if number not in found and not is_nameless(job) and folders[number] in self._below:
                 found[number] = folders[number]
         for number, job in enumerate(jobs):
-            if number not in found and _is_nameless(job):
+            if number not in found and is_nameless(job):
                 alike = [name for name, its in self._below.items() if its == asked[number]]
                 free = [name for name in [folders[number], *alike] if name in alike and name not in found.values()]
                 found |= {number: free[0]} if free else {}
@@ -66,7 +73,7 @@ class Places:
         taken = {*found.values(), *self._below}
         for number, job in enumerate(jobs):
             if number not in found:
-                others = [f"query_{one}" for one in range(1, 2 + len(taken))] if _is_nameless(job) else []
+                others = [f"query_{one}" for one in range(1, 2 + len(taken))] if is_nameless(job) else []
                 names = [folders[number], *others]
                 found[number] = next(name for name in names if name not in taken)
                 taken.add(found[number])
@@ -135,10 +142,6 @@ def _finish_releases(place: Place) -> None:
 def _asked_in(place: Place) -> str | None:
     """What the query asks whose checkpoint this is, if it is one."""
     return str(RunNotes(place).get("query")) if place.names(FILE) else None
-
-
-def _is_nameless(job: Job) -> bool:
-    return job.is_printed and re.fullmatch(r"query \d+", job.name) is not None
 
 
 def _folders(place: Place, file: str) -> list[str]:

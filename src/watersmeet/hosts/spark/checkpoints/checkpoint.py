@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from time import monotonic
@@ -69,6 +71,10 @@ class Owner:
     def of_another_format(self) -> str | None:
         """A state that this version cannot read, if there is one."""
         return next((state for state in self.states if not is_of_this_format(state)), None)
+
+    def is_same(self, other: Owner) -> bool:
+        """Whether both are the same query."""
+        return self.states == other.states and self.streams == other.streams
 
     def differs_from(self, held: Owner) -> str:
         """What another owner had that this one has not, in words."""
@@ -154,6 +160,21 @@ class Checkpoint:
                 self.notes.note(owner=asdict(replace(held or owner, run=run)))
         except Exception as error:
             logger.warning("%s/%s cannot be written: %s", self.folder, NOTES["owner"], first_useful_line(error))
+
+    def belongs_to(self, owner: Owner) -> bool:
+        """Whether it is the checkpoint of that query alone, as far as is noted. What keeps no state is known by its
+        text."""
+        held = self._held()
+        if held is None:
+            return False
+        if held.states:
+            return held.states == owner.states
+        return " ".join(held.sql.split()) == " ".join(owner.sql.split())
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether it is noted that the checkpoint is one of ours."""
+        return self._held() is not None
 
     def _guard_knows(self, owner: Owner) -> bool:
         """Of a checkpoint without the file: ask its state, which knows nothing before its first rows."""
@@ -270,6 +291,21 @@ def _schema_files(folder: Path) -> Iterator[str]:
             yield from (str(path) for store in held["stateStoreInfo"] for path in store["stateSchemaFilePaths"])
         except (OSError, ValueError, KeyError, TypeError):  # written in another way: Spark will say what is wrong
             continue
+
+
+# What of a folder is a checkpoint: there may be those of other queries below it.
+_PARTS = (METADATA, OFFSETS, COMMITS, "state", "sources", "watersmeet*", ".*.crc")
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """One of this machine, of a query that is not asked any more."""
+    for path in (path for part in _PARTS for path in folder.glob(part)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 _RARELY_S = 60.0  # in a store a note is a job of Spark's

@@ -10,6 +10,8 @@ from typing import Any
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, Checkpoint, Owner, way_out
+from watersmeet.hosts.spark.jobs.ids import balanced_ids, guard_of
+from watersmeet.hosts.spark.jobs.job import SparkJob
 
 FOLDER = "together-"  # how the folders of such checkpoints begin; a number follows
 
@@ -31,6 +33,7 @@ class Members:
     checkpoint: Checkpoint
     by_name: dict[str, Member]
     gone: dict[int, list[int]] = field(default_factory=dict)
+    dropped: Sequence[str] = ()  # by this start
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Members | None:
@@ -51,18 +54,18 @@ class Members:
     def keys_gone(self) -> list[int]:
         return [key for keys in self.gone.values() for key in keys]
 
-    def go_on(self, owners: Mapping[str, Owner]) -> list[str]:
-        """With those of the members that are in a script still; the names of the others. One that has become another
-        query is refused."""
-        for name, owner in owners.items():
+    def go_on(self, owners: Mapping[str, tuple[str, Owner]]) -> None:
+        """With those of the members that are in a script still, by the names that they have there. One that has become
+        another query is refused; what others kept is let go."""
+        for name, (_, owner) in owners.items():
             self._check(name, owner)
         newest = self.checkpoint.newest(COMMITS)
         self.gone = {batch: keys for batch, keys in self.gone.items() if batch >= newest}
-        left = [name for name in self.by_name if name not in owners]
-        keys = [key for name in left for key in self.by_name.pop(name).keys]
+        self.dropped = [name for name in self.by_name if name not in owners]
+        keys = [key for name in self.dropped for key in self.by_name[name].keys]
         if keys:
             self.gone[newest] = [*self.gone.get(newest, []), *keys]
-        return left
+        self.by_name = {now: self.by_name[name] for name, (now, _) in owners.items()}
 
     def _check(self, name: str, owner: Owner) -> None:
         held = self.by_name[name].owner
@@ -72,9 +75,10 @@ class Members:
                 hint=way_out(held, owner),
             )
 
-    @classmethod
-    def begin(cls, checkpoint: Checkpoint, members: Sequence[tuple[str, Member]]) -> Members:
-        return cls(checkpoint, dict(members))
+
+def keys_of(job: SparkJob, slot: int) -> tuple[int, ...]:
+    """Those of a query in a slot."""
+    return (*balanced_ids(job.partitioning.buckets, slot), guard_of(slot))
 
 
 def _member(slot: int, keys: Sequence[int], owner: Mapping[str, Any]) -> Member:

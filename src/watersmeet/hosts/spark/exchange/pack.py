@@ -329,7 +329,7 @@ def _numbers(job: SparkJob, sources: Collection[str]) -> tuple[int, ...]:
 
 def _with_guards(group: JobGroup, made: Sequence[Packet]) -> pa.RecordBatch:
     """With a word to them: the first batch after a restart may be nothing else."""
-    return as_batch([*made, *to_buckets(group.guards, RowsRead())])
+    return as_batch([*made, *to_buckets(group.guards, RowsRead()), *to_buckets(group.gone, Gone())])
 
 
 def watermark_delay_ms(stream: Stream) -> int:

@@ -31,8 +31,8 @@ class JobGroup:
 
     @property
     def keys(self) -> list[int]:
-        """All buckets and guards."""
-        return [key for job in self.jobs for key in (*job.bucket_ids, job.guard)]
+        """All buckets and guards, also those that are gone."""
+        return [*(key for job in self.jobs for key in (*job.bucket_ids, job.guard)), *self.gone]
 
     @property
     def guards(self) -> list[int]:

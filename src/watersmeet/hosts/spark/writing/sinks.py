@@ -210,11 +210,6 @@ class SparkSink:
         return made
 
     @property
-    def takes_batches(self) -> bool:
-        """Whether it can be given the rows of a batch, as where several queries are run as one."""
-        return self.by_driver or self.kind in FORMATS
-
-    @property
     def take(self) -> Take | None:
         """What takes the rows of a batch here; None where Spark writes them to files."""
         if self._numbered is not None:
@@ -279,6 +274,15 @@ class SparkSink:
             return
         holds = "holds the output of another run, to which a new one cannot append"
         raise in_the_way(f"{target} {holds if self.mode == 'append' else 'already exists'}", can_append=False)
+
+
+def takes_batches(job: Job) -> bool:
+    """Whether the sink of a query can be given the rows of a batch, as where several queries run as one."""
+    given = {key.lower(): value for key, value in job.sink.items()}
+    said = given.get("sink", "").lower()
+    kind = _kind(job.name, said, given.get("path"))
+    ours = () if said.startswith(TO_SPARK) else (*WRITERS, "console")
+    return kind in (*ours, *FORMATS) or connector_named(given.get("sink")) is not None
 
 
 def _tell(what: Warning) -> None:
