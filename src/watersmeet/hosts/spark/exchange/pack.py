@@ -42,6 +42,7 @@ from watersmeet.io.event_times import timed_rows, without_nulls
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.contract import Rows
+from watersmeet.runtime.predicate_index import index_over
 
 FLUSH_BYTES = 64 << 20
 FUTURE = "__future"  # the column that tells, among Spark's rows, those too far ahead of the clock
@@ -167,6 +168,7 @@ class Packing:
             (job, [(job.number_of(one), Placement(job, one)) for one in inputs])
             for job, inputs in group.reading(source)
         ]
+        self._index = index_over({job.slot: job.asked_of(source) for job, _ in self._jobs})
         needed = {name for _, placings in self._jobs for _, one in placings for name in one.schema.names}
         self._schema = pa.schema([field for field in self.stream.schema if field.name in needed])
 
@@ -229,16 +231,20 @@ class Packing:
         return replace(seen, skipped=skipped, partition="" if self.stream.by_arrival else partition)
 
     def _of_rows(self, rows: Rows, answering: Sequence[Answering], first: int) -> list[Packet]:
-        """The rows of every bucket, or where they lie. What several jobs place alike is cut, and written, once."""
+        """The rows of every bucket, or where they lie. What several jobs place alike is cut, and written, once; those
+        that ask for some values are given the rows that have them."""
+        by_value = None if self._index is None else self._index.look(rows)
         made: list[Packet] = []
         cut_alike: dict[Hashable, tuple[Placed, list[Part]]] = {}
         parts: list[tuple[SparkJob, int, Part]] = []
         for job, placings in answering:
+            asked = None if by_value is None else by_value.of(job.slot)
             for number, one in placings:
-                if one.alike not in cut_alike:
-                    placed = one.placed(rows)
-                    cut_alike[one.alike] = placed, list(one.parts(placed))
-                placed, own = cut_alike[one.alike]
+                alike = one.alike if asked is None else (job.slot, number)
+                if alike not in cut_alike:
+                    placed = one.placed(rows if asked is None else asked)
+                    cut_alike[alike] = placed, list(one.parts(placed))
+                placed, own = cut_alike[alike]
                 parts += [(job, number, part) for part in own]
                 if job.sharing is not None and len(placed.rows):
                     made += to_buckets(job.bucket_ids, MemoryNeeds.of(one.counted(placed, number, job.sharing)))

@@ -23,6 +23,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.memory_bound import Came, Sharing
+from watersmeet.optimizer.asked_rows import AskedRows
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.plan import PhysicalPlan
@@ -170,6 +171,10 @@ class SparkJob(ABC):
 
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
+
+    def asked_of(self, source: str) -> Sequence[AskedRows]:
+        """The rows of a stream that it asks for by constants, where no others are let in."""
+        return ()
 
     def layout(self, one: Input) -> PacketLayout:
         """How the rows of a stream reach a bucket."""
