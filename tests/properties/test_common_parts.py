@@ -34,6 +34,23 @@ VIEWS = (
     "SELECT k, n, n + 1 AS s FROM (SELECT k, COUNT(*) AS n FROM a [ROWS {r}] GROUP BY k)",
     "SELECT k, v AS n, v AS s FROM a [RANGE {w} SECONDS] ORDER BY v DESC, k LIMIT {r}",
 )
+# Views whose rows are a stream, with a window where they are used.
+STREAMS = (
+    "SELECT x.k, x.v AS n, y.v AS s, x.ts FROM a x, b y WHERE x.k = y.k WINDOW = {w} SECONDS",
+    "SELECT k, v + 1 AS n, v AS s, ts FROM a WHERE v > -2",
+    "SELECT x.k, x.v AS n, y.v AS s FROM a x [ROWS 2], b y [RANGE {w} SECONDS] WHERE x.k = y.k",
+    "SELECT x.k, x.v AS n, y.v AS s FROM a x LEFT JOIN b y ON x.k = y.k AND y.ts BETWEEN x.ts AND x.ts + "
+    "INTERVAL {w} SECONDS",
+)
+READERS_OF_STREAMS = (
+    "SELECT k, n FROM {v} WHERE n > 1",
+    "SELECT k, COUNT(*) AS c, SUM(s) AS t FROM {v} [RANGE {u} SECONDS] GROUP BY k",
+    "SELECT DISTINCT n FROM {v} [RANGE {u} SECONDS]",
+    "SELECT one.k, two.k AS other FROM {v} [RANGE {u} SECONDS] one, {v} [RANGE 2 SECONDS] two WHERE one.n = two.n",
+    "SELECT k, n FROM {v} [ROWS {r}] UNION ALL SELECT k, s FROM {v} [RANGE {u} SECONDS]",
+    "SELECT z.v, p.n FROM c [RANGE 3 SECONDS] z, {v} [RANGE {u} SECONDS] p WHERE z.k = p.k",
+    "SELECT MAX(n) AS most FROM {v} [RANGE {u} SECONDS]",
+)
 READERS = (
     "SELECT k, n FROM {v} WHERE n > 1",
     "SELECT ISTREAM k, s FROM {v}",
@@ -55,6 +72,13 @@ def scripts(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     """Views, and queries over them."""
     kinds = draw(st.lists(st.sampled_from(VIEWS), min_size=1, max_size=2, unique=True))
     views = [one.format(w=draw(st.integers(0, 5)), r=draw(st.integers(1, 4))) for one in kinds]
+    if draw(st.booleans()):
+        view = draw(st.sampled_from(STREAMS)).format(w=draw(st.integers(0, 5)))
+        numbers = {"u": st.integers(0, 5), "r": st.integers(1, 4)}
+        readers = [draw(st.sampled_from(READERS_OF_STREAMS)) for _ in range(draw(st.integers(1, 4)))]
+        return [f"CREATE VIEW v AS {view}"], [
+            one.format(v="v", **{name: draw(number) for name, number in numbers.items()}) for one in readers
+        ]
     declared = [f"CREATE VIEW v{number} AS {view}" for number, view in enumerate(views)]
     names = [f"v{number}" for number in range(len(views))]
     if draw(st.booleans()):

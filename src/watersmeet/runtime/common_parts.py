@@ -23,6 +23,7 @@ from watersmeet.physical.nodes import (
     FromMatchedNode,
     FromOneNode,
     GroupByNode,
+    JoinSourceNode,
     LeafNode,
     NetNode,
     OverChangingNode,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 # What has work to do: rows of a stream are selected as soon as those are looked at that another has selected.
 _KINDS = (
     DistinctNode, FromGrowingNode, FromManyNode, FromMatchedNode, GroupByNode, NetNode, OverChangingNode,
-    OverStreamNode, SetOperationNode, ThresholdNode, TogetherNode, TopKNode,
+    OverStreamNode, SetOperationNode, ThresholdNode, TogetherNode, TopKNode, JoinSourceNode,
 )  # fmt: skip
 # For each query and stream: equal where queries are given the same rows of it.
 GivenRows = Mapping[tuple[str, str], Hashable]
@@ -92,7 +93,10 @@ class BuiltParts:
         self._numbers = common.numbers
         self._built: dict[int, tuple[CommonPart, list[tuple[CommonInput, Expiring]]]] = {}
 
-    def node(self, node: AnswerNode, leaves: dict[str, Leaf], make: Callable[[], Node]) -> Node:
+    def __contains__(self, node: PhysicalNode) -> bool:
+        return id(node) in self._numbers
+
+    def node(self, node: AnswerNode | JoinSourceNode, leaves: dict[str, Leaf], make: Callable[[], Node]) -> Node:
         """What gives the changes of a node. leaves: where rows enter, by the names they are pushed under; those of what
         stands below are put there. make: makes it, if nobody else has."""
         number = self._numbers.get(id(node))
@@ -129,7 +133,8 @@ def _candidates(root: PhysicalNode) -> Iterator[PhysicalNode]:
 def _may_be_shared(node: PhysicalNode) -> bool:
     """Rows that have a copy for each of many windows are made in steps, which go by what the whole answer is. Static
     tables are each query's own."""
-    below = list(everything_below(node))
+    # Of rows that come of a join the window is not shared.
+    below = list(_below(node) if isinstance(node, JoinSourceNode) else everything_below(node))
     if any(isinstance(window := getattr(one, "window", None), Hop) and window.repeats for one in below):
         return False
     joins = [getattr(one, "join", None) or getattr(getattr(one, "strategy", None), "join", None) for one in below]
@@ -179,4 +184,6 @@ class _Names:
                     return "from many", name(join), name(sources), name(columns)
             return type(value).__name__, tuple(name(getattr(value, field.name)) for field in fields(value))
 
+        if isinstance(node, JoinSourceNode):  # whatever windows its rows go through afterwards
+            return numbered(("rows", name(node.inner), name(node.leaves), node.time))
         return numbered(name(node))

@@ -13,6 +13,7 @@ from watersmeet.optimizer.describe import ASSUMED_RATE
 from watersmeet.physical.nodes import (
     DistinctNode,
     GroupByNode,
+    JoinSourceNode,
     NetNode,
     OverChangingNode,
     OverStreamNode,
@@ -119,6 +120,8 @@ def _words(node: PhysicalNode) -> str:
         return _words(node.child)
     name = node.kind.upper() if isinstance(node, SetOperationNode) else _WORDS.get(type(node), "the join")
     streams = dict.fromkeys(leaf.stream.name for leaf in leaves_below(node))
+    if len(streams) == 1 and isinstance(node, JoinSourceNode):
+        return f"the selection from {next(iter(streams))}"
     return f"{name} over {listed(list(streams))}"
 
 
