@@ -129,6 +129,12 @@ def test_it_says_who_reads_apart_and_why(explained: Explained) -> None:
     )
 
 
+def test_of_streams_that_wait_for_others_it_says_so(explained: Explained) -> None:
+    drifting = DECLARED.replace("'100/s'", "'100/s', max_drift = '1 minute'")
+    told = explained(JOIN.format(1) + "SELECT k FROM a;", declared=drifting)
+    assert "query 2 reads a by itself: one of the streams has max_drift" in " ".join(told.split())
+
+
 def test_it_says_whose_rows_are_kept_apart_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     declared = DECLARED + DECLARED.partition(";")[0].replace("STREAM a", "STREAM c").replace("a.par", "c.par") + ";"
     late = declared.replace("rate =", "read = 'arrival', lateness = '1 second', rate =")
