@@ -130,13 +130,8 @@ def _walk_words(walk: Walk) -> Iterator[str]:
 
 
 def _part_words(part: PartOnce) -> str:
-    times = len(part.queries)
-    names = tuple(dict.fromkeys(part.queries))
-    often = "" if len(names) == times else f", which {'has' if len(names) == 1 else 'have'} it {times} times"
-    return (
-        f"{part.what} is computed once for {queries_in_words(names)}{often}: {short(part.rows_a_second)} rows a second "
-        f"come to it, apart {short(times * part.rows_a_second)}"
-    )
+    apart = len(part.queries) * part.rows_a_second
+    return f"{part.words}: {short(part.rows_a_second)} rows a second come to it, apart {short(apart)}"
 
 
 class _Estimates:

@@ -148,6 +148,14 @@ class _Nowhere:
     def abort(self) -> None: ...
 
 
+def test_it_is_said_at_the_start() -> None:
+    session = session_of(TABLES)
+    session.run(VIEW + "SELECT k FROM a")
+    runs = executions(jobs_of(session, [FIRST, SECOND, "SELECT k FROM b"]))
+    said = [run.built.notices(run.plan) for run in runs.values()]
+    assert said == [["GROUP BY over a is computed once for query 1 and query 2"], [], []]
+
+
 def test_each_tells_its_share_of_what_is_held() -> None:
     session = session_of(TABLES)
     session.run(VIEW + "SELECT k FROM a")
