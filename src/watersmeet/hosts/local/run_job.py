@@ -201,6 +201,12 @@ def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, 
     return found
 
 
+def execution_of(plan: Plan, batch_rows: int = BATCH_ROWS) -> PulledExecution:
+    """What answers a query by itself."""
+    (built,) = _built({"the query": plan}, shares=plan.options.share != "no").values()
+    return PulledExecution(plan, batch_rows=batch_rows, built=built)
+
+
 def _built(plans: Mapping[str, Plan], *, shares: bool) -> dict[str, Built]:
     """The operators of queries that run together: parts of them that are equal are made once."""
     physical = {name: planned(plan) for name, plan in plans.items()}
