@@ -50,6 +50,17 @@ def test_a_program_reads_numbers(explained: Explained) -> None:
     assert kept["bytes"] < kept["bytes_apart"]
 
 
+def test_a_picture_shows_what_flows_into_them(explained: Explained) -> None:
+    queries = JOIN.format(10) + JOIN.format(30)
+    picture = explained(queries, "--format", "svg")
+    assert picture.startswith("<svg")
+    for words in ("query 1 and query 2", "a is read once for", "look for partners once"):
+        assert words in picture
+    assert picture.strip() in explained(queries, "--format", "html")
+    assert "read once" not in explained(queries, "--format", "svg", "--query", "query 2")
+    assert "read once" not in explained(JOIN.format(10), "--format", "svg")
+
+
 def test_a_page_says_it_first(explained: Explained) -> None:
     page = explained(JOIN.format(10) + JOIN.format(30), "--format", "html")
     assert page.index("<p>a is read once for query 1 and query 2</p>") < page.index("<h1>query 1</h1>")
