@@ -32,7 +32,7 @@ Matrix = tuple[tuple[int, ...], ...]
 Ways = npt.NDArray[np.unsignedinteger]
 
 # What is found for several joins waits until the last of them has looked at it. Where it is more, each walks by itself.
-MOST_FOUND = 1 << 19
+MOST_FOUND = 1 << 20
 LOOKED_AT_EVERY = 16  # pieces of a stream
 
 
