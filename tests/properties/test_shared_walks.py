@@ -68,7 +68,7 @@ class Together(ByCost):
     script=scripts(),
     tables=streams(),
     batch_rows=st.sampled_from([1, 3, 300]),
-    most=st.sampled_from([0, 20, 1 << 19]),
+    most=st.sampled_from([0, 20, 1 << 20]),
     decider=st.sampled_from([ByCost, Together]),
 )
 def test_each_finds_what_it_would_alone_in_the_same_order(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from watersmeet.errors import BindError
 from watersmeet.explain.explaining import explained as explained_plan
 from watersmeet.explain.text import Line
-from watersmeet.explain.together import Together, together
+from watersmeet.explain.together import Together, together, together_svg
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.page import Shown, page
 from watersmeet.plan.explaining import Explaining
@@ -28,7 +28,9 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
     shared = {name: parts for group in groups for name, parts in shared_parts(group).items()}
     found = [] if query is not None else [one for group in groups if (one := together(group, shared)) is not None]
     apart = [] if query is not None else apart_words(jobs)
-    # A picture is of one query; a page, a text and JSON hold as many as there are.
+    if format == "svg" and found and len(jobs) > 1:  # of several queries a picture shows what they share
+        return together_svg(found, apart)
+    # Else it is of one; a page, a text and JSON hold as many as there are.
     if query is not None or format == "svg":
         jobs = [chosen(jobs, query)]
 
@@ -37,8 +39,14 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
         return explained_plan(job.plan, Explaining(format, measured, sample), LocalHost(), shared[job.name])
 
     if format == "html":
+        said = [*(line for one in found for line in one.lines()), *apart]
+        shared_by = (
+            [Shown("what the queries share", together_svg(found, apart), "\n".join(said))]
+            if found and len(jobs) > 1
+            else []
+        )
         pictures = [Shown(job.name, explained(job, "svg"), explained(job, "text")) for job in jobs]
-        return page("how the queries run", pictures, [line for one in found for line in one.lines()] + apart)
+        return page("how the queries run", [*shared_by, *pictures], said)
     return _all([(job.name, explained(job, format)) for job in jobs], found, apart, format)
 
 

@@ -10,6 +10,8 @@ from watersmeet.dataclass import dataclass
 from watersmeet.explain.joins import explained_joins
 from watersmeet.model.wording import in_bytes, short, time_a_second
 from watersmeet.physical.estimate import InputEstimate
+from watersmeet.pictures.draw_tree import tree_svg
+from watersmeet.pictures.tree import NodeText
 from watersmeet.plan.nodes import Input
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.shared_parts import Names, PartOnce, Shared, planned
@@ -50,28 +52,65 @@ class Together:
         return {name: value for name, value in asdict(self).items() if value}
 
     def lines(self) -> Iterator[str]:
-        for stream, queries in self.read_once_for.items():
-            yield f"{stream} is read once for {queries_in_words(queries)}"
-        for stream, windows in self.kept_once.items():
-            for one in windows:
-                yield (
-                    f"rows of {stream} are kept once for {queries_in_words(one.queries)}: about {short(one.rows)} "
-                    f"({in_bytes(one.bytes)}), apart {short(one.rows_apart)} ({in_bytes(one.bytes_apart)})"
-                )
-        for stream, columns in self.given_by.items():
-            yield f"of {stream} it is found by {' and by '.join(columns)} which queries a row concerns"
+        for line in (self._reading, self._keeping, self._giving, self._walking):
+            for stream in self.read_once_for:
+                yield from line(stream)
+        yield from map(_part_words, self.parts)
+        for stream in self.read_once_for:
+            yield from self._keeping_apart(stream)
+        yield from self._answering()
+
+    def drawn(self) -> NodeText:
+        """Its streams and parts as what flows into the queries."""
+        inputs = [
+            NodeText(
+                "stream",
+                stream,
+                (*self._reading(stream), *self._keeping(stream), *self._giving(stream)),
+                (*self._walking(stream), *self._keeping_apart(stream)),
+            )
+            for stream in self.read_once_for
+        ]
+        parts = [NodeText("join", part.what, (_part_words(part),)) for part in self.parts]
+        return NodeText("other", queries_in_words(self.queries), tuple(self._answering()), children=(*inputs, *parts))
+
+    def _reading(self, stream: str) -> Iterator[str]:
+        yield f"{stream} is read once for {queries_in_words(self.read_once_for[stream])}"
+
+    def _keeping(self, stream: str) -> Iterator[str]:
+        for one in self.kept_once.get(stream, ()):
+            yield (
+                f"rows of {stream} are kept once for {queries_in_words(one.queries)}: about {short(one.rows)} "
+                f"({in_bytes(one.bytes)}), apart {short(one.rows_apart)} ({in_bytes(one.bytes_apart)})"
+            )
+
+    def _giving(self, stream: str) -> Iterator[str]:
+        if stream in self.given_by:
+            yield f"of {stream} it is found by {' and by '.join(self.given_by[stream])} which queries a row concerns"
+
+    def _walking(self, stream: str) -> Iterator[str]:
         for walk in self.walks:
-            yield from _walk_words(walk)
-        for part in self.parts:
-            yield _part_words(part)
-        for stream, whys in self.kept_apart.items():
-            for why in dict.fromkeys(whys.values()):
-                who = queries_in_words([query for query, one in whys.items() if one == why])
-                yield f"rows of {stream} are kept apart for {who}: {why}"
+            if walk.stream == stream:
+                yield from _walk_words(walk)
+
+    def _keeping_apart(self, stream: str) -> Iterator[str]:
+        whys = self.kept_apart.get(stream, {})
+        for why in dict.fromkeys(whys.values()):
+            who = queries_in_words([query for query, one in whys.items() if one == why])
+            yield f"rows of {stream} are kept apart for {who}: {why}"
+
+    def _answering(self) -> Iterator[str]:
         for queries in self.answered_once_for:
             yield f"{queries_in_words(queries)} ask the same and are answered once"
         if self.memory is not None:
             yield f"{queries_in_words(self.memory_for)} share a memory of {self.memory}"
+
+
+def together_svg(found: Sequence[Together], apart: Sequence[str]) -> str:
+    """A picture of what the queries of a script share; below it who shares nothing."""
+    drawn = [one.drawn() for one in found]
+    root = drawn[0] if len(drawn) == 1 else NodeText("other", "the script", children=tuple(drawn))
+    return tree_svg("what the queries share", root, apart)
 
 
 def together(group: Sequence[Job], shared: Mapping[str, Shared]) -> Together | None:
@@ -130,13 +169,8 @@ def _walk_words(walk: Walk) -> Iterator[str]:
 
 
 def _part_words(part: PartOnce) -> str:
-    times = len(part.queries)
-    names = tuple(dict.fromkeys(part.queries))
-    often = "" if len(names) == times else f", which {'has' if len(names) == 1 else 'have'} it {times} times"
-    return (
-        f"{part.what} is computed once for {queries_in_words(names)}{often}: {short(part.rows_a_second)} rows a second "
-        f"come to it, apart {short(times * part.rows_a_second)}"
-    )
+    apart = len(part.queries) * part.rows_a_second
+    return f"{part.words}: {short(part.rows_a_second)} rows a second come to it, apart {short(apart)}"
 
 
 class _Estimates:

@@ -91,7 +91,8 @@ MakePlanner = Callable[[WindowJoinNode], Planner | None]
 class Built:
     """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, the joins
     inside it, in the order in which its plan has them, the columns of each stream that it looks at, if that is known,
-    why it runs in one thread, where several were asked for, and the plan that it was made by."""
+    why it runs in one thread, where several were asked for, the plan that it was made by, and what is to be said of
+    what it shares."""
 
     operator: Operator
     streams: dict[str, Stream]
@@ -100,6 +101,7 @@ class Built:
     columns: Mapping[str, frozenset[str]] | None = None
     one_thread: str | None = None
     physical: PhysicalPlan | None = None
+    shares: list[str] = field(default_factory=list)
 
     @property
     def looked_at(self) -> dict[str, list[str]]:
@@ -113,8 +115,8 @@ class Built:
     def notices(self, plan: Plan) -> list[str]:
         """What is to be said once, at the start."""
         if self.one_thread is None:
-            return []
-        return [f"threads = {plan.options.threads}, but the query runs in one thread: {self.one_thread}"]
+            return self.shares
+        return [*self.shares, f"threads = {plan.options.threads}, but the query runs in one thread: {self.one_thread}"]
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> Built:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from watersmeet.model.windows import Hop
+from watersmeet.model.windows import Hop, Window
 from watersmeet.operators.continuous.alone import Alone, Teed, Told
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_growing import FromGrowing
@@ -48,6 +48,7 @@ from watersmeet.physical.nodes import (
     NegativeJoinNode,
     NetNode,
     Noticing,
+    OrderedNode,
     OuterJoinNode,
     OverChangingNode,
     OverStreamNode,
@@ -216,15 +217,27 @@ class AnswerBuilder:
                 child = self._node(node.child)
                 return ChangesSource(child, kind, time, node.window, node.boundary, ordered=node.ordered)
             case JoinSourceNode():
-                return self._join_source(node)
+                return self._rows_as_stream(node)
 
-    def _join_source(self, node: JoinSourceNode) -> JoinSource:
+    def _rows_as_stream(self, node: JoinSourceNode) -> LivesSource:
+        """Rows that others have in other windows, too, come once."""
+        parts = self._rows.parts
+        if parts is None or node not in parts:
+            return self._join_source(node, node.window)
+        from watersmeet.operators.continuous.common import CommonRows, GrowingRows
+
+        inner = node.inner.inner if isinstance(node.inner, OrderedNode) else node.inner
+        schema = pa.schema([pa.field(name, e.type) for name, e in inner.columns])
+        rows = parts.node(node, self._leaves, lambda: GrowingRows(self._join_source(node, None), schema))
+        return CommonRows(rows, node.window, node.boundary)
+
+    def _join_source(self, node: JoinSourceNode, window: Window | None) -> JoinSource:
         streams = dict(zip(node.aliases, node.leaves, strict=True))
         source = JoinSource(
             self._rows.operator(node.inner),
             {alias: leaf.name for alias, leaf in streams.items()},
             node.time,
-            node.window,
+            window,
             node.boundary,
             # What becomes certain at an instant is of that instant, and asked for are those before it.
             up_to_now=isinstance(node.inner, OuterJoinNode | AsofJoinNode),

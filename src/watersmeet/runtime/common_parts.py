@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
-from watersmeet.model.windows import Hop
+from watersmeet.model.windows import Bound, Hop
 from watersmeet.physical.nodes import (
     AnswerNode,
+    ChangesSourceNode,
     ContinuousNode,
     DistinctNode,
     FromGrowingNode,
@@ -23,19 +24,25 @@ from watersmeet.physical.nodes import (
     FromMatchedNode,
     FromOneNode,
     GroupByNode,
+    JoinSourceNode,
     LeafNode,
     NetNode,
     OverChangingNode,
     OverStreamNode,
     PhysicalNode,
     SetOperationNode,
+    StreamSourceNode,
     ThresholdNode,
     TogetherNode,
     TopKNode,
+    ViewSourceNode,
     everything_below,
     leaves_below,
 )
 from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.physical.strategy import Code, JoinStrategy
+from watersmeet.plan.expressions import Column
+from watersmeet.plan.nodes import Derived, Input
 from watersmeet.plan.published import PUBLISHED_PIPELINES
 
 if TYPE_CHECKING:
@@ -46,7 +53,7 @@ if TYPE_CHECKING:
 # What has work to do: rows of a stream are selected as soon as those are looked at that another has selected.
 _KINDS = (
     DistinctNode, FromGrowingNode, FromManyNode, FromMatchedNode, GroupByNode, NetNode, OverChangingNode,
-    OverStreamNode, SetOperationNode, ThresholdNode, TogetherNode, TopKNode,
+    OverStreamNode, SetOperationNode, ThresholdNode, TogetherNode, TopKNode, JoinSourceNode,
 )  # fmt: skip
 # For each query and stream: equal where queries are given the same rows of it.
 GivenRows = Mapping[tuple[str, str], Hashable]
@@ -92,7 +99,10 @@ class BuiltParts:
         self._numbers = common.numbers
         self._built: dict[int, tuple[CommonPart, list[tuple[CommonInput, Expiring]]]] = {}
 
-    def node(self, node: AnswerNode, leaves: dict[str, Leaf], make: Callable[[], Node]) -> Node:
+    def __contains__(self, node: PhysicalNode) -> bool:
+        return id(node) in self._numbers
+
+    def node(self, node: AnswerNode | JoinSourceNode, leaves: dict[str, Leaf], make: Callable[[], Node]) -> Node:
         """What gives the changes of a node. leaves: where rows enter, by the names they are pushed under; those of what
         stands below are put there. make: makes it, if nobody else has."""
         number = self._numbers.get(id(node))
@@ -129,54 +139,85 @@ def _candidates(root: PhysicalNode) -> Iterator[PhysicalNode]:
 def _may_be_shared(node: PhysicalNode) -> bool:
     """Rows that have a copy for each of many windows are made in steps, which go by what the whole answer is. Static
     tables are each query's own."""
-    below = list(everything_below(node))
+    # Of rows that come of a join the window is not shared.
+    below = list(_below(node) if isinstance(node, JoinSourceNode) else everything_below(node))
     if any(isinstance(window := getattr(one, "window", None), Hop) and window.repeats for one in below):
         return False
     joins = [getattr(one, "join", None) or getattr(getattr(one, "strategy", None), "join", None) for one in below]
     return not any(isinstance(one.relation, Table) for join in joins if join is not None for one in join.inputs)
 
 
+# What names inputs as the query does, which makes no difference: by kinds of values, their fields.
+_ALIASES: Mapping[type, Sequence[str]] = {
+    Column: ("stream",), Code: ("stream",), Input: ("alias",), Derived: ("name",), Bound: ("earlier", "later"),
+    StreamSourceNode: ("alias",), JoinSourceNode: ("alias",), ChangesSourceNode: ("alias",), ViewSourceNode: ("alias",),
+}  # fmt: skip
+_ONLY_TOLD: Mapping[type, Sequence[str]] = {Bound: ("written",)}
+
+
 class _Names:
-    """A number for each node that is another one than those before, whatever its rows are pushed under."""
+    """A number for each node that is another one than those before, whatever it calls its inputs and under whatever
+    names their rows are pushed."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, node: PhysicalNode, given: Mapping[str, Hashable]) -> int:
-        known: dict[int, int] = {}
+        known = _Name(given)
+        # Of rows as a stream, whatever windows they go through afterwards.
+        named = known.of_rows(node) if isinstance(node, JoinSourceNode) else known.of(node)
+        return self._numbers.setdefault(named, len(self._numbers))
 
-        def numbered(text: Hashable) -> int:
-            return self._numbers.setdefault(text, len(self._numbers))
 
-        def name(value: Any) -> Hashable:
-            match value:
-                case LeafNode(stream=stream, columns=columns):
-                    return "leaf", stream.name, given[stream.name], tuple(sorted(columns))
-                case Stream() | Table():
-                    return "relation", value.name
-                case pa.DataType() | pa.Schema() | pa.Field():
-                    return "type", str(value)
-                case str() | bytes() | int() | float() | bool() | None:
-                    return type(value).__name__, value
-                case tuple() | list():
-                    return tuple(map(name, value))
-                case frozenset():
-                    return "set", tuple(sorted(map(repr, map(name, value))))
-                case Mapping():
-                    return "mapping", tuple((name(key), name(one)) for key, one in value.items())
-            if not is_dataclass(value):
-                return "object", repr(value)
-            if id(value) not in known:
-                known[id(value)] = numbered(parts(value))
-            return known[id(value)]
+class _Name:
+    """What a node is, as values that can be compared."""
 
-        def parts(value: Any) -> Hashable:
-            """Without what is chosen by cost: how expired rows are told, by which routes rows are found."""
-            match value:
-                case FromOneNode(source=source, predicates=predicates, columns=columns):
-                    return "from one", name(source), name(predicates), name(columns)
-                case FromManyNode(join=join, sources=sources, columns=columns):
-                    return "from many", name(join), name(sources), name(columns)
-            return type(value).__name__, tuple(name(getattr(value, field.name)) for field in fields(value))
+    def __init__(self, given: Mapping[str, Hashable]) -> None:
+        self._given = given
+        self._aliases: dict[str, int] = {"": -1}
+        self._known: dict[int, Hashable] = {}
 
-        return numbered(name(node))
+    def of_rows(self, node: JoinSourceNode) -> Hashable:
+        return "rows", self.of(node.inner), self.of(node.leaves), node.time
+
+    def of(self, value: Any) -> Hashable:
+        match value:
+            case LeafNode(stream=stream, columns=columns):
+                return "leaf", stream.name, self._given[stream.name], tuple(sorted(columns))
+            case Stream() | Table():
+                return "relation", value.name
+            case pa.DataType() | pa.Schema() | pa.Field():
+                return "type", str(value)
+            case str() | bytes() | int() | float() | bool() | None:
+                return type(value).__name__, value
+            case tuple() | list():
+                return tuple(map(self.of, value))
+            case frozenset():
+                return "set", tuple(sorted(map(repr, map(self.of, value))))
+            case Mapping():
+                return "mapping", tuple((self.of(key), self.of(one)) for key, one in value.items())
+        if not is_dataclass(value):
+            return "object", repr(value)
+        if id(value) not in self._known:
+            self._known[id(value)] = self._parts(value)
+        return self._known[id(value)]
+
+    def _parts(self, value: Any) -> Hashable:
+        """Without what is chosen by cost: how expired rows are told, by which routes rows are found."""
+        match value:
+            case FromOneNode(source=source, predicates=predicates, columns=columns):
+                return "from one", self.of(source), self.of(predicates), self.of(columns)
+            case FromManyNode(join=join, sources=sources, columns=columns):
+                return "from many", self.of(join), self.of(sources), self.of(columns)
+            case JoinStrategy(join=join, method=method):
+                return "join", self.of(join), self.of(method)
+        aliases, told = _ALIASES.get(type(value), ()), _ONLY_TOLD.get(type(value), ())
+        return type(value).__name__, tuple(
+            self._alias(getattr(value, field.name)) if field.name in aliases else self.of(getattr(value, field.name))
+            for field in fields(value)
+            if field.name not in told
+        )
+
+    def _alias(self, name: str) -> Hashable:
+        """By the order in which names are met."""
+        return "alias", self._aliases.setdefault(name, len(self._aliases))

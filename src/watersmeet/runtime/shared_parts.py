@@ -13,6 +13,7 @@ from watersmeet.optimizer.describe import ASSUMED_RATE
 from watersmeet.physical.nodes import (
     DistinctNode,
     GroupByNode,
+    JoinSourceNode,
     NetNode,
     OverChangingNode,
     OverStreamNode,
@@ -30,7 +31,7 @@ from watersmeet.runtime.predicate_index import index_over
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.shared_walks import Walk, expected_walks
 from watersmeet.runtime.shared_windows import Line, given_alike, kept_once, why_kept_apart
-from watersmeet.runtime.sharing import answered_together, may_share, shared_streams
+from watersmeet.runtime.sharing import answered_together, may_share, queries_in_words, shared_streams
 
 Names = tuple[str, ...]
 
@@ -43,6 +44,13 @@ class PartOnce:
     what: str
     queries: Names
     rows_a_second: float
+
+    @property
+    def words(self) -> str:
+        names = list(dict.fromkeys(self.queries))
+        again = f", which {'has' if len(names) == 1 else 'have'} it {len(self.queries)} times"
+        often = "" if len(names) == len(self.queries) else again
+        return f"{self.what} is computed once for {queries_in_words(names)}{often}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
     if not all(map(may_share, group)):
         return {job.name: Shared() for job in group}
     if len(group) < 2:
-        return {job.name: Shared(parts=_parts({job.name: planned(job.plan)})) for job in group}
+        return {job.name: Shared(parts=told_parts(parts_in_common({job.name: planned(job.plan)}))) for job in group}
     alike = {ones[0].name: tuple(job.name for job in ones) for ones in answered_together(group)}
     plans = {job.name: planned(job.plan) for job in group if job.name in alike}
     kept: dict[str, dict[str, Names]] = {name: {} for name in plans}
@@ -78,7 +86,7 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
                 kept[query][line.stream.name] = tuple(together)
     read = shared_streams(group)
     walks = expected_walks(plans, kept)
-    parts, apart = _parts(plans), why_kept_apart(lines, plans, kept)
+    parts, apart = told_parts(parts_in_common(plans)), why_kept_apart(lines, plans, kept)
     return {
         job: Shared(
             names if len(names) > 1 else (),
@@ -109,8 +117,9 @@ def lines_of_plans(plans: Mapping[str, PhysicalPlan]) -> tuple[list[Line[str]], 
     return lines, given
 
 
-def _parts(plans: Mapping[str, PhysicalPlan]) -> list[PartOnce]:
-    return [PartOnce(_words(node), queries, _rate(node)) for node, queries in parts_in_common(plans).parts]
+def told_parts(common: CommonParts) -> list[PartOnce]:
+    """As a person is told of them."""
+    return [PartOnce(_words(node), queries, _rate(node)) for node, queries in common.parts]
 
 
 def _words(node: PhysicalNode) -> str:
@@ -119,6 +128,8 @@ def _words(node: PhysicalNode) -> str:
         return _words(node.child)
     name = node.kind.upper() if isinstance(node, SetOperationNode) else _WORDS.get(type(node), "the join")
     streams = dict.fromkeys(leaf.stream.name for leaf in leaves_below(node))
+    if len(streams) == 1 and isinstance(node, JoinSourceNode):
+        return f"the selection from {next(iter(streams))}"
     return f"{name} over {listed(list(streams))}"
 
 

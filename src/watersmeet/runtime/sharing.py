@@ -109,8 +109,10 @@ def apart_words(jobs: Sequence[Job]) -> list[str]:
     words = []
     for job in running:
         others = [one for one in running if groups[one.name] != groups[job.name]]
+        # That another shares with nobody is said of that one.
+        others = [one for one in others if may_share(one)] if may_share(job) else others
         names = [name for name in _streams(job.plan) if any(name in _streams(one.plan) for one in others)]
-        if names and (not may_share(job) or any(map(may_share, others))):
+        if names:
             words.append(f"{job.name} reads {listed(names)} by itself: {_why_apart(job)}")
     return words
 

@@ -50,6 +50,17 @@ def test_a_program_reads_numbers(explained: Explained) -> None:
     assert kept["bytes"] < kept["bytes_apart"]
 
 
+def test_a_picture_shows_what_flows_into_them(explained: Explained) -> None:
+    queries = JOIN.format(10) + JOIN.format(30)
+    picture = explained(queries, "--format", "svg")
+    assert picture.startswith("<svg")
+    for words in ("query 1 and query 2", "a is read once for", "look for partners once"):
+        assert words in picture
+    assert picture.strip() in explained(queries, "--format", "html")
+    assert "read once" not in explained(queries, "--format", "svg", "--query", "query 2")
+    assert "read once" not in explained(JOIN.format(10), "--format", "svg")
+
+
 def test_a_page_says_it_first(explained: Explained) -> None:
     page = explained(JOIN.format(10) + JOIN.format(30), "--format", "html")
     assert page.index("<p>a is read once for query 1 and query 2</p>") < page.index("<h1>query 1</h1>")
@@ -127,6 +138,12 @@ def test_it_says_who_reads_apart_and_why(explained: Explained) -> None:
     assert "query 2 reads a and b by itself: which rows it sheds goes by how it is fed" in explained(
         JOIN.format(1) + shed
     )
+
+
+def test_of_streams_that_wait_for_others_it_says_so(explained: Explained) -> None:
+    drifting = DECLARED.replace("'100/s'", "'100/s', max_drift = '1 minute'")
+    told = explained(JOIN.format(1) + "SELECT k FROM a;", declared=drifting)
+    assert "query 2 reads a by itself: one of the streams has max_drift" in " ".join(told.split())
 
 
 def test_it_says_whose_rows_are_kept_apart_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,24 @@ def test_equal_subqueries_are_shared_without_being_views() -> None:
     ]
 
 
+def test_what_things_are_called_makes_no_difference() -> None:
+    met = (
+        "(SELECT {0}.k, COUNT(*) AS n FROM {2} {0} [RANGE 2 SECONDS], {3} {1} [RANGE 2 SECONDS] "
+        "WHERE {0}.k = {1}.v GROUP BY {0}.k)"
+    )
+    first = "SELECT MAX(n) AS most FROM " + met.format("x", "y", "a", "b")
+    assert parts(first, "SELECT k FROM " + met.format("y", "x", "a", "b") + " WHERE n > 1", view="") == [
+        ("group_by", ("query 1", "query 2"))
+    ]
+    assert parts(first, "SELECT k FROM " + met.format("a", "b", "b", "a") + " WHERE n > 1", view="") == []
+
+
+def test_a_join_that_is_read_as_a_stream_is_shared_by_readers_with_windows_of_their_own() -> None:
+    view = "CREATE VIEW pairs AS SELECT a.k, a.v, a.ts FROM a, b WHERE a.k = b.k WINDOW = 3 SECONDS;"
+    one, other = (f"SELECT k, COUNT(*) AS n FROM pairs [RANGE {size} SECONDS] GROUP BY k" for size in (5, 9))
+    assert parts(one, other, view=view) == [("rows_as_stream", ("query 1", "query 2"))]
+
+
 def test_what_differs_is_not() -> None:
     other = "SELECT MAX(n) AS m FROM (SELECT k, COUNT(*) AS n FROM a [RANGE 6 SECONDS] GROUP BY k)"
     assert parts(FIRST, other) == []
@@ -105,6 +123,18 @@ def test_it_is_made_once_and_not_with_share_no(monkeypatch: pytest.MonkeyPatch) 
     assert len(made) == 1
 
 
+def test_a_query_by_itself_computes_once_what_it_has_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch)
+    session = session_of(TABLES)
+    session.run(VIEW + "SELECT k FROM a")
+    twice = "SELECT x.k FROM busy x, busy y WHERE x.n = y.n"
+    apart = session.sql(f"{twice} OPTIONS (share = 'no')").to_arrow()
+    assert made == []
+    assert session.sql(twice).to_arrow() == apart
+    assert session.sql(twice).final().to_pylist() == session.sql(f"{twice} OPTIONS (share = 'no')").final().to_pylist()
+    assert len(made) == 2
+
+
 def jobs_of(session: wm.Session, queries: Sequence[str]) -> list[Job]:
     return [Job(f"query {number}", session.sql(text).plan, CONSOLE) for number, text in enumerate(queries, 1)]
 
@@ -146,6 +176,14 @@ class _Nowhere:
     def close(self) -> None: ...
 
     def abort(self) -> None: ...
+
+
+def test_it_is_said_at_the_start() -> None:
+    session = session_of(TABLES)
+    session.run(VIEW + "SELECT k FROM a")
+    runs = executions(jobs_of(session, [FIRST, SECOND, "SELECT k FROM b"]))
+    said = [run.built.notices(run.plan) for run in runs.values()]
+    assert said == [["GROUP BY over a is computed once for query 1 and query 2"], [], []]
 
 
 def test_each_tells_its_share_of_what_is_held() -> None:

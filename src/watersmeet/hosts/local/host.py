@@ -62,9 +62,9 @@ class LocalHost:
     ) -> Iterator[pa.RecordBatch]:
         # Loaded when a query runs, so that making a session does not wait for Numba.
         with undisturbed():
-            from watersmeet.hosts.local.pulled_execution import PulledExecution
+            from watersmeet.hosts.local.run_job import execution_of
 
-        run = PulledExecution(plan, batch_rows=batch_rows)
+        run = execution_of(plan, batch_rows)
         run.writes_beside = True
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return run.archived_batches()
@@ -99,11 +99,11 @@ class LocalHost:
         return [found[job.name] for job in jobs]
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
-        from watersmeet.hosts.local.pulled_execution import PulledExecution
+        from watersmeet.hosts.local.run_job import execution_of
         from watersmeet.runtime.final import check_final, given_whole
 
         check_final(plan)
-        run = PulledExecution(plan)
+        run = execution_of(plan)
         run.writes_beside = True
         run.metrics = metrics
         answer = pa.Table.from_batches(run.archived_batches(), schema=plan.output_schema)

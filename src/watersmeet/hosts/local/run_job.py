@@ -25,7 +25,7 @@ from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.shared_parts import parts_in_common, planned
+from watersmeet.runtime.shared_parts import parts_in_common, planned, told_parts
 from watersmeet.runtime.sharing import answered_together, may_share
 from watersmeet.runtime.watched import Board
 
@@ -201,14 +201,23 @@ def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, 
     return found
 
 
+def execution_of(plan: Plan, batch_rows: int = BATCH_ROWS) -> PulledExecution:
+    """What answers a query by itself."""
+    (built,) = _built({"the query": plan}, shares=plan.options.share != "no").values()
+    return PulledExecution(plan, batch_rows=batch_rows, built=built)
+
+
 def _built(plans: Mapping[str, Plan], *, shares: bool) -> dict[str, Built]:
     """The operators of queries that run together: parts of them that are equal are made once."""
     physical = {name: planned(plan) for name, plan in plans.items()}
-    parts = parts_in_common(physical).builder() if shares else None
+    common = parts_in_common(physical) if shares else None
+    parts = None if common is None else common.builder()
     built = {}
     for name, plan in plans.items():
         with plan.pointing_at_options():
             built[name] = build_plan(physical[name], parts=parts)
+    for part in () if common is None else told_parts(common):
+        built[part.queries[0]].shares.append(part.words)
     return built
 
 

@@ -14,9 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.model.windows import Boundary, Window
 from watersmeet.operators.continuous.delta import Delta, joined, no_changes
+from watersmeet.operators.continuous.lives import Lives, lifetimes_of
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
+from watersmeet.operators.continuous.sources import JoinSource, Windowed
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.waiting import Waiting
 
@@ -108,6 +111,52 @@ class CommonReader:
         if self in self.part.readers:
             self.part.readers.remove(self)
             self.waiting = []
+
+
+class GrowingRows:
+    """The rows that come of a join that only grows, or of a selection, as an operator: nothing leaves it."""
+
+    netted = True
+    held_rows = nbytes = 0
+
+    def __init__(self, source: JoinSource, schema: pa.Schema) -> None:
+        self._source = source
+        self.schema = schema
+
+    @property
+    def complete(self) -> int:
+        return self._source.complete
+
+    def take(self, until: int) -> Delta:
+        rows = self._source.rows_before(until)
+        if rows is None:
+            return no_changes(self.schema)
+        return Delta(rows.data, rows.times, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
+
+    def inputs(self) -> Iterator[Node]:
+        yield from ()
+
+    def next_event(self) -> int:
+        return self._source.next_birth()
+
+
+class CommonRows(Windowed):
+    """Such rows, of which others have windows of their own, through a window."""
+
+    def __init__(self, node: Node, window: Window | None, boundary: Boundary) -> None:
+        self._node = node
+        self.lifetimes = lifetimes_of(window, boundary)
+
+    @property
+    def complete(self) -> int:
+        return self._node.complete
+
+    def take(self, until: int) -> Lives | None:
+        delta = self._node.take(until)
+        return self.lifetimes.of(Rows(delta.data, delta.instants) if len(delta) else None, until)
+
+    def inputs(self) -> Iterator[Node]:
+        yield self._node
 
 
 def _as_one(deltas: Sequence[Delta], schema: pa.Schema) -> Delta:

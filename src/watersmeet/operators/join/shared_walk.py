@@ -32,7 +32,7 @@ Matrix = tuple[tuple[int, ...], ...]
 Ways = npt.NDArray[np.unsignedinteger]
 
 # What is found for several joins waits until the last of them has looked at it. Where it is more, each walks by itself.
-MOST_FOUND = 1 << 19
+MOST_FOUND = 1 << 20
 LOOKED_AT_EVERY = 16  # pieces of a stream
 
 
@@ -156,17 +156,18 @@ class SharedWalks:
         # By how they walk; None: as no other can.
         self._walkers: dict[Program, Walker | None] = {}
         self._due: dict[SharedWindow, int] = {}  # at which piece of it it is decided again who walks together
+        self._changed = False
 
     def add(self, join: WindowJoin, views: Views) -> None:
         self._views[join] = views
 
     def leave(self, join: WindowJoin) -> None:
         del self._views[join]
-        self.change()
+        self._changed = True
 
     def change(self) -> None:
-        """Some go by other routes, or are gone."""
-        self._walkers, self._due = {}, {}
+        """One goes by other routes."""
+        self._changed = True
 
     def walked(self, join: WindowJoin, alias: str, rows: int) -> Codes | None:
         """What new rows of an input find for a join: where their rows lie in the windows; None: it walks itself."""
@@ -185,6 +186,10 @@ class SharedWalks:
 
     def _walker(self, join: WindowJoin, alias: str) -> Walker | None:
         program = join.programs[alias]
+        if self._changed:
+            used = {one for each in self._views for one in each.programs.values()}
+            self._walkers = {one: walker for one, walker in self._walkers.items() if one in used}
+            self._due, self._changed = {}, False
         if program not in self._walkers:
             for one, views in self._views.items():
                 self._add_walkers(one, views)
