@@ -76,6 +76,15 @@ def numbered_sink(
     return sink
 
 
+def adding(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a sink that leaves what is there where it is, whatever its mode; of one that has no such modes,
+    as they are. Names of options are in lower case."""
+    connector = connector_of("sink", options)
+    has_modes = adds_to_files(options) if connector is None else "mode" in connector.sink_options.names
+    replaces = options.get("mode", "error").lower() in ("error", "overwrite")
+    return {**options, "mode": "append"} if has_modes and replaces else dict(options)
+
+
 def adds_to_files(options: Mapping[str, str]) -> bool:
     """Whether a sink writes files, of this machine or a store; names of options are in lower case."""
     connector = connector_of("sink", options)

@@ -9,7 +9,7 @@ batches behind it are repeated as they were, and of their answers those go to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from threading import Event, Thread, current_thread
 from time import monotonic
@@ -51,14 +51,18 @@ class DurableExecution:
         *,
         tell: Tell = warn,
         added: bool = False,
+        others_beside: Collection[str] = (),
     ) -> None:
         """make_sink: is given the checkpoint and this start of it. added: whether other queries were there before this
-        one, if it begins now."""
+        one, if it begins now. others_beside: the sinks for bad records and late rows into which other queries of the
+        script have written."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self.on_end: Callable[[], None] | None = None
-        self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell, added=added)
+        self._parts = open_parts(
+            plan, self.settings, place, make_sink, readers, tell, added=added, others_beside=others_beside
+        )
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
         self.folder, self.name = place.folder, self._parts.checkpoint.run

@@ -59,7 +59,7 @@ class DurableJobs:
                 for job, its in zip(jobs, places.of_jobs, strict=True):
                     own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
                     tell_of = named(tell, job.name) if len(jobs) > 1 else tell
-                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared, added=places.are_known)
+                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared, places)
             except BaseException:
                 for run in self.runs.values():
                     run.abandon()
@@ -175,7 +175,7 @@ def _is_kept(run: DurableExecution, found: Beginning) -> bool:
 
 
 def _made(
-    job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources, *, added: bool
+    job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources, places: Places
 ) -> DurableExecution:
     check_durable(job.plan)
     streams = streams_of(job.plan)
@@ -186,7 +186,16 @@ def _made(
             return NoSink()
         return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
 
-    return DurableExecution(job.plan, place, sink, readers, settings, tell=tell, added=added)
+    return DurableExecution(
+        job.plan,
+        place,
+        sink,
+        readers,
+        settings,
+        tell=tell,
+        added=places.are_known,
+        others_beside=places.beside,
+    )
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:

@@ -22,7 +22,8 @@ DROPPED = "dropped"  # a file that says of a folder that it is being let go of
 
 class Places:
     """`of_jobs`: where the checkpoint of each job lies, in their order. `are_known`: whether there are checkpoints of
-    others or of them already. `dropped`: those of queries that the script has no more."""
+    others or of them already. `dropped`: those of queries that the script has no more. `beside`: the sinks for bad
+    records and late rows that any of them has."""
 
     def __init__(self, place: Place, jobs: Sequence[Job]) -> None:
         self._place = place
@@ -31,6 +32,8 @@ class Places:
         self._root = _asked_in(place)
         self._below = {folder: _asked_in(place.below(folder)) for folder in _folders(place, FILE)}
         self.are_known = self._root is not None or bool(self._below)
+        known = (_place_of(place, folder) for folder in ["", *self._below])
+        self.beside = {name for one in known for name in RunNotes(one).get("sides", [])}
         folders = self._of_known(jobs) if self.are_known else self._of_new(jobs)
         self.of_jobs = [_place_of(place, folder) for folder in folders]
         left = [folder for folder in ["", *self._below] if folder not in folders]

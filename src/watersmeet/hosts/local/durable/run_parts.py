@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from watersmeet.dataclass import dataclass
@@ -67,6 +67,7 @@ def open_parts(
     tell: Tell,
     *,
     added: bool = False,
+    others_beside: Collection[str] = (),
 ) -> RunParts:
     """added: a checkpoint that is made now belongs to a query that others were before."""
     checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added)
@@ -80,7 +81,7 @@ def open_parts(
         loads = TableLoads(checkpoint, execution, tell, kept)
         start = checkpoint.notes.new_start()
         sink = make_sink(checkpoint, start)
-        sides = SideOutputs(execution.clock.side, checkpoint, start, tell)
+        sides = SideOutputs(execution.clock.side, checkpoint, start, tell, others_beside)
         checkpoint.notes.sinks_opened(start, [sink, *sides.sinks])
         outputs = Outputs(sink, sides, progress)
     except BaseException:
