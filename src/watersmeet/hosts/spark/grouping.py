@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
+from watersmeet.hosts.spark.checkpoints.beginning import noted_beginning
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, Checkpoint, Owner
 from watersmeet.hosts.spark.checkpoints.members import FOLDER, Member, Members
 from watersmeet.hosts.spark.jobs.ids import MOST_BUCKETS, balanced_ids, guard_of
@@ -46,15 +47,17 @@ class Group:
         return 0 if self.members is None else self.members.by_name[job.name].slot
 
 
-def groups_of(spark: SparkSession, jobs: Sequence[Job], folder: str, buckets: int) -> list[Group]:
+def groups_of(
+    spark: SparkSession, jobs: Sequence[Job], folder: str, buckets: int, *, apart: bool = False
+) -> list[Group]:
     """In the order of their first queries. What was begun together goes on together, and what was begun by itself does
-    so too; of new ones those go together that read the same streams."""
+    so too; of new ones those go together that read the same streams, unless all are to be apart."""
     below = _below(folder)
     begun = [] if is_connect(spark) else _begun(spark, below, list(jobs), buckets)
     known = {job.name for one in begun for job in one.jobs}
     left = [job for job in jobs if job.name not in known]
     folders = dict(zip([job.name for job in jobs], checkpoint_folders(below, jobs), strict=True))
-    new = [job for job in left if _may_go_together(spark, job, buckets, folders[job.name])]
+    new = [job for job in left if not apart and _may_go_together(spark, job, buckets, folders[job.name])]
     numbers = (n for n in count(1) if Members.of(Checkpoint(spark, f"{below}/{FOLDER}{n}")) is None)
     for together in fed_together(new):
         if len(together) > 1:
@@ -106,7 +109,10 @@ def _may_go_together(spark: SparkSession, job: Job, buckets: int, folder: str) -
         return False
     if job.plan.shedding is not None and job.plan.shedding.archive is not None:
         return False
-    return Checkpoint(spark, folder).place.read(METADATA) is None and SparkSink(job, folder).takes_batches
+    checkpoint = Checkpoint(spark, folder)
+    if checkpoint.place.read(METADATA) is not None or noted_beginning(checkpoint) is not None:
+        return False
+    return SparkSink(job, folder).takes_batches
 
 
 def _new_group(checkpoint: Checkpoint, jobs: list[Job], buckets: int) -> Group:

@@ -16,6 +16,8 @@ from watersmeet.io.console import ConsoleSink
 from watersmeet.io.sinks import kind_and_path, limit_of
 from watersmeet.warning import warn
 
+_MODE = "mode"
+
 
 class NumberedConsole(NumberedSink):
     """Prints what comes. A screen cannot be asked what is on it: after a crash the last rows may come once more."""
@@ -74,6 +76,17 @@ def numbered_sink(
     sink = folder_sink(SinkOpening(name, given, schema, run, start=start, threads=threads), path, kind)
     check_committed(name, sink, committed, None, tell)
     return sink
+
+
+def adding(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a sink to which a run adds whatever is there: another of the same query, which it goes on with,
+    has written it."""
+    given = {name.lower(): value for name, value in options.items()}
+    connector = connector_of("sink", given)
+    knows_modes = (
+        given.get("sink", "").lower() != "console" if connector is None else _MODE in connector.sink_options.names
+    )
+    return {**given, _MODE: "append"} if knows_modes else given
 
 
 def adds_to_files(options: Mapping[str, str]) -> bool:

@@ -15,6 +15,7 @@ from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.fitting import check_not_ahead
 from watersmeet.runtime.side_output import SideOutput, side_run
 from watersmeet.warning import warn
 
@@ -29,6 +30,9 @@ class SideOutputs:
         try:
             for name, sink in output.sinks.items():
                 options = _options(sink, is_new=name not in had)
+                if checkpoint.follows is not None:
+                    run = side_run(checkpoint.follows.run, name)
+                    check_not_ahead(name, checkpoint.follows, numbered_sink(name, options, output.schemas[name], run))
                 self._sinks[name] = numbered_sink(
                     name,
                     options,
@@ -53,6 +57,10 @@ class SideOutputs:
     @property
     def sinks(self) -> Collection[NumberedSink]:
         return self._sinks.values()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._sinks)
 
     def committed(self) -> int:
         """The last number that one of the sinks had when it was opened."""
