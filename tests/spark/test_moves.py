@@ -15,6 +15,7 @@ import pytest
 from tests.durable.test_savepoints import QUERIES, Answers, answered, push, rows_of, session
 from tests.runners import Source
 from tests.spark.simulation import Simulation, another_node, another_worker
+from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.checkpoints.savepoints import contents_of
 from watersmeet.hosts.spark.checkpoints.state_files import Kept, Stage, by_query
@@ -73,13 +74,32 @@ def stage(run: Simulation) -> Stage:
     return found
 
 
+WHOLE = {"over", "bounded", "rows"}  # states that do not divide by key, and so run in one bucket
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_a_state_that_does_not_divide_moves_to_one_bucket_and_back(name: str, tmp_path: Path) -> None:
+    moved(name, ((0, range(40)), (1, range(40, 75)), (0, range(75, 100)), (1, range(100, 120))), tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_what_several_buckets_hold_of_such_a_state_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="cannot move into or out of several buckets: "):
+        moved(name, ((4, range(20)), (0, range(20, 30))), tmp_path)
+
+
 @pytest.mark.parametrize("legs", LEGS)
-@pytest.mark.parametrize("name", sorted({*QUERIES} - {"over", "bounded", "rows"}))
+@pytest.mark.parametrize("name", sorted({*QUERIES} - WHOLE))
 def test_a_query_moves_between_hosts_and_numbers_of_buckets(name: str, legs: str, tmp_path: Path) -> None:
+    moved(name, LEGS[legs], tmp_path)
+
+
+def moved(name: str, legs: Sequence[Leg], tmp_path: Path) -> None:
+    """What a query answers on its way is what it answers where it stays."""
     query = session().sql(QUERIES[name])
     whole = answered(query, tmp_path / "whole", range(120))
     found, before = Answers(), None
-    for number, (buckets, numbers) in enumerate(LEGS[legs]):
+    for number, (buckets, numbers) in enumerate(legs):
         after = tmp_path / f"savepoint-{number}"
         if buckets:
             in_buckets(query, buckets, numbers, before, after, found)

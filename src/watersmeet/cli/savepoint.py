@@ -80,6 +80,7 @@ def _of_spark(folder: Path, out: str, script: Path | None) -> None:
     text = _text(script, scripts_of(folder))
     jobs = [job for job in read_script(text, explain=True, opener=open_to_go_on) if job.explaining is None]
     with phase("reading the state"), writing_savepoint(out) as written:
+        places = {job.name: checkpoint_of(folder, job.name, alone=len(jobs) == 1) for job in jobs}
         for job in jobs:
-            place = checkpoint_of(folder, job.name, alone=len(jobs) == 1)
-            written.add(job.name, read_contents(place, job.plan, job.name))
+            together = [one.plan for one in jobs if places[one.name] == places[job.name]]
+            written.add(job.name, read_contents(places[job.name], job.plan, job.name, together))

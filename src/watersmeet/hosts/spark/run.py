@@ -132,7 +132,12 @@ class SparkRun:
             Checkpoint(self.spark, group.folder).notes.note(script=self.settings.script)
         alone = [group for group in groups if group.members is None]
         jobs, folders = [group.jobs[0] for group in alone], [group.folder for group in alone]
-        return begun_queries(self.spark, jobs, folders, self.settings)
+        return begun_queries(self.spark, jobs, folders, self.settings, self.buckets, self.remark)
+
+    def _buckets_of(self, checkpoint: str) -> int:
+        """Into how many a query is cut that is alone."""
+        begun = self._begun.get(checkpoint)
+        return self.buckets if begun is None or begun.buckets is None else begun.buckets
 
     def _of(self, group: Group) -> Starting:
         """Its sinks, made once it is certain that nothing else has its checkpoint: what they hold would be told first,
@@ -169,7 +174,7 @@ class SparkRun:
         if self.settings.checkpoint is None:
             return {}
         alone = [one.group for one in starting if one.group.members is None]
-        owners = {one.folder: Owner.of(one.jobs[0].plan, self.buckets) for one in alone}
+        owners = {one.folder: Owner.of(one.jobs[0].plan, self._buckets_of(one.folder)) for one in alone}
         return {
             folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
         }
@@ -221,7 +226,7 @@ class SparkRun:
         start, plan = self._at_start(sink), sink.job.plan
         if (begun := self._begun.get(sink.checkpoint)) is not None:
             start, plan = replace(start, begun=begun.for_buckets), begun.begun(plan)
-        df = dataframe(self.spark, plan, self.buckets, ending=ending, start=start)
+        df = dataframe(self.spark, plan, self._buckets_of(sink.checkpoint), ending=ending, start=start)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         if not sink.has_sides:  # where packets are given, rows cannot be counted by Spark

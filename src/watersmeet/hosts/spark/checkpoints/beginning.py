@@ -10,6 +10,7 @@ from typing import Any
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, Checkpoint
+from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.file_stream import FileStream, FolderStream
 from watersmeet.io.connectors.history import HistoryThenLive
@@ -28,7 +29,8 @@ NOTE = "begun"
 
 @dataclass(frozen=True)
 class Beginning:
-    """`place`, `query`, `mark`: which savepoint, and what of it. `places`: where streams are read from, by name."""
+    """`place`, `query`, `mark`: which savepoint, and what of it. `places`: where streams are read from, by name.
+    `buckets`: one, where a state does not divide by key; None: as many as the run has."""
 
     place: str
     query: str
@@ -36,6 +38,7 @@ class Beginning:
     afresh: bool
     pipeline: str
     places: Mapping[str, Any]
+    buckets: int | None = None
 
     @property
     def for_buckets(self) -> tuple[str, str, str]:
@@ -81,7 +84,7 @@ def noted_beginning(checkpoint: Checkpoint) -> Beginning | None:
 
 
 def begin_with(
-    checkpoint: Checkpoint, savepoint: Savepoint, query: str, plan: Plan, *, afresh: bool
+    checkpoint: Checkpoint, savepoint: Savepoint, query: str, plan: Plan, buckets: int, *, afresh: bool
 ) -> tuple[Beginning, QueryContents | None]:
     """What a query begins with, noted in its checkpoint; and all of it, unless a start before has begun with it."""
     noted = noted_beginning(checkpoint)
@@ -96,7 +99,10 @@ def begin_with(
     streams = {one.name: one for one in streams_below(plan.root)}
     check_kinds(contents, {name: kind_of(one) for name, one in streams.items()})
     places = {name: _offsets(name, contents) for name in streams}
-    made = Beginning(_whole(savepoint.place), query, savepoint.mark, afresh, contents.pipeline, places)
+    in_one = bool(contents.state.whole) and job_of(plan, {}, buckets).partitioning.buckets > 1
+    made = Beginning(
+        _whole(savepoint.place), query, savepoint.mark, afresh, contents.pipeline, places, 1 if in_one else None
+    )
     checkpoint.notes.note(begun=asdict(made))
     return made, contents
 

@@ -7,7 +7,7 @@ together.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -78,15 +78,15 @@ def scripts_of(folder: Path) -> list[str]:
     return list(dict.fromkeys(one for one in noted if one is not None))
 
 
-def read_contents(folder: Path, plan: Plan, query: str) -> QueryContents:
+def read_contents(folder: Path, plan: Plan, query: str, together: Sequence[Plan]) -> QueryContents:
     """Of the checkpoint of a query on this machine, after the last batch that has ended. Nothing is changed, so the
-    query may be running."""
+    query may be running. together: the plans of all queries that have it, in their order."""
     notes, slot = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES), 0
     owner, begun, run = notes.get("owner"), notes.get("begun"), notes.get("run", "")
-    if (together := notes.get("together")) is not None:
-        if query not in together["queries"]:
-            raise RunError(f"{folder} has no query {query!r}; it has {', '.join(together['queries'])}")
-        member = together["queries"][query]
+    if (shared := notes.get("together")) is not None:
+        if query not in shared["queries"]:
+            raise RunError(f"{folder} has no query {query!r}; it has {', '.join(shared['queries'])}")
+        member = shared["queries"][query]
         owner, slot, run = member["owner"], member["slot"], side_run(run, query)
     if owner is None:
         raise RunError(f"{folder} does not say whose it is", hint="start the query there once more, and stop it")
@@ -110,8 +110,9 @@ def read_contents(folder: Path, plan: Plan, query: str) -> QueryContents:
     except NotReadableError as why:
         raise UnsupportedError(f"the state in {folder} cannot be read without Spark: {why}") from None
     batch, (now_us, offsets) = files.version - 1, _offsets(folder / OFFSETS / str(files.version - 1))
-    streams = list({one.name: one for one in streams_below(plan.root)}.values())
-    places = {one.name: _place(one, offset) for one, offset in zip(streams, offsets, strict=False)}
+    streams = {one.name: one for other in together for one in streams_below(other.root)}
+    found = {one.name: _place(one, offset) for one, offset in zip(streams.values(), offsets, strict=False)}
+    places = {one.name: found[one.name] for one in streams_below(plan.root)}
     return contents_of(job, stage, places, run or owner["run"], batch, now_us, options_of(plan))
 
 

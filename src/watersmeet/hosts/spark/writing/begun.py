@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -25,7 +25,12 @@ from watersmeet.runtime.side_output import SideOutput, side_run
 
 
 def begun_queries(
-    spark: SparkSession, jobs: Sequence[Job], checkpoints: Sequence[str], settings: RunSettings
+    spark: SparkSession,
+    jobs: Sequence[Job],
+    checkpoints: Sequence[str],
+    settings: RunSettings,
+    buckets: int,
+    remark: Callable[[str], None],
 ) -> dict[str, Beginning]:
     """What queries begin or have begun with, by their checkpoints."""
     savepoint = None if settings.savepoint is None else Savepoint(settings.savepoint)
@@ -40,11 +45,13 @@ def begun_queries(
                     f"{job.name} runs in two stages on Spark, and what it remembers in one process is not cut so",
                     hint="go on with it in-process: --engine local",
                 )
-            noted, contents = begin_with(checkpoint, savepoint, job.name, job.plan, afresh=settings.afresh)
+            noted, contents = begin_with(checkpoint, savepoint, job.name, job.plan, buckets, afresh=settings.afresh)
             if contents is not None and not settings.afresh:
                 _check_sinks(job, contents)
         if noted is not None:
             found[folder] = noted
+            if noted.buckets is not None:
+                remark(f"{job.name} runs in one bucket, not in {buckets}: what it remembers does not divide by key")
     return found
 
 
