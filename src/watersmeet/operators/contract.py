@@ -114,7 +114,13 @@ class Rows:
         """Several pieces of one input, at least one, as one."""
         if len(parts) == 1:
             return parts[0]
-        data = pa.concat_batches([part.data for part in parts])
+        try:
+            data = pa.concat_batches([part.data for part in parts])
+        except pa.ArrowInvalid:  # some were taken in by another host, which left behind what nobody asks for
+            shared = [
+                name for name in parts[0].data.schema.names if all(name in one.data.schema.names for one in parts)
+            ]
+            data = pa.concat_batches([part.data.select(shared) for part in parts])
         # Rows of one input came through one door, so all parts are coded alike.
         return Rows(data, np.concatenate([part.times for part in parts]), parts[0].coded)
 

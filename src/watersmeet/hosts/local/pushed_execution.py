@@ -191,6 +191,21 @@ class PushedExecution(Execution):
     def answer(self) -> pa.Table | None:
         return None if self._present is None else self._present.table()
 
+    def present_parts(self) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        """What a changing answer was when it was last added up, and what has changed since."""
+        return None if self._present is None else (self._present.held, self._present.since)
+
+    def held_tables(self) -> dict[str, pa.Table]:
+        """The rows of the tables that are not loaded anew by who goes on elsewhere."""
+        return {name: pa.Table.from_batches(rows) for name, rows in self._now.items()}
+
+    def go_on_from(self, present: tuple[pa.RecordBatch, pa.RecordBatch] | None) -> None:
+        """Operators and clocks were brought to where others were, whose changing answer was this."""
+        self._ended = [clock.stream.name for clock in self.clock.clocks.values() if clock.ended]
+        self._watermark_us = self.clock.watermark_us
+        if self._present is not None and present is not None:
+            self._present.held, self._present.since = present
+
     def report_waiting(self) -> Metrics:
         """The numbers, with the rows that wait for time to go on."""
         waiting = {name: rows for name, rows in self.operator.waiting_rows().items() if rows.rows}

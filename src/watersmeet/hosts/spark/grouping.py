@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
+from watersmeet.hosts.spark.checkpoints.beginning import noted_beginning
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, Checkpoint, Owner, remove_checkpoint
 from watersmeet.hosts.spark.checkpoints.members import FOLDER, Member, Members, keys_of
 from watersmeet.hosts.spark.jobs.ids import MOST_BUCKETS
@@ -45,9 +46,11 @@ class Group:
         return 0 if self.members is None else self.members.by_name[job.name].slot
 
 
-def groups_of(spark: SparkSession, jobs: Sequence[Job], folder: str, buckets: int) -> list[Group]:
+def groups_of(
+    spark: SparkSession, jobs: Sequence[Job], folder: str, buckets: int, *, apart: bool = False
+) -> list[Group]:
     """In the order of their first queries. What was begun together goes on together, and what was begun by itself does
-    so too; of new ones those go together that read the same streams."""
+    so too; of new ones those go together that read the same streams, unless all are to be apart."""
     folder = folder if has_scheme(folder) else str(Path(folder).expanduser().absolute())
     owners = {job.name: Owner.of(job.plan, buckets, is_shared=True) for job in jobs}
     known = [] if is_connect(spark) else list(_known(spark, folder))
@@ -56,18 +59,15 @@ def groups_of(spark: SparkSession, jobs: Sequence[Job], folder: str, buckets: in
     alone = Alone(spark, folder, jobs, owners, others=bool(known))
     if not together and not alone.going_on and (known or alone.known):
         raise alone.strangers()
-    new = [
-        job
-        for job in jobs
-        if job.name not in together | alone.going_on.keys() and _may_go_together(spark, job, buckets)
-    ]
+    left = [] if apart else [job for job in jobs if job.name not in together | alone.going_on.keys()]
+    new = [job for job in left if alone.is_new(job) and _may_go_together(spark, job, buckets)]
     for number, some in enumerate((some for some in fed_together(new) if len(some) > 1), len(known) + 1):
         begun.append(_new_group(Checkpoint(spark, f"{folder}/{FOLDER}{number}"), some, buckets, owners))
         together |= {job.name for job in some}
     _let_go(begun, alone.dropped)
-    apart = [Group([job], alone.folder_of(job)) for job in jobs if job.name not in together]
+    singles = [Group([job], alone.folder_of(job)) for job in jobs if job.name not in together]
     places = {job.name: place for place, job in enumerate(jobs)}
-    return sorted([one for one in [*begun, *apart] if one.jobs], key=lambda one: places[one.jobs[0].name])
+    return sorted([one for one in [*begun, *singles] if one.jobs], key=lambda one: places[one.jobs[0].name])
 
 
 def _known(spark: SparkSession, folder: str) -> Iterator[Members]:
@@ -114,7 +114,7 @@ class Alone:
     def __init__(
         self, spark: SparkSession, folder: str, jobs: Sequence[Job], owners: Mapping[str, Owner], *, others: bool
     ) -> None:
-        self._folder, self._jobs = folder, jobs
+        self._spark, self._folder, self._jobs = spark, folder, jobs
         names = dict(zip([job.name for job in jobs], query_folders([job.name for job in jobs]), strict=True))
         self._is_whole = len(jobs) == 1 and not others
         asked = {"": folder} | {name: f"{folder}/{name}" for name in {*names.values(), *_below(folder)}}
@@ -141,6 +141,10 @@ class Alone:
         self._names = names
         left = [name for name in self.known if name not in self.going_on.values()]
         self.dropped = {name or "the query that was alone": asked[name] for name in left if self.known[name].is_noted}
+
+    def is_new(self, job: Job) -> bool:
+        """Whether nothing of it has begun, with a savepoint neither."""
+        return noted_beginning(Checkpoint(self._spark, self.folder_of(job))) is None
 
     def folder_of(self, job: Job) -> str:
         name = self.going_on.get(job.name, "" if self._is_whole else self._names[job.name])

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError, SetupError, UnsafeFolderError, UnsupportedError, WatersmeetError
 from watersmeet.hosts.spark.bucket.archive import follow
+from watersmeet.hosts.spark.checkpoints.beginning import Beginning
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
 from watersmeet.hosts.spark.checkpoints.members import Members
 from watersmeet.hosts.spark.dataframe import QueryInSlot, dataframe, dataframe_of_several, streams_without_end
@@ -35,6 +37,7 @@ from watersmeet.hosts.spark.progress.post_office import Flood, mailbox
 from watersmeet.hosts.spark.progress.running_query import RunningQuery, StartedQuery
 from watersmeet.hosts.spark.progress.tally import ANSWER, Batch, Tally
 from watersmeet.hosts.spark.reading.sources import OnSpark
+from watersmeet.hosts.spark.writing.begun import begun_queries
 from watersmeet.hosts.spark.writing.file_claim import RACE, FileClaim
 from watersmeet.hosts.spark.writing.group_writer import GroupWriter
 from watersmeet.hosts.spark.writing.sink_run import SinkRun
@@ -74,6 +77,7 @@ class SparkRun:
         self.remark: Callable[[str], None] = logger.info  # takes what a start says of itself
         self._asked = skipped_batches(self.settings.skip_batches, self.jobs)
         self._skipped: dict[str, frozenset[int]] = {}  # the batches that are left out, by the checkpoint of their query
+        self._begun: dict[str, Beginning] = {}  # what queries began with, by their checkpoints
         self._flooding: dict[str, int] = {}  # by the id of a query, a batch that brings about very many answers
         self._stop = False
         self._stop_by_s = inf
@@ -90,7 +94,9 @@ class SparkRun:
             _until_the_first_batch(on_batch or (lambda running, batch: None)) as tell,
             self._checkpoint() as folder,
         ):
-            starting = [self._of(group) for group in groups_of(self.spark, self.jobs, folder, self.buckets)]
+            groups = groups_of(self.spark, self.jobs, folder, self.buckets, apart=self.settings.savepoint is not None)
+            self._begun = self._beginnings(groups)
+            starting = [self._of(group) for group in groups]
             sinks = [sink for one in starting for sink in one.sinks]
             watching = Boards(sinks, boards or {})
             check_workers(self.spark)
@@ -118,6 +124,21 @@ class SparkRun:
             running = {one.job.name: one for query in started for one in query.running}
             return [running[job.name] for job in self.jobs]
 
+    def _beginnings(self, groups: Sequence[Group]) -> dict[str, Beginning]:
+        """What queries begin or have begun with, by their checkpoints, which note where the script lies."""
+        if self.settings.checkpoint is None:
+            return {}
+        for group in groups if self.settings.script is not None else ():
+            Checkpoint(self.spark, group.folder).notes.note(script=self.settings.script)
+        alone = [group for group in groups if group.members is None]
+        jobs, folders = [group.jobs[0] for group in alone], [group.folder for group in alone]
+        return begun_queries(self.spark, jobs, folders, self.settings, self.buckets, self.remark)
+
+    def _buckets_of(self, checkpoint: str) -> int:
+        """Into how many a query is cut that is alone."""
+        begun = self._begun.get(checkpoint)
+        return self.buckets if begun is None or begun.buckets is None else begun.buckets
+
     def _of(self, group: Group) -> Starting:
         """Its sinks, made once it is certain that nothing else has its checkpoint: what they hold would be told first,
         and is not what is wrong."""
@@ -125,7 +146,10 @@ class SparkRun:
         if durable:
             Checkpoint(self.spark, group.folder).refuse_in_process()
         connect = is_connect(self.spark)
-        sinks = [SparkSink(job, group.folder, over_connect=connect, durable=durable) for job in group.jobs]
+        sinks = [
+            SparkSink(job, group.folder, over_connect=connect, durable=durable, begun=self._begun.get(group.folder))
+            for job in group.jobs
+        ]
         return Starting(group, sinks)
 
     def _open(self, starting: Starting) -> None:
@@ -150,7 +174,7 @@ class SparkRun:
         if self.settings.checkpoint is None:
             return {}
         alone = [one.group for one in starting if one.group.members is None]
-        owners = {one.folder: Owner.of(one.jobs[0].plan, self.buckets) for one in alone}
+        owners = {one.folder: Owner.of(one.jobs[0].plan, self._buckets_of(one.folder)) for one in alone}
         return {
             folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
         }
@@ -199,7 +223,10 @@ class SparkRun:
 
     def _alone(self, starting: Starting, ending: Ending | None) -> Callable[[], StreamingQuery]:
         (sink,) = starting.sinks
-        df = dataframe(self.spark, sink.job.plan, self.buckets, ending=ending, start=self._at_start(sink))
+        start, plan = self._at_start(sink), sink.job.plan
+        if (begun := self._begun.get(sink.checkpoint)) is not None:
+            start, plan = replace(start, begun=begun.for_buckets), begun.begun(plan)
+        df = dataframe(self.spark, plan, self._buckets_of(sink.checkpoint), ending=ending, start=start)
         if not df.isStreaming:
             raise UnsupportedError(f"{sink.job.name} reads no stream, so it has nothing to run on")
         if not sink.has_sides:  # where packets are given, rows cannot be counted by Spark

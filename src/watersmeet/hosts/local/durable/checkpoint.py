@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.beginning import NOTE, Beginning
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
@@ -23,20 +24,27 @@ from watersmeet.plan.memory import Memory
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
+from watersmeet.runtime.savepoints.fitting import options_of
 from watersmeet.warning import StateWarning
 
 LOCK = "lock"
 _OF_BATCHES = ("journal-*.log", "snapshot-*.json", "blocks-*")
-MAY_CHANGE = ("order", "threads", "share", "boundary", "timezone", "emit")
 
 
 class Checkpoint:
-    def __init__(self, place: Place, plan: Plan, *, sync: bool, added: bool = False) -> None:
-        """added: whether others were there before it, if it is made now."""
-        self._folder = CheckpointFolder(place, plan, added=added)
+    def __init__(
+        self, place: Place, plan: Plan, *, sync: bool, added: bool = False, beginning: Beginning | None = None
+    ) -> None:
+        """added: whether others were there before it, if it is made now. beginning: with what a new run goes on."""
+        self._folder = CheckpointFolder(place, plan, added=added, beginning=beginning)
         try:
             self.place, self.notes, self.run = place, self._folder.notes, self._folder.identity.run
-            self.pipeline = self._folder.identity.pipeline
+            self.identity = self._folder.identity
+            self.pipeline, self.begins = self._folder.identity.pipeline, self._folder.begins
+            begun_with = self.notes.get(NOTE)
+            # Whether another run has filled its sinks before, and if they are to be looked at, which.
+            self.adds = begun_with is not None and not begun_with["afresh"]
+            self.follows = beginning.contents if beginning is not None and self.adds and self.begins else None
             self.reached = Reached(place, self.run, has_begun=self._folder.has_begun)
             self.journal = Journal(place, self.run, sync=sync, reached=self.reached)
             self._snapshots = Snapshots(place, self.run)
@@ -133,7 +141,7 @@ class Identity:
 class CheckpointFolder:
     """Held by one process at a time."""
 
-    def __init__(self, place: Place, plan: Plan, *, added: bool = False) -> None:
+    def __init__(self, place: Place, plan: Plan, *, added: bool = False, beginning: Beginning | None = None) -> None:
         self.place, self.notes, self._added = place, RunNotes(place), added
         self._lock: TextIO | None = None
         path = place.folder
@@ -147,16 +155,37 @@ class CheckpointFolder:
         self._lock = held(place)
         place.hold()
         try:
-            self.identity = self._identity(plan)
+            self.identity = self._identity(plan, beginning)
+            self.begins = self._begins(beginning)
         except BaseException:
             self.close()
             raise
 
-    def _identity(self, plan: Plan) -> Identity:
+    def _begins(self, beginning: Beginning | None) -> bool:
+        """Whether what a savepoint says is still to be loaded."""
+        if beginning is None:
+            if self.notes.get(NOTE) is not None and not self._has_saved:
+                raise RunError(
+                    f"the run of {self.place.shown()} was to begin with a savepoint, and did not come to it",
+                    hint="name the savepoint once more",
+                )
+            return False
+        if not beginning.enter(self.notes, begun=self._has_saved):
+            return False
+        for name in self.place.names("blocks-*"):  # of a start that did not come to its first state
+            self.place.remove(name)
+        return True
+
+    @property
+    def _has_saved(self) -> bool:
+        return bool(self.place.names("snapshot-*.json") or self.place.names("journal-*.log"))
+
+    def _identity(self, plan: Plan, beginning: Beginning | None) -> Identity:
         noted, query = self.notes.all(), sum_of(identity_of(plan))
         if not noted:
             self._refuse_nameless()
-            made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
+            pipeline = choose_pipeline(plan).pipeline if beginning is None else beginning.contents.pipeline
+            made = Identity(uuid4().hex[:12], query, pipeline, options_of(plan))
             self.notes.note(**made.__dict__, added=self._added)
             return made
         held = Identity(**{one.name: noted[one.name] for one in fields(Identity)})
@@ -165,7 +194,7 @@ class CheckpointFolder:
                 f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
-        now = _options_of(plan)
+        now = options_of(plan)
         if shares_memory(plan) and _unit(held.options) == _unit(now):  # whose parts go by who shares it
             now |= {"memory": held.options["memory"]}
         self._check_options(held.options, now)
@@ -215,11 +244,6 @@ def held(place: Place) -> TextIO:
             hint="stop it first, or give another checkpoint",
         ) from None
     return lock
-
-
-def _options_of(plan: Plan) -> dict[str, str]:
-    """But for what may change from start to start, and what is part of what a query means."""
-    return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
 
 
 def _unit(options: Mapping[str, str]) -> str:

@@ -21,11 +21,13 @@ from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
 from watersmeet.hosts.local.durable.batches import Arrived, Begins, LeftOut, Step
+from watersmeet.hosts.local.durable.beginning import Beginning
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
+from watersmeet.hosts.local.durable.savepoints import contents_of
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.hosts.local.pull import FINISHING_S
 from watersmeet.hosts.local.pushed_execution import PUSHED
@@ -34,6 +36,7 @@ from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.warning import warn
 
 
@@ -52,16 +55,25 @@ class DurableExecution:
         tell: Tell = warn,
         added: bool = False,
         others_beside: Collection[str] = (),
+        beginning: Beginning | None = None,
     ) -> None:
         """make_sink: is given the checkpoint and this start of it. added: whether other queries were there before this
         one, if it begins now. others_beside: the sinks for bad records and late rows into which other queries of the
-        script have written."""
+        script have written. beginning: with what a new run goes on."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self.on_end: Callable[[], None] | None = None
         self._parts = open_parts(
-            plan, self.settings, place, make_sink, readers, tell, added=added, others_beside=others_beside
+            plan,
+            self.settings,
+            place,
+            make_sink,
+            readers,
+            tell,
+            added=added,
+            others_beside=others_beside,
+            beginning=beginning,
         )
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
@@ -224,6 +236,35 @@ class DurableExecution:
         left_out: Future[LeftOut | None] = Future()
         self._intake.push(Arrived(step, rows, logged, left_out), timeout_s)
         return logged, left_out
+
+    # ---- for a savepoint ---------------------------------------------------------------------------------------------
+
+    def contents(self, timeout_s: float | None = None) -> QueryContents:
+        """What a savepoint says of this run, after the next batch that ends; its sinks have all up to there. Of a run
+        that has ended, or was only recovered, as it is."""
+        if self.is_own_thread:
+            raise RunError(
+                "a savepoint cannot be taken by who is called with answers: the batch in hand is not done",
+                hint="call savepoint() from another thread, or after the run has stopped",
+            )
+        found = self._loop.between_batches(lambda: contents_of(self._parts)).result(timeout_s)
+        if not self.has_ended:
+            self.outputs.settle(found.batch)
+        return found
+
+    def recover_only(self) -> QueryContents:
+        """In the place of `start`: bring back what was there before, commit its answers, and end."""
+        try:
+            self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
+            Recovery(self._parts).recover(self.outputs.committed())
+            self.outputs.hurry()
+            self._saver.save(wait=True)
+            found = contents_of(self._parts)
+        except BaseException:
+            self._close(commit=False)
+            raise
+        self._close(commit=True)
+        return found
 
     # ---- what it is now ---------------------------------------------------------------------------------------------
 

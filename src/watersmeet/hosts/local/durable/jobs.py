@@ -11,12 +11,14 @@ from typing import Any
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.local.durable.batches import Begins
+from watersmeet.hosts.local.durable.beginning import beginning_of
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.places import Places
+from watersmeet.hosts.local.durable.savepoint_requests import Requests
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
@@ -29,6 +31,7 @@ from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.beginning import Beginning, Left, beginning_beside, whole_words
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.folder import writing_savepoint
 from watersmeet.runtime.script import CONSOLE, Job
 from watersmeet.runtime.sharing import is_same_stream, may_share
 from watersmeet.warning import warn
@@ -51,8 +54,10 @@ class DurableJobs:
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
         self.runs: dict[str, DurableExecution] = {}
         self.words: list[str] = []  # what there is to say of those that were added or dropped, once they have started
+        self._requests: Requests | None = None
         shared = _shared_sources(jobs)
         with place_of(checkpoint) as place:
+            self._folder = place.folder
             try:
                 places = Places(place, jobs)
                 self._dropped = places.dropped
@@ -78,6 +83,8 @@ class DurableJobs:
                 run.go_on()
                 started.append(run)
             self._release()
+            if self._folder.is_dir():
+                self._requests = Requests(self._folder, self.savepoint)
         except BaseException:
             for run in self.runs.values():
                 with suppress(Exception):  # what went wrong at first is told
@@ -111,6 +118,26 @@ class DurableJobs:
         for dropped in self._dropped:
             self.words.append(dropped.release())
 
+    def savepoint(self, out: Path | str) -> None:
+        """Of all queries, each between two of its batches."""
+        found = {name: run.contents() for name, run in self.runs.items()}
+        with writing_savepoint(out) as savepoint:
+            for name, contents in found.items():
+                savepoint.add(name, contents)
+
+    def recover_only(self, out: Path | str) -> None:
+        """In the place of `start`: a savepoint of what is there, with the answers of batches that have to be repeated
+        in their sinks."""
+        runs = iter(self.runs.items())
+        with writing_savepoint(out) as savepoint:
+            for name, run in runs:
+                try:
+                    savepoint.add(name, run.recover_only())
+                except BaseException:
+                    for _, other in runs:
+                        other.abandon()
+                    raise
+
     def request_stop(self) -> None:
         for run in self.runs.values():
             run.request_stop()
@@ -131,6 +158,8 @@ class DurableJobs:
             if any(run.failed and not run.settings.writes_on for run in self.runs.values()):
                 self.request_stop()
             look()
+        if self._requests is not None:
+            self._requests.close()
         if failure is not None:
             raise failure
 
@@ -195,6 +224,7 @@ def _made(
         tell=tell,
         added=places.are_known,
         others_beside=places.beside,
+        beginning=beginning_of(settings, job.name),
     )
 
 

@@ -9,6 +9,7 @@ from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Begins, Ready, Step, remember_pushes, together
 from watersmeet.hosts.local.durable.run_parts import RunParts
+from watersmeet.hosts.local.durable.savepoints import begin_with
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.runtime.skipped_batches import way_past
@@ -37,6 +38,8 @@ class Recovery:
         arriving.begin_readers()
         if snapshot is not None:
             self._load(snapshot)
+        elif self._parts.beginning is not None:
+            begin_with(self._parts, self._parts.beginning)
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         self._repeat_all(arriving)
         execution.in_parts(threads)

@@ -9,7 +9,9 @@ from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
 from watersmeet.hosts.local.durable.batches import Admission, BatchRecord, Step
+from watersmeet.hosts.local.durable.beginning import Beginning
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.entering import enter
 from watersmeet.hosts.local.durable.idempotency import TakenPushes
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.place import Place
@@ -22,6 +24,7 @@ from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.fitting import check_fits
 
 MakeSink = Callable[[Checkpoint, Start], NumberedSink]
 
@@ -41,6 +44,7 @@ class RunParts:
     unanswered: Unanswered
     memory: int | None = None
     """How much of a memory that several queries share is this one's from now on."""
+    beginning: Beginning | None = None
 
     def note_begins(self, steps: Sequence[Step]) -> None:
         """Go on where others were, if a query begins so."""
@@ -68,14 +72,20 @@ def open_parts(
     *,
     added: bool = False,
     others_beside: Collection[str] = (),
+    beginning: Beginning | None = None,
 ) -> RunParts:
-    """added: a checkpoint that is made now belongs to a query that others were before."""
-    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added)
+    """added: a checkpoint that is made now belongs to a query that others were before. beginning: with what a new run
+    goes on."""
+    if beginning is not None:
+        check_fits(beginning.contents, plan)
+    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added, beginning=beginning)
     try:
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
         memory = plan.options.memory.amount if shares_memory(plan) and plan.options.memory is not None else None
         plan = checkpoint.with_first_memory(plan)
+        if beginning is not None and checkpoint.begins:
+            enter(beginning, checkpoint, plan)
         kept, wall, progress = kept_tables(checkpoint, plan), BatchClock(), Progress()
         execution = PushedExecution(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
         loads = TableLoads(checkpoint, execution, tell, kept)
@@ -100,4 +110,5 @@ def open_parts(
         progress,
         Unanswered(execution.clock),
         memory,
+        beginning if checkpoint.begins else None,
     )

@@ -15,6 +15,7 @@ from watersmeet.io.connectors.numbered_sinks import adding, adds_to_files, numbe
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.fitting import check_not_ahead
 from watersmeet.runtime.side_output import SideOutput, side_run
 from watersmeet.warning import warn
 
@@ -37,6 +38,9 @@ class SideOutputs:
         try:
             for name, sink in output.sinks.items():
                 options = _options(sink, had=name in had, others_had=name in others)
+                if checkpoint.follows is not None:
+                    run = side_run(checkpoint.follows.run, name)
+                    check_not_ahead(name, checkpoint.follows, numbered_sink(name, options, output.schemas[name], run))
                 self._sinks[name] = numbered_sink(
                     name,
                     options,
@@ -61,6 +65,10 @@ class SideOutputs:
     @property
     def sinks(self) -> Collection[NumberedSink]:
         return self._sinks.values()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._sinks)
 
     def committed(self) -> int:
         """The last number that one of the sinks had when it was opened."""

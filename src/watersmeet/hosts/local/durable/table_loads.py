@@ -107,12 +107,7 @@ class TableLoads:
         self.numbers[name] = number
 
     def _write(self, name: str, number: int, load: Load) -> None:
-        self._place.folder.mkdir(exist_ok=True)
-        data = io.BytesIO()
-        with pa.ipc.new_file(data, self._tables[name].schema) as writer:
-            for batch in load:
-                writer.write_batch(batch)
-        self._place.write_sealed(_file_of(name, number), data.getvalue(), self._run)
+        _write(self._place, name, number, load, self._tables[name].schema, self._run)
 
     def _read(self, name: str, number: int) -> Load:
         return _read(self._place, name, number, self._run)
@@ -130,6 +125,22 @@ def kept_tables(checkpoint: Checkpoint, plan: Plan) -> dict[str, Load | None]:
 def _had(notes: RunNotes) -> set[str]:
     """The tables whose first load is in the checkpoint."""
     return set(notes.get("tables", []))
+
+
+def begin_tables(checkpoint: Checkpoint, tables: Mapping[str, pa.Table]) -> None:
+    """The first loads of tables, of a run that goes on with those of another."""
+    for name, rows in tables.items():
+        _write(checkpoint.place.below(TABLES), name, 0, rows.to_batches(), rows.schema, checkpoint.run)
+    checkpoint.notes.note(tables=sorted(tables))
+
+
+def _write(place: Place, name: str, number: int, load: Load, schema: pa.Schema, run: str) -> None:
+    place.folder.mkdir(exist_ok=True)
+    data = io.BytesIO()
+    with pa.ipc.new_file(data, schema) as writer:
+        for batch in load:
+            writer.write_batch(batch)
+    place.write_sealed(_file_of(name, number), data.getvalue(), run)
 
 
 def _file_of(name: str, number: int) -> str:

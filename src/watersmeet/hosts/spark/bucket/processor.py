@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket import begun, warm_state
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.archive import write_page
 from watersmeet.hosts.spark.bucket.clocks import (
@@ -29,6 +29,7 @@ from watersmeet.hosts.spark.bucket.clocks import (
 from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output, report_of
+from watersmeet.hosts.spark.bucket.rebuilding import rebuilt
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts
 from watersmeet.hosts.spark.exchange.handed_over import let_go, rows_of
 from watersmeet.hosts.spark.exchange.late_rows import late_among
@@ -117,12 +118,12 @@ class BucketProcessor:
             version, nonce, manifest = self._manifest()
             layouts = [self.job.layout(one) for one in self.job.streams]
             log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
+            clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
             # Version 0: the bucket has no state yet, so that a fresh operator is neither a hit nor a miss.
-            warm = self._warm(bucket, version, nonce) if version else self.job.make_operator()
-            operator = warm if warm is not None else self._rebuild(log)
+            warm = self._warm(bucket, version, nonce) if version else self._fresh(bucket, log, clock, now_us)
+            operator = warm if warm is not None else rebuilt(self.job, log)
             came = [one.came for one in packets.messages(MemoryNeeds)]
             memory = self.job.share_memory(operator, bucket, came)
-        clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
         if manifest.clock is not None:
             load_state(clock, Saved(manifest.clock))
         seen = packets.messages(Seen)
@@ -228,6 +229,7 @@ class BucketProcessor:
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
             log.append(stream, rows.take(np.flatnonzero(operator.worth_keeping(alias, rows, complete_until))))
             log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
+        begun.let_go(self.job, log, operator)
 
     def _looked_after(
         self, answers: Iterator[pa.RecordBatch], operator: Operator, manifest: Manifest
@@ -275,18 +277,10 @@ class BucketProcessor:
         """The operator as the last batch left it, its static tables with it."""
         return warm_state.fetch(query_id(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
 
-    def _rebuild(self, log: BucketLog) -> Operator:
-        operator = self.job.make_operator()
-        if operator.is_kept_whole:
-            state = log.saved()
-            assert state is not None
-            operator.load(Saved.from_bytes(state))
-            return operator
-        rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
-        begun = [self.job.aliases[stream] for stream in log.manifest.begun]
-        operator.begun_before(begun, log.manifest.complete_until)
-        operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
-        return operator
+    def _fresh(self, bucket: int, log: BucketLog, clock: BucketClock, now_us: int) -> Operator:
+        if self.job.start.begun is None:
+            return self.job.make_operator()
+        return begun.begin(self.job, bucket, log, clock, now_us)
 
     def _lateness(self, turn: Turn, stream: int, oldest_us: int) -> dict[str, int]:
         """By what the batches before this one left."""

@@ -44,13 +44,15 @@ ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds aft
 class AtStart:
     """What is said of one start of a query, and is nothing of the query itself: the numbers of batches that are left
     out, where floods are told, whether answers go by way of the driver, a batch at a time, and whether all tasks run on
-    one machine, where rows can be handed over in its memory."""
+    one machine, where rows can be handed over in its memory. `begun`: the savepoint that buckets without a state begin
+    with: its place, the name of the query in it, and its mark."""
 
     skipped: frozenset[int] = frozenset()
     floods: Mailbox | None = None
     by_driver: bool = False
     shares_memory: bool = False
     query: str = ""  # its name, where several run as one
+    begun: tuple[str, str, str] | None = None
 
 
 NO_WISHES = AtStart()

@@ -78,6 +78,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.by_arrival = "arrival" in self.given
         self.max_future_us = int(self.given["maxfuture"]) if "maxfuture" in self.given else None
         self.encoded_connector = self.given["connector"]
+        self.place = json.loads(self.given["place"]) if "place" in self.given else None
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
         self.is_known = False  # that what is read is what was read before
@@ -91,8 +92,20 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Opened when it is first used: before that Spark waits for this process, and not for long.
         if "folder" in self.given:  # to list files takes less than to read them
             folder: PartitionedSource = pickle.loads(base64.b64decode(self.given["folder"]))
-            return folder
-        return connector_from(self.encoded_connector).partitioned
+            return self._resumed(folder)
+        return self._resumed(connector_from(self.encoded_connector).partitioned)
+
+    def _resumed(self, source: PartitionedSource) -> PartitionedSource:
+        if self.place is None:
+            return source
+        from watersmeet.io.connectors.resumed import ResumedSource
+
+        return ResumedSource(source, self.place)
+
+    def _connected(self) -> ConnectedSource:
+        """What tasks read."""
+        connected = connector_from(self.encoded_connector)
+        return connected if self.place is None else connected.read_by(self._resumed(connected.partitioned))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         files, rows = self.given.get("maxfilespertrigger"), self.given.get("maxrows")
@@ -104,8 +117,9 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.stops_at_what_is_there = True
 
     def initialOffset(self) -> Offset:
-        known = self.partitioned.identity()
-        return {"upto": to_text(self.partitioned.begin())} | ({} if known is None else {"of": known})
+        known = self.partitioned.identity() if self.place is None else self.place.get("of")
+        read = {} if self.place is None or "files" not in self.place else {"files": json.dumps(self.place["files"])}
+        return {"upto": to_text(self.partitioned.begin()), **read} | ({} if known is None else {"of": known})
 
     def _check(self, offset: Offset) -> None:
         """Once in a process: what is read may have been made anew under the same name since an offset was noted."""
@@ -255,7 +269,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from watersmeet.hosts.spark.reading.connector_packets import packets_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from packets_of_split(self.encoded_jobs, connector_from(self.encoded_connector), self.source, partition)
+        yield from packets_of_split(self.encoded_jobs, self._connected(), self.source, partition)
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
@@ -287,7 +301,7 @@ class ConnectorRowsReader(ConnectorReader):
         from watersmeet.hosts.spark.reading.connector_packets import rows_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from rows_of_split(self.encoded_jobs, connector_from(self.encoded_connector), partition)
+        yield from rows_of_split(self.encoded_jobs, self._connected(), partition)
 
 
 def _are_alone(offsets: Offsets) -> bool:

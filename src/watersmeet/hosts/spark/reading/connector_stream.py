@@ -4,7 +4,8 @@ knows of it (see connector_source.py)."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,7 @@ class ConnectorStream:
 
     source: ConnectedSource
     max_rows_per_batch: int | None = None
+    place: Mapping[str, Any] | None = None  # where a new run begins, if another was there (see ResumedSource)
 
     @property
     def has_history(self) -> bool:
@@ -61,7 +63,8 @@ class ConnectorStream:
         send_by_value()
         connector = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
-        return {"connector": connector} | ({} if limit is None else {"maxRows": str(limit)})
+        begins = {} if self.place is None else {"place": json.dumps(self.place)}
+        return {"connector": connector, **begins} | ({} if limit is None else {"maxRows": str(limit)})
 
 
 @dataclass(frozen=True)

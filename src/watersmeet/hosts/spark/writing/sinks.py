@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
+from watersmeet.hosts.spark.checkpoints.beginning import Beginning
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.checkpoints.place import is_here
 from watersmeet.hosts.spark.errors import first_useful_line
@@ -29,7 +31,7 @@ from watersmeet.hosts.spark.writing.sink_run import SinkRun
 from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter, unpacked
 from watersmeet.io.conform import conform
 from watersmeet.io.connectors.files.local_folder import PREFIX
-from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.numbered_sinks import adding, numbered_sink
 from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.console import ConsoleSink
@@ -56,8 +58,19 @@ FILES = frozenset({"parquet", "csv", "tsv", "json", "orc", "text"})
 class SparkSink:
     """Where the results of one job go. Making it checks what can be checked before anything runs."""
 
-    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False, durable: bool = False) -> None:
-        """durable: a later run may go on with the checkpoint, or with a copy of it."""
+    def __init__(
+        self,
+        job: Job,
+        checkpoint: str,
+        *,
+        over_connect: bool = False,
+        durable: bool = False,
+        begun: Beginning | None = None,
+    ) -> None:
+        """durable: a later run may go on with the checkpoint, or with a copy of it. begun: with what the run began, if
+        with a savepoint: then it adds to what another has written, which Spark's own writer of files cannot."""
+        adds = begun is not None and not begun.afresh
+        job = replace(job, sink=adding(job.sink)) if adds else job
         given = {key.lower(): value for key, value in job.sink.items()}
         self.job = job
         self.on_rows: OnAnswers | None = None  # is called with rows that are printed
@@ -70,7 +83,10 @@ class SparkSink:
         # Spark has other texts than we, and of its intervals in Parquet nobody else knows what they are.
         in_its_way = self.kind in TEXTS or (self.kind == "parquet" and _has_intervals(job.plan.output_schema))
         self.is_numbered = (
-            self.connector is not None or self.has_sides or (in_its_way and not said.startswith(TO_SPARK))
+            self.connector is not None
+            or self.has_sides
+            or (in_its_way and not said.startswith(TO_SPARK))
+            or (adds and self.kind in WRITERS)
         )
         self._durable = durable
         self._run: SinkRun | None = None
