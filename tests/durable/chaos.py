@@ -5,7 +5,9 @@
 Every round draws a script, its sinks and how rows come from its seed; runs it in lives that are killed, at a named
 point of a batch or at any moment; lets one come to its end; and compares every sink with DuckDB, and with the log of a
 run in one piece. In between the script changes, in most rounds: a query is added, one is dropped, and they stand in
-another order; in some this happens while they run. What was added must say from the instant on from which it is whole what it would say if it had always
+another order; in some this happens while they run. What was added must say from the instant on from which it is whole
+what it would say if it had always run; what was dropped has said nothing twice. A round that fails prints its seed:
+`--seed N --rounds 1` repeats it.
 run; what was dropped has said nothing twice. A round that fails prints its seed: `--seed N --rounds 1` repeats it.
 """
 
