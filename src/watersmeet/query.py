@@ -259,12 +259,7 @@ class Query(Result):
         }  # fmt: skip
         said = {name: given for name, given in durable.items() if given is not None and given is not False}
         if checkpoint is None:
-            for name, given in said.items():
-                raise OptionError(
-                    f"{name} is for runs that keep their progress, and no checkpoint is said",
-                    hint=f"write start(checkpoint='state', {name}={given!r})",
-                    option=name,
-                )
+            check_kept(said)
         said.pop("sink", None)
         place = None if checkpoint is None else checkpoint_place(checkpoint)
         run: Run = self.host.start(self.plan, RunSettings.read(checkpoint=place, **said), answers)
@@ -411,6 +406,16 @@ class Declared(KnownRows, Query):
         from watersmeet.io.showing import cells_of, html_table
 
         return html_table(self._SCHEMA.names, cells_of(self._declared, self._declared.num_rows))
+
+
+def check_kept(said: Mapping[str, Any]) -> None:
+    """Refuse what only runs with a checkpoint have a use for, where there is none."""
+    for name, given in said.items():
+        raise OptionError(
+            f"{name} is for runs that keep their progress, and no checkpoint is said",
+            hint=f"write start(checkpoint='state', {name}={given!r})",
+            option=name,
+        )
 
 
 def host_for(spark: Any, buckets: int | None) -> Host:

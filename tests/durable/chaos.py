@@ -5,7 +5,9 @@
 Every round draws a script, its sinks and how rows come from its seed; runs it in lives that are killed, at a named
 point of a batch or at any moment; lets one come to its end; and compares every sink with DuckDB, and with the log of a
 run in one piece. In between the script changes, in most rounds: a query is added, one is dropped, and they stand in
-another order. What was added must say from the instant on from which it is whole what it would say if it had always
+another order; in some this happens while they run. What was added must say from the instant on from which it is whole
+what it would say if it had always run; what was dropped has said nothing twice. A round that fails prints its seed:
+`--seed N --rounds 1` repeats it.
 run; what was dropped has said nothing twice. A round that fails prints its seed: `--seed N --rounds 1` repeats it.
 """
 
@@ -53,8 +55,9 @@ QUERIES = {
 
 ADDED = {
     "near": "SELECT event_time() AS at, a.k, a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 1 SECONDS",
-    "after": "SELECT event_time() AS at, a.k, a.id AS x, c.id AS y FROM a, c WHERE a.k = c.k "
-    "DWINDOW (a, c) = 3 SECONDS",
+    "after": (
+        "SELECT event_time() AS at, a.k, a.id AS x, c.id AS y FROM a, c WHERE a.k = c.k DWINDOW (a, c) = 3 SECONDS"
+    ),
     "counts": "SELECT k, COUNT(*) AS n FROM a [RANGE 3 SECONDS] GROUP BY k",
     "rows_of_c": "SELECT ts AS at, k, id FROM c",
 }
@@ -76,6 +79,7 @@ class Round:
             "added": added,
             "dropped": names[: rng.randrange(len(names))],
             "changes_at": rng.randint(1, 3),
+            "while_they_run": rng.random() < 0.5,
             "queries": names,
             "sinks": {
                 name: {
@@ -122,9 +126,7 @@ class Round:
 
 def made(one: Round, life: int) -> Any:
     from watersmeet.hosts.local.durable.jobs import DurableJobs
-    from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.run_settings import RunSettings
-    from watersmeet.runtime.script import read_script
 
     drawn = one.drawn
     settings = RunSettings(
@@ -134,16 +136,26 @@ def made(one: Round, life: int) -> Any:
         commit_every_s=drawn["commit_s"],
         sync=False,  # a process that dies loses nothing that the system has
     )
-    jobs = read_script(one.script(life), opener=open_to_go_on, pushed=True)
-    return DurableJobs(jobs, one.folder / "state", settings, tell=lambda what: None, pushed=True)
+    state = one.folder / "state"
+    return DurableJobs(read(one, life), state, settings, tell=lambda what: None, pushed=True, queues={})
+
+
+def read(one: Round, life: int) -> list[Any]:
+    from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.script import read_script
+
+    return read_script(one.script(life), opener=open_to_go_on, pushed=True)
 
 
 def live(one: Round, life: int, ends_at: str | None, after: int) -> None:
     """One life, to the end of all rows unless it is killed."""
     if ends_at is not None:
         die_at(ends_at, after)
-    jobs = made(one, life)
+    changing = one.drawn["while_they_run"] and life == one.drawn["changes_at"]
+    jobs = made(one, life - 1 if changing else life)
     jobs.start()
+    if changing:
+        change(one, jobs)
     for name in one.queries(life).keys() & ADDED.keys():
         note_whole(one, name, jobs.runs[name].execution.whole_us)
     (one.folder / "begun").touch()
@@ -158,6 +170,18 @@ def live(one: Round, life: int, ends_at: str | None, after: int) -> None:
     jobs.stop()
 
 
+def change(one: Round, jobs: Any) -> None:
+    """The script of later lives, while that of those before runs, in the midst of its rows."""
+    for name, run in jobs.runs.items():
+        push_rest(one, name, run, random.Random(one.seed), COUNT // 2)
+    for job in read(one, one.drawn["changes_at"]):
+        if job.name in one.drawn["added"]:
+            jobs.make(job)
+            jobs.begin(job.name)
+    for name in one.drawn["dropped"]:
+        jobs.drop(name)
+
+
 def note_whole(one: Round, name: str, whole_us: int) -> None:
     """From when on it is whole is said once."""
     noted = one.folder / f"whole_{name}"
@@ -168,7 +192,7 @@ def note_whole(one: Round, name: str, whole_us: int) -> None:
         (one.folder / "draft").rename(noted)
 
 
-def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
+def push_rest(one: Round, name: str, run: Any, rng: random.Random, until: int = COUNT) -> None:
     """Push what the run does not have yet, the streams in turn, and note what was acknowledged."""
     noted = one.folder / f"acknowledged_{name}"
     taken = {stream: run.taken(stream) for stream in one.drawn["pushed"] if stream in run.execution.streams}
@@ -176,7 +200,7 @@ def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
         stream, so_far = line.split()
         assert taken[stream] >= int(so_far), f"{so_far} rows of {stream} were acknowledged, {taken[stream]} are there"
     rows = {stream: rows_of(stream, COUNT, one.seed) for stream in taken}
-    while any(at < COUNT for at in taken.values()):
+    while any(at < until for at in taken.values()):
         for stream, at in taken.items():
             part = rows[stream].slice(at, rng.randint(1, 20))
             if len(part):

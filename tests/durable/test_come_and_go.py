@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -75,8 +76,12 @@ class Script:
         return jobs
 
     def given(self, name: str) -> list[dict[str, Any]]:
-        files = sorted((self.folder / f"out_{name}").glob("*.parquet"))
-        return [row for file in files for row in pq.read_table(file).to_pylist()]
+        return given(self.folder, name)
+
+
+def given(folder: Path, name: str) -> list[dict[str, Any]]:
+    files = sorted((folder / f"out_{name}").glob("*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
 def expected(name: str, until: int = COUNT) -> list[dict[str, Any]]:
@@ -166,3 +171,82 @@ def test_parts_of_a_memory_go_by_who_shares_it(tmp_path: Path) -> None:
     assert parts("one", "two") == {"one": 30, "two": 30}
     assert parts("one", "two", "three") == {"one": 20, "two": 20, "three": 20}
     assert parts("three", "one") == {"three": 30, "one": 30}
+
+
+def _session(folder: Path, *, pushed: bool) -> wm.Session:
+    session = wm.Session()
+    schema = {"id": "BIGINT", "k": "BIGINT", "v": "DOUBLE", "s": "VARCHAR", "ts": "TIMESTAMP"}
+    for name in "ab":
+        if pushed:
+            session.stream(name, schema=schema, time="ts", lateness="1 second")
+        else:
+            session.stream(
+                name, source="parquet", path=str(folder / name), schema=schema, time="ts", lateness="1 second"
+            )
+    return session
+
+
+def _sunk(folder: Path, name: str) -> str:
+    return f"CREATE SINK {name} WITH (sink = 'parquet', path = '{folder}/out_{name}') AS {QUERIES[name]}"
+
+
+def test_queries_come_and_go_in_a_run_with_a_checkpoint_and_after_a_restart(tmp_path: Path) -> None:
+    rows = {name: rows_of(name, COUNT) for name in "ab"}
+
+    def push(runs: Any, start: int, stop: int) -> None:
+        for at in range(start, stop, 20):
+            for name in "ab":
+                runs.push(name, rows[name].slice(at, 20), at=at)
+
+    wide, near, all_of_a = (_sunk(tmp_path, name) for name in ("wide", "near", "all_of_a"))
+    with _session(tmp_path, pushed=True).start(f"{wide}; {all_of_a}", checkpoint=tmp_path / "state") as runs:
+        push(runs, 0, 200)
+        added = runs.add(near)
+        assert added.taken("a") == 200
+        whole = added.whole_from
+        push(runs, 200, 240)
+        taken = runs.add(QUERIES["near"], name="taken")
+        dropped = runs.drop("all_of_a")
+        assert not dropped.is_open
+        push(runs, 240, 300)
+    assert sorted(one.name for one in (tmp_path / "state").iterdir()) == ["near", "taken", "wide"]
+    found = taken.take()
+    with _session(tmp_path, pushed=True).start(f"{near}; {wide}", checkpoint=tmp_path / "state") as runs:
+        assert runs["near"].whole_from == whole
+        assert runs.taken("a") == runs.taken("b") == 300
+        push(runs, 280, COUNT)  # of which 20 are there
+    assert bag(given(tmp_path, "wide")) == bag(expected("wide"))
+    assert bag(given(tmp_path, "near")) == bag([row for row in expected("near") if row["at"] >= whole])
+    assert bag(given(tmp_path, "all_of_a")) == bag(expected("all_of_a", 240))
+    assert bag(found.to_pylist()) == bag([row for row in expected("near", 300) if row["at"] >= taken.whole_from])
+
+
+def test_queries_come_and_go_while_files_are_read(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+
+    def put(number: int) -> None:
+        for name in "ab":
+            pq.write_table(rows_of(name, COUNT).slice(100 * number, 100), tmp_path / "draft")
+            (tmp_path / "draft").rename(tmp_path / name / f"{number}.parquet")
+
+    def wait(run: Any, rows: int) -> None:
+        until = monotonic() + 60
+        while any(run.taken(name) < rows for name in "ab"):
+            assert monotonic() < until
+            sleep(0.01)
+
+    wide, near = (_sunk(tmp_path, name) for name in ("wide", "near"))
+    put(0)
+    with _session(tmp_path, pushed=False).start(wide, checkpoint=tmp_path / "state") as runs:
+        put(1)
+        wait(runs["wide"], 200)
+        added = runs.add(near)
+        put(2)
+        wait(runs["wide"], 300)
+        wait(added, 300)
+        runs.drop("wide")
+        put(3)
+        wait(added, COUNT)
+    assert bag(given(tmp_path, "wide")) == bag(expected("wide", 300))
+    assert bag(given(tmp_path, "near")) == bag([row for row in expected("near") if row["at"] >= added.whole_from])

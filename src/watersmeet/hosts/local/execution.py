@@ -365,6 +365,8 @@ class Execution:
 
     def report(self) -> Metrics:
         bring_up_to_date(self.metrics, self.clock, self.operator, self.is_at_hand)
+        if BEGINNING_US < self.whole_us < FOREVER_US:
+            self.metrics.whole_from_us = self.whole_us
         return self.metrics
 
     def tell_what_was_left_out(self, *, at_end: bool) -> None:

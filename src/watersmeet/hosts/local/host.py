@@ -81,11 +81,17 @@ class LocalHost:
 
         return Run(PushDriver(PushedExecution(plan), answers, writes_beside=True))
 
-    def start_all(self, jobs: Sequence[Job], reads: Reads, answers: Answers) -> Runs:
-        """Queries that run side by side over pushed rows, and may come and go. reads: makes jobs of a text."""
+    def start_all(self, jobs: Sequence[Job], reads: Reads, settings: RunSettings, answers: Answers) -> Runs:
+        """Queries that run side by side, and may come and go. reads: makes jobs of a text."""
         from watersmeet.hosts.local.runs import Runs
 
-        return Runs(jobs, reads, answers)
+        if settings.checkpoint is not None:
+            from watersmeet.hosts.local.durable.durable_members import DurableMembers
+
+            return Runs(DurableMembers(jobs, settings, answers), reads)
+        from watersmeet.hosts.local.pushed_members import PushedMembers
+
+        return Runs(PushedMembers(jobs, answers), reads)
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Those that look at the same streams together, the others one after the other; each whole or not at all."""

@@ -1,33 +1,36 @@
-"""Queries that run side by side over the same pushed rows, and come and go meanwhile."""
+"""Queries that run side by side over the same rows, and come and go meanwhile."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
 from watersmeet.errors import CatalogError, RunError
 from watersmeet.hosts.local.instants import instant_us
-from watersmeet.hosts.local.push_driver import PushDriver
-from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.hosts.local.run import Run
-from watersmeet.io.sinks import Sink, sink_from_options
 from watersmeet.model.names import nearest
 from watersmeet.model.wording import listed
-from watersmeet.plan.answer_keys import answer_keys, change_column
-from watersmeet.runtime.beginning import Left, beginning_beside, whole_words
-from watersmeet.runtime.run_settings import Answers
 from watersmeet.runtime.script import CONSOLE, Job
-from watersmeet.runtime.sharing import is_same_stream
 from watersmeet.sql.parameters import Parameters
 
-LOGGER = logging.getLogger("watersmeet")
 Reads = Callable[[str, Parameters | None], Sequence[Job]]
+
+
+class Members(Protocol):
+    """The queries that run, and how others begin beside them and leave."""
+
+    runs: dict[str, Run]
+
+    def start(self, job: Job) -> Run: ...
+
+    def drop(self, name: str) -> None: ...
+
+    def ended(self) -> None:
+        """All were ended, well or not."""
 
 
 class Runs:
@@ -37,19 +40,11 @@ class Runs:
     is told. `runs[name]` is the `Run` of a query, by which its answers are taken; rows go in here, for all of them.
     """
 
-    def __init__(self, jobs: Sequence[Job], reads: Reads, answers: Answers) -> None:
+    def __init__(self, members: Members, reads: Reads) -> None:
         """reads: makes jobs of a text, by what is declared."""
-        self._reads, self._answers = reads, answers
+        self._members, self._reads = members, reads
         self._lock = RLock()
-        self._runs: dict[str, Run] = {}
-        self._sinks: dict[str, Sink] = {}
-        self._left = Left({})
-        try:
-            for job in jobs:
-                self._start(job)
-        except BaseException:
-            self.stop()
-            raise
+        self._runs = dict(members.runs)
 
     # ---- queries come and go ----------------------------------------------------------------------------------------
 
@@ -78,11 +73,7 @@ class Runs:
         with self._lock:
             run = self[name]
             del self._runs[name]
-            self._left.clocks.update(run.driver.execution.clock.clocks)
-            try:
-                run.stop()
-            finally:
-                self._close_sink(name, run)
+            self._members.drop(name)
             return run
 
     def _free_name(self) -> str:
@@ -94,50 +85,35 @@ class Runs:
     def _start(self, job: Job) -> Run:
         if job.name in self._runs:
             raise RunError(f"a query {job.name!r} is running", hint=f"drop({job.name!r}), or give another name")
-        others = [run.driver.execution for run in self._runs.values() if run.is_open]
-        execution = PushedExecution(job.plan)
-        self._check_streams(execution, others)
-        driver = PushDriver(execution, self._answers_of(job), writes_beside=True)
-        self._runs[job.name] = run = Run(driver)
-        beginning = beginning_beside(execution, others, self._left)
-        if beginning.begun:
-            driver.begin_late(beginning)
-            LOGGER.info("%s", whole_words(job.name, beginning))
+        self._runs[job.name] = run = self._members.start(job)
         return run
-
-    def _check_streams(self, execution: PushedExecution, others: Sequence[PushedExecution]) -> None:
-        """A name means one stream for all."""
-        for name, clock in execution.clock.clocks.items():
-            for other in others:
-                known = other.clock.clocks.get(name)
-                if known is not None and not is_same_stream(known.stream, clock.stream):
-                    raise CatalogError(
-                        f"stream {name!r} was declared anew since the queries that run were started",
-                        hint="start the others anew as well, or give the stream another name",
-                    )
-
-    def _answers_of(self, job: Job) -> Answers:
-        """Into its sink, or to be taken."""
-        own = self._answers
-        if job.sink is CONSOLE:
-            return own
-        plan = job.plan
-        keys, changes, threads = answer_keys(plan), change_column(plan), plan.options.threads
-        sink = sink_from_options(job.name, job.sink, plan.output_schema, keys=keys, changes=changes, threads=threads)
-        self._sinks[job.name] = sink
-        return Answers.read(None, sink.write, own.on_late, own.max_waiting, own.timeout_s)
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
 
-    def push(self, stream: str, rows: Any, *, timeout: float | None = None) -> None:
+    def push(self, stream: str, rows: Any, *, at: int | None = None, timeout: float | None = None) -> None:
         """Take new rows of a stream, for all queries that look at it; see `Run.push`. A query that fails stops alone,
-        and the others have the rows all the same; then its failure is raised, once."""
+        and the others have the rows all the same; then its failure is raised, once.
+
+        at: the number of the first of these rows among all of their stream, counted from 0, for whoever pushes after a
+        crash: a query is not given again what it has. `taken` tells how many all have.
+        """
         with self._lock:
             readers = self._readers(stream)
             execution = readers[0].driver.execution
             given = execution.incoming[execution.named(stream)].batches(rows)
             table = pa.Table.from_batches(given) if given else None
-            self._each(readers, lambda run: None if table is None else run.push(stream, table, timeout=timeout))
+
+            def push(run: Run) -> None:
+                new = table if table is None or at is None else table.slice(max(run.taken(stream) - at, 0))
+                if new is not None and new.num_rows:
+                    run.push(stream, new, timeout=timeout)
+
+            self._each(readers, push)
+
+    def taken(self, stream: str) -> int:
+        """How many rows of a stream all queries have that look at it, with a checkpoint in all lives."""
+        with self._lock:
+            return min(run.taken(stream) for run in self._readers(stream))
 
     def advance(self, stream: str, time: Any) -> None:
         """No row of this stream before this time will come any more."""
@@ -193,17 +169,7 @@ class Runs:
             try:
                 self._each(list(self._runs.values()), how)
             finally:
-                for name, run in self._runs.items():
-                    self._close_sink(name, run)
-
-    def _close_sink(self, name: str, run: Run) -> None:
-        """With all that was answered; what failed leaves nothing."""
-        sink = self._sinks.pop(name, None)
-        if sink is not None and run.driver.failure is None:
-            sink.close()
-        elif sink is not None:
-            with suppress(Exception):  # the failure is told
-                sink.abort()
+                self._members.ended()
 
     @property
     def is_open(self) -> bool:

@@ -13,6 +13,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, remember_pushes
 from watersmeet.hosts.local.durable.input_queue import InputQueue
+from watersmeet.hosts.local.durable.pause import Pause
 from watersmeet.hosts.local.durable.push_account import PushAccount
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
@@ -34,7 +35,7 @@ class _Writing:
 
 class BatchLoop:
     def __init__(self, parts: RunParts, intake: InputQueue, saver: Saver) -> None:
-        self.stop = parts.answering.stop
+        self.stop, self.pause = parts.answering.stop, Pause()
         self._parts, self._intake, self._saver = parts, intake, saver
         self._execution, self._wall = parts.answering.execution, parts.answering.wall
         self._settings, self._progress, self._unanswered = parts.settings, parts.progress, parts.unanswered
@@ -128,11 +129,12 @@ class BatchLoop:
         self._saver.begin()
         while not self.stop.is_set() and self._progress.error is None:
             arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, self._patience_s())
-            if arrived or self._is_due():
-                self._batch(arrived)
-            if self._settings.available_now and not arrived and self._intake.is_exhausted:
-                break
-            self._saver.save_if_due()
+            with self.pause.not_now():
+                if arrived or self._is_due():
+                    self._batch(arrived)
+                if self._settings.available_now and not arrived and self._intake.is_exhausted:
+                    break
+                self._saver.save_if_due()
             self._do_what_was_asked()
 
     def _patience_s(self) -> float | None:

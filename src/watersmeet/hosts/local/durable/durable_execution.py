@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from threading import Event, Thread, current_thread
 from time import monotonic
 from typing import Any
@@ -77,7 +78,7 @@ class DurableExecution:
         )
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
-        self.folder, self.name = place.folder, self._parts.checkpoint.run
+        self.place, self.folder, self.name = place, place.folder, self._parts.checkpoint.run
         self.outputs, self.taken_pushes = self._parts.outputs, self._parts.taken_pushes
         self._answering = self._parts.answering
         self._saver = Saver(self._parts)
@@ -117,6 +118,10 @@ class DurableExecution:
         if not self.has_ended:
             self._intake.start()
             self._thread.start()
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Between two batches, until this is left; at once if it has ended."""
+        return self._loop.pause.held()
 
     @property
     def is_added(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,11 @@ from watersmeet.hosts.local.durable.beginning import beginning_of
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
+from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.hosts.local.durable.places import Places
+from watersmeet.hosts.local.durable.places import Dropped, Places, free_folder
+from watersmeet.hosts.local.durable.queue_sink import QueueSink
 from watersmeet.hosts.local.durable.savepoint_requests import Requests
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
@@ -49,26 +51,85 @@ class DurableJobs:
         tell: Tell = warn,
         pushed: bool = False,
         skipped: Mapping[str, frozenset[int]] | None = None,
+        queues: Mapping[str, QueueSink] | None = None,
     ) -> None:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
-        are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
+        are refused, and it prints. skipped: of queries, by name, the batches that are not repeated. queues: where
+        answers wait to be taken, of queries by name; with them, even if there are none, queries come and go."""
         self.runs: dict[str, DurableExecution] = {}
         self.words: list[str] = []  # what there is to say of those that were added or dropped, once they have started
         self._requests: Requests | None = None
-        shared = _shared_sources(jobs)
+        self._beside: set[str] = set()  # the sinks beside answers into which queries have written
+        self._settings, self._tell, self._pushed = settings, tell, pushed
+        self._skipped, self._queues = skipped or {}, queues or {}
+        self._shared = _shared_sources(jobs, all_of_them=queues is not None)
         with place_of(checkpoint) as place:
             self._folder = place.folder
             try:
-                places = Places(place, jobs)
-                self._dropped = places.dropped
+                self._place, places = place, Places(place, jobs)
+                self._dropped, self._beside = places.dropped, places.beside
                 for job, its in zip(jobs, places.of_jobs, strict=True):
-                    own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
-                    tell_of = named(tell, job.name) if len(jobs) > 1 else tell
-                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared, places)
+                    self._make(job, its, added=places.are_known, one_of=len(jobs))
             except BaseException:
                 for run in self.runs.values():
                     run.abandon()
                 raise
+
+    def _make(self, job: Job, place: Place, *, added: bool, one_of: int) -> DurableExecution:
+        check_durable(job.plan)
+        tell = named(self._tell, job.name) if one_of > 1 else self._tell
+        streams = streams_of(job.plan).items()
+        readers = {
+            name: _reader(job, one, self._shared) for name, one in streams if one.source is not None or not self._pushed
+        }
+
+        def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
+            if self._pushed and job.sink is CONSOLE:
+                return self._queues.get(job.name) or NoSink()
+            return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
+
+        own = replace(self._settings, skipped=self._skipped.get(job.name, frozenset()))
+        run = DurableExecution(
+            job.plan,
+            place,
+            sink,
+            readers,
+            own,
+            tell=tell,
+            added=added,
+            others_beside=self._beside,
+            beginning=beginning_of(own, job.name),
+        )
+        self.runs[job.name] = run
+        return run
+
+    # ---- queries come and go ----------------------------------------------------------------------------------------
+
+    def make(self, job: Job) -> DurableExecution:
+        """A run of one more query, that `begin` starts."""
+        self._shared += _shared_sources([job], all_of_them=True, beside=self._shared)
+        self._beside |= {name for run in self.runs.values() for name in RunNotes(run.place).get("sides", [])}
+        return self._make(job, self._place.below(free_folder(self._place, job)), added=True, one_of=2)
+
+    def begin(self, name: str) -> None:
+        """Start a query that was made beside the others, which wait meanwhile: between two batches of theirs."""
+        run = self.runs[name]
+        others = [one for one in self.runs.values() if one is not run]
+        try:
+            with ExitStack() as pausing:
+                for one in others:
+                    pausing.enter_context(one.paused())
+                run.recover(partial(self._beginning, name, run, others))
+        except BaseException:
+            del self.runs[name]
+            raise
+        run.go_on()
+
+    def drop(self, name: str) -> None:
+        """End a query after the batch in hand, with its answers in its sink, and let go of its state."""
+        run = self.runs.pop(name)
+        run.stop()
+        self.words.append(Dropped(run.place, name).release())
 
     def start(self) -> None:
         """All that were there before recover first; those that were added begin with what they have kept. What was
@@ -168,19 +229,21 @@ class DurableJobs:
         self.wait()
 
 
-Sources = list[tuple[Stream, SharedSource]]
+Sources = Sequence[tuple[Stream, SharedSource]]
 
 
-def _shared_sources(jobs: Sequence[Job]) -> Sources:
-    """The streams that several of the jobs read, and what gives each of these its rows. Each has a checkpoint of its
-    own, and so its own place there."""
+def _shared_sources(
+    jobs: Sequence[Job], *, all_of_them: bool, beside: Sources = ()
+) -> list[tuple[Stream, SharedSource]]:
+    """The streams that several of the jobs read, or all of them, and what gives each of these its rows. Each has a
+    checkpoint of its own, and so its own place there. beside: those that are known."""
     seen: list[Stream] = []
-    shared: Sources = []
+    shared: list[tuple[Stream, SharedSource]] = []
     for job in jobs:
         for stream in streams_of(job.plan).values() if may_share(job) else ():
-            if stream.source is None or any(is_same_stream(stream, one) for one, _ in shared):
+            if stream.source is None or any(is_same_stream(stream, one) for one, _ in [*beside, *shared]):
                 continue
-            if any(is_same_stream(stream, one) for one in seen):
+            if all_of_them or any(is_same_stream(stream, one) for one in seen):
                 shared.append((stream, SharedSource(partial(reader_of, stream))))
             else:
                 seen.append(stream)
@@ -201,31 +264,6 @@ def _is_kept(run: DurableExecution, found: Beginning) -> bool:
     leaves = () if physical is None or run.plan.options.share == "no" else physical.leaves
     reached = {leaf.stream.name for leaf in leaves if leaf.reach_us > 0}
     return bool(reached) and found.whole_us < FOREVER_US and reached <= found.kept
-
-
-def _made(
-    job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources, places: Places
-) -> DurableExecution:
-    check_durable(job.plan)
-    streams = streams_of(job.plan)
-    readers = {name: _reader(job, one, shared) for name, one in streams.items() if one.source is not None or not pushed}
-
-    def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
-        if pushed and job.sink is CONSOLE:
-            return NoSink()
-        return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
-
-    return DurableExecution(
-        job.plan,
-        place,
-        sink,
-        readers,
-        settings,
-        tell=tell,
-        added=places.are_known,
-        others_beside=places.beside,
-        beginning=beginning_of(settings, job.name),
-    )
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:

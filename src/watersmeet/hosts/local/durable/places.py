@@ -37,7 +37,11 @@ class Places:
         folders = self._of_known(jobs) if self.are_known else self._of_new(jobs)
         self.of_jobs = [_place_of(place, folder) for folder in folders]
         left = [folder for folder in ["", *self._below] if folder not in folders]
-        self.dropped = [Dropped(place, folder) for folder in left if folder or self._root is not None]
+        self.dropped = [
+            Dropped(_place_of(place, folder), folder or "the query that was alone")
+            for folder in left
+            if folder or self._root is not None
+        ]
 
     def _refuse_sparks(self) -> None:
         if any(self._place.folder.glob("together-*/metadata")):
@@ -99,8 +103,8 @@ class Places:
 class Dropped:
     """The checkpoint of a query that the script has no more."""
 
-    def __init__(self, place: Place, folder: str) -> None:
-        self._place, self._name = _place_of(place, folder), folder or "the query that was alone"
+    def __init__(self, place: Place, name: str) -> None:
+        self._place, self._name = place, name
 
     def release(self) -> str:
         """Remove it; what was begun is finished by the next start, if this one is killed. Says what was done."""
@@ -112,6 +116,16 @@ class Dropped:
         if lacking > 0:
             said += f"; {counted(lacking, 'batch', 'batches')} of before it was killed may lack answers"
         return said
+
+
+def free_folder(place: Place, job: Job) -> str:
+    """That of one more query beside others that run."""
+    (folder,) = query_folders([job.name])
+    if place.below(folder).names(FILE):
+        raise RunError(
+            f"{place.shown(folder)} is the checkpoint of another query of this name", hint="give it another name"
+        )
+    return folder
 
 
 def _place_of(place: Place, folder: str) -> Place:

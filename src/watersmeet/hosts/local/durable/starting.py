@@ -53,16 +53,25 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDrive
         run = DurableExecution(plan, place, sink, readers, settings, beginning=beginning_of(settings, QUERY))
     run.execution.on_late = answers.on_late
     on_answer = answers.on_answer
-    if kept is not None:
-        run.outputs.on_answers = _behind(run, kept.add)
-        run.on_abandoned, run.on_end = kept.let_go, kept.ended
-    elif on_answer is not None:
+    wired(run, kept)
+    if kept is None and on_answer is not None:
         run.outputs.on_answers = _behind(run, _each(on_answer))
     run.start()
     if kept is not None:
         kept.bound()
-    _running[run] = kept
+    stopped_at_exit(run, kept)
     return DurableDriver(run, kept, answers.timeout_s, "on_answer" if answers.sink is None else "its sink")
+
+
+def wired(run: DurableExecution, kept: QueueSink | None) -> None:
+    """Before it starts: have its answers wait to be taken, if they do."""
+    if kept is not None:
+        run.outputs.on_answers = _behind(run, kept.add)
+        run.on_abandoned, run.on_end = kept.let_go, kept.ended
+
+
+def stopped_at_exit(run: DurableExecution, kept: QueueSink | None) -> None:
+    _running[run] = kept
 
 
 # What runs when the program ends without a word is stopped, so that the next start need not repeat it.
