@@ -27,7 +27,7 @@ def experiment(name: str) -> Experiment:
         return Result([curve, bars], {"answer": 42.0})
 
     right = Check("the answer is 42", lambda result: result.numbers["answer"] == 42)
-    lower = Check("B is below A", lambda result: result.panels[0].lines["B"][0] < 1, essential=False, why="B is odd")  # type: ignore[operator]
+    lower = Check("B is below A", lambda result: result.panels[0].lines["B"][0] < 1, degree=True, why="B is odd")  # type: ignore[operator]
     settings = {"small": {"n": 1}, "paper": {"n": 1000}}
     return Experiment(name, "DGR03", f"figure {name}", "A is <larger> than B", settings, run, (right, lower))
 
@@ -78,13 +78,13 @@ def test_a_changed_number_changes_the_verdict(folder: Path) -> None:
     call("lab", "report")
     text = Path("docs/reproduction.md").read_text()
     assert "| reproduced (seed 1) | reproduced with a difference (seed 1) |" in text
-    assert "- **failed**: B is below A. Why: B is odd." in text
+    assert "- **failed** (degree): B is below A. Why: B is odd." in text
     assert not Path("docs/reproduction/R-1-2.svg").exists()
     store.save(Path("results"), replace(record, result=Result(record.result.panels, {"answer": 41.0})))
     call("lab", "report")
     for page in ("docs/reproduction.md", "docs/reproduction.html"):
         assert "not reproduced" in Path(page).read_text()
-    assert "**failed** (essential): the answer is 42." in Path("docs/reproduction.md").read_text()
+    assert "**failed** (statement): the answer is 42." in Path("docs/reproduction.md").read_text()
 
 
 def test_the_page_of_the_paper_scale_comes_first_and_the_others_are_listed(folder: Path) -> None:
@@ -182,8 +182,8 @@ def test_reasons_and_notes_stand_there_whether_a_check_holds_or_not(folder: Path
     known["R-1"] = replace(known["R-1"], checks=[noted, known["R-1"].checks[1]])
     call("lab", "report")
     text = Path("docs/reproduction.md").read_text()
-    assert "- **held** (essential, wall time): the answer is 42. Note: only a toy." in text
-    assert "- **held**: B is below A. Where it fails: B is odd." in text
+    assert "- **held** (statement, time): the answer is 42. Note: only a toy." in text
+    assert "- **held** (degree): B is below A. Where it fails: B is odd." in text
 
 
 def test_what_other_code_measured_is_called_stale(folder: Path) -> None:

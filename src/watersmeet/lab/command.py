@@ -100,7 +100,8 @@ def _lines(outcome: ExperimentOutcome, *, apart: bool) -> list[str]:
     how = "measured before" if outcome.state == "known" else f"{outcome.seconds:.1f} s"
     lines = [f"{name}: {outcome.judgement.verdict} ({how})"]
     for check in outcome.judgement.failed:
-        lines.append(f"  failed{', essential' if check.essential else ''}: {check.says}")
+        weight = ", a statement" if check.essential else ", a degree" if check.degree else ", elsewhere"
+        lines.append(f"  failed{weight}: {check.says}")
         if check.why:
             lines.append(f"    {check.why}")
     return lines

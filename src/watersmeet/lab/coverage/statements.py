@@ -48,7 +48,10 @@ def _statement(entry: Entry) -> Statement:
     if not entry.runs:
         return UNKNOWN
     shown = entry.runs[0]
-    return Statement(_ran(entry.experiment, shown), HELD[shown.judgement.verdict])
+    ran = _ran(entry.experiment, shown)
+    if any(record.scale == "paper" for record in entry.unread):
+        ran += "; at the paper's by an earlier version, whose numbers its checks cannot read"
+    return Statement(ran, HELD[shown.judgement.verdict])
 
 
 def _ran(experiment: Experiment, shown: JudgedRun) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from watersmeet.dataclass import dataclass
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, DataError
 from watersmeet.lab.experiment import Experiment, Judgement, Scale, judge
 from watersmeet.lab.jobs import is_current
 from watersmeet.lab.store import Record, records
@@ -26,10 +26,12 @@ class JudgedRun:
 
 @dataclass(frozen=True)
 class Entry:
-    """An experiment and its runs, the one to show first; none if it was never run."""
+    """An experiment and its runs, the one to show first; none if it was never run. `unread` are those of an earlier
+    version of it, whose numbers its checks cannot read: they are to be measured again."""
 
     experiment: Experiment
     runs: tuple[JudgedRun, ...]
+    unread: tuple[Record, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -42,14 +44,21 @@ def gather(results: Path, known: Mapping[str, Experiment]) -> list[Entry]:
         raise CatalogError(
             f"there are no results in {results}", hint="run experiments first, for example: watersmeet lab run all"
         )
-    return [
-        Entry(one, tuple(_judged(one, record) for record in sorted(stored, key=_first) if record.experiment == one.id))
-        for one in known.values()
-    ]
+    return [_entry(one, sorted((r for r in stored if r.experiment == one.id), key=_first)) for one in known.values()]
 
 
-def _judged(experiment: Experiment, record: Record) -> JudgedRun:
-    return JudgedRun(record, judge(experiment, record.result), stale=not is_current(record, experiment))
+def _entry(experiment: Experiment, found: Sequence[Record]) -> Entry:
+    runs: list[JudgedRun] = []
+    unread: list[Record] = []
+    for record in found:
+        current = is_current(record, experiment)
+        try:
+            runs.append(JudgedRun(record, judge(experiment, record.result), stale=not current))
+        except DataError:
+            if current:  # then it is the checks that are wrong
+                raise
+            unread.append(record)
+    return Entry(experiment, tuple(runs), tuple(unread))
 
 
 def _first(record: Record) -> tuple[int, int]:

@@ -23,9 +23,11 @@ def opening(entries: Sequence[Entry], conditions: str = "") -> Iterator[Block]:
     )
     yield Bullets(
         (
-            "**Reproduced** means that every check holds; **reproduced with a difference** that those hold that carry "
-            "the paper's claim, which are marked **essential**; **not reproduced** that one of these fails. Reasons "
-            "and notes are printed whether or not a check holds.",
+            "A check is of a **statement** of the paper (which is better, where a line rises or turns, what is equal), "
+            "at the paper's setting and on its metric; or of a **degree** (by how much, in the paper's words); or it "
+            "is **elsewhere**, at another setting, on another metric or by other machinery, and weighs nothing.",
+            "**Not reproduced**: a statement fails. **Reproduced with a difference**: all statements hold, a degree "
+            "fails. **Reproduced**: all of both hold. Reasons and notes are printed whether or not a check holds.",
             "The scale `paper` has the sizes that the paper gives, `small` less, `10x` and `100x` more rows.",
             "A result is **stale** if the code that it ran through, or its settings, have changed since it was "
             "measured.",

@@ -164,6 +164,10 @@ def _other_runs(runs: Sequence[JudgedRun]) -> TableBlock:
 def _check(check: Check, *, held: bool) -> str:
     """A check and its outcome; reasons and notes stand there whichever it is."""
     text = _sentence(f"**{'held' if held else 'failed'}**{_mark(check)}: {check.says.rstrip('.')}")
+    if check.words:
+        text += f" The paper: “{check.words}”"
+    if check.elsewhere:
+        text += f" Weighs nothing: {_sentence(check.elsewhere)}"
     if check.why:
         text += f" {'Where it fails' if held else 'Why'}: {_sentence(check.why)}"
     if check.note:
@@ -172,8 +176,8 @@ def _check(check: Check, *, held: bool) -> str:
 
 
 def _mark(check: Check) -> str:
-    marks = [mark for mark, is_so in (("essential", check.essential), ("wall time", check.timed)) if is_so]
-    return f" ({', '.join(marks)})" if marks else ""
+    kind = "statement" if check.essential else "degree" if check.degree else "elsewhere"
+    return f" ({kind}{', time' if check.timed else ''})"
 
 
 def _sentence(text: str) -> str:

@@ -65,9 +65,9 @@ SKEW_CHECKS = (
     Check("correlated: PROB finds over 96 % of OPT from parameter 1 on", everywhere(
         lambda r: numbers(r, "PROB", 1)[from_skew(r, 1)] > 0.96)),
     Check("uncorrelated: PROB finds over 96 % of OPT from parameter 1 on", everywhere(
-        lambda r: numbers(r, "PROB")[from_skew(r, 1)] > 0.96), essential=False, why=RANKINGS),
+        lambda r: numbers(r, "PROB")[from_skew(r, 1)] > 0.96), degree=True, why=RANKINGS),
     Check("correlated and uncorrelated are nearly identical: within 5 % of OPT", everywhere(
-        lambda r: np.abs(numbers(r, "PROB") - numbers(r, "PROB", 1)) <= 0.05), essential=False, why=RANKINGS),
+        lambda r: np.abs(numbers(r, "PROB") - numbers(r, "PROB", 1)) <= 0.05), degree=True, why=RANKINGS),
 )  # fmt: skip
 
 E6 = Experiment("D-E6", "DGR03", "Figure 6: what PROB and RAND find of what OPT finds, over skew",

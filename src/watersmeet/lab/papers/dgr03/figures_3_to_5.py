@@ -108,7 +108,7 @@ def best_policy(result: Result) -> Floats:
 AS_MODELLED = (
     Check("the engine's own join finds as much as the paper's model by PROB and by RAND: within 4 % of EXACT",
           lambda r: agrees(r, "PROB") and agrees(r, "RAND")),
-    Check("and by LIFE: within 4 % of EXACT", lambda r: agrees(r, "LIFE"), essential=False,
+    Check("and by LIFE: within 4 % of EXACT", lambda r: agrees(r, "LIFE"), degree=True,
           why="the engine looks at priorities again when it must choose, a few rows at a time, and so follows ageing "
               "rows in steps; it finds a little more"),
 )  # fmt: skip
@@ -127,9 +127,9 @@ OUTPUT_CHECKS = (
     Check("the output of RAND grows linearly with memory: within 10 % of EXACT (M + 1) / (2w - 1)",
           everywhere(is_linear)),
     Check("PROB is very close to OPT: at least 95 % at every memory", everywhere(
-        lambda r: numbers(r, "PROB") >= 0.95 * numbers(r, "OPT")), essential=False, why=RANKINGS),
+        lambda r: numbers(r, "PROB") >= 0.95 * numbers(r, "OPT")), degree=True, why=RANKINGS),
     Check("LIFE does only marginally better than RAND: at most 10 % more at every memory up to w", everywhere(
-        lambda r: (numbers(r, "LIFE") <= 1.1 * numbers(r, "RAND"))[up_to_w(r)]), essential=False, why=LIFE_IS_GOOD),
+        lambda r: (numbers(r, "LIFE") <= 1.1 * numbers(r, "RAND"))[up_to_w(r)]), degree=True, why=LIFE_IS_GOOD),
 )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ UNIFORM_CHECKS = (
     Check("the engine's own join finds as much as the paper's model by RAND: within 4 % of EXACT",
           lambda r: agrees(r, "RAND")),
     Check("and by PROB and LIFE: within 4 % of EXACT", lambda r: agrees(r, "PROB") and agrees(r, "LIFE"),
-          essential=False,
+          degree=True,
           why="the model is told how often each key comes in the very rows that come, as in the paper, and finds a few "
               "percent more by that alone; without that table PROB is RAND, as the paper says it should be"),
     Check("RAND, PROB and LIFE find the same: within 5 % of EXACT of each other", everywhere(
@@ -165,7 +165,7 @@ UNIFORM_CHECKS = (
               "(tests/unit/papers/shedding/test_optimum.py). The paper gives no number; in domains of up to 10 keys "
               "it is right (the second panel)"),
     Check("in domains of up to 10 keys it is no major improvement: OPT at most 10 % of EXACT above RAND", everywhere(
-        lambda r: gains_in(r, 2, 10) <= 0.1 + 0.02), essential=False,
+        lambda r: gains_in(r, 2, 10) <= 0.1 + 0.02), degree=True,
         why="at M = w and 10 keys it is just about 10 %"),
     Check("OPT approaches EXACT more rapidly under Zipf(1), at every memory", everywhere(approaches)),
 )  # fmt: skip

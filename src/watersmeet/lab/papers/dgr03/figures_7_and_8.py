@@ -126,7 +126,7 @@ def found_in_half(result: Result) -> float:
 
 def over_90(why: str) -> Check:
     says = "PROB and PROBV find over 90 % of EXACT in half the memory it needs (M = w)"
-    return Check(says, lambda r: found_in_half(r) > 0.9, essential=False, why=why)
+    return Check(says, lambda r: found_in_half(r) > 0.9, degree=True, why=why)
 
 
 SAME_ALLOCATION = Check("PROB and PROBV are almost identical: within 2 % at every memory", everywhere(
@@ -195,11 +195,11 @@ SENSITIVITY_CHECKS = (
     Check("RAND finds the same on every map: half of EXACT, within 3 points", everywhere(
         lambda r: np.abs(numbers(r, "RAND") - 0.5) <= 0.03)),
     Check("with a spread of 2, as uneven as the world's airports, PROB finds over 90 % of EXACT on every map",
-          lambda r: at_spread(r, 2.0, "over 90 %", 1) == 1.0, essential=False,
+          lambda r: at_spread(r, 2.0, "over 90 %", 1) == 1.0, degree=True,
           why="at a spread of 2 the most frequent tenth of the squares has about 70 % of the reports, as it has "
               "71 % of the airports; on a few maps PROB falls just short"),
     Check("PROB finds over 90 % of EXACT however the stations stand", everywhere(
-        lambda r: numbers(r, "over 90 %", 1) == 1.0), essential=False,
+        lambda r: numbers(r, "over 90 %", 1) == 1.0), degree=True,
         why="it does where stations stand about as unevenly as airports do, not on more even maps. The paper's data "
             "are not public, so which of the two it had cannot be told"),
 )  # fmt: skip
@@ -216,7 +216,7 @@ PIZZAS_CHECKS = (
     Check("PROB finds more than RAND at every memory up to w", everywhere(
         lambda r: (numbers(r, "PROB") > numbers(r, "RAND"))[up_to_w(r)])),
     Check("PROB outperforms RAND: 1.4 times as much at every memory up to w", everywhere(
-        lambda r: (numbers(r, "PROB") >= 1.4 * numbers(r, "RAND"))[up_to_w(r)]), essential=False,
+        lambda r: (numbers(r, "PROB") >= 1.4 * numbers(r, "RAND"))[up_to_w(r)]), degree=True,
         why="a menu has a dozen prices, and several of them are ordered about as often; the paper's squares are many, "
             "and most of them are rare"),
     over_90("for the same reason"),
@@ -250,11 +250,11 @@ STATIONS_CHECKS = (
           "up to w", everywhere(
               lambda r: np.array([ratio(r, "DRIFT", other, 0) for other in ("PROB", "RAND")]) > 1.0)),
     Check("by temperature, PROB finds more than RAND at every memory up to w", everywhere(
-        lambda r: ratio(r, "PROB", "RAND", 0) > 1.0), essential=False,
+        lambda r: ratio(r, "PROB", "RAND", 0) > 1.0), degree=True,
         why="how often a temperature came since January says little of the coming month, so PROB keeps rows of the "
             "last season. The paper's streams do not drift; where they do, DRIFT is the policy to take"),
     Check("PROB outperforms RAND: 1.4 times as much at every memory up to w", everywhere(
-        lambda r: np.array([ratio(r, "PROB", "RAND", panel) for panel in (0, 1)]) >= 1.4), essential=False,
+        lambda r: np.array([ratio(r, "PROB", "RAND", panel) for panel in (0, 1)]) >= 1.4), degree=True,
         why="hours of the year are spread over degrees and directions far more evenly than stations over the earth"),
     over_90("for the same reasons; the paper's claim is about skewed keys that stay as they are"),
 )  # fmt: skip

@@ -217,7 +217,7 @@ E4A = Experiment(
             "HASH30 is fastest at every τ from 1 to 50, give or take a tenth",
             _hash30_is_fastest,
             timed=True,
-            essential=False,
+            degree=True,
             why="at short intervals a re-execution costs the same whatever the buckets, and HASH10 and HASH30 differ "
             "by less than their runs do",
         ),
@@ -230,14 +230,14 @@ E4A = Experiment(
             "and so do those of HASH10 and HASH30",
             lambda result: all(_rises_and_falls(result, name) for name in ("HASH10", "HASH30")),
             timed=True,
-            essential=False,
+            degree=True,
             why="with short buckets scanning is so small a part of the time that its growth hardly shows up to τ = 150",
         ),
         Check(
             "the interval that is best by time is longer with 30 buckets than with 2 or none",
             lambda result: _best_by_time(result)[3] > max(_best_by_time(result)[:2]),
             timed=True,
-            essential=False,
+            degree=True,
             why="what makes short intervals slow here is what a re-execution costs by itself, some microseconds, "
             "which is the same for all joins; looks into buckets are a small part of it",
         ),
@@ -253,7 +253,7 @@ E4A = Experiment(
                 >= result.numbers["rate, HASH10 at its best"] / result.numbers["rate, HASH2 at its best"]
             ),
             timed=True,
-            essential=False,
+            degree=True,
             why="a whole window is compared in vector instructions, a bucket of 50 rows hardly gains by them, and what "
             "a re-execution and an arrival cost stays; so the step to ten buckets is worth as much",
         ),
@@ -263,14 +263,14 @@ E4A = Experiment(
                 result, {name: result.numbers[f"best interval by time, {name}"] for name in BEST_INTERVALS}
             ),
             timed=True,
-            essential=False,
+            degree=True,
             why="a re-execution costs us some microseconds of its own, as much as scanning thousands of rows, which "
             "long intervals pay less often",
         ),
         Check(
             "there are prices of a look at which comparisons are least at about 4, 15 and 30, within a factor of 2",
             lambda result: bool(_prices_at_which_all_come_out(result)),
-            essential=False,
+            degree=True,
             why="for some seeds none of the prices tried gives all three",
             note="the paper does not give the price; the third plot shows the best intervals at every price, and none "
             "was chosen",
@@ -278,7 +278,7 @@ E4A = Experiment(
         Check(
             "one comparison, which a look costs in our counts, is such a price",
             lambda result: 1 in _prices_at_which_all_come_out(result),
-            essential=False,
+            degree=True,
             why="the lower the price of a look, the more it pays to expire often; the paper's best intervals suggest "
             "that its lists of objects asked for 8 to 32",
         ),

@@ -222,7 +222,7 @@ E8 = Experiment(
             "for every join the difference is that of the model, somewhat less: 4 to 5.4 times (paper: 4.1 to 4.9)",
             lambda result: all(4 <= ratio <= 5.4 for ratio in _worst_to_best(result, 1).values()),
             timed=True,
-            essential=False,
+            degree=True,
             why="it is for lazy loops. An eager join compares whole windows in vector instructions, some rows in a "
             "nanosecond, and in hash joins buckets are short: what arrivals, partial matches and results cost, which "
             "grows less with a bad plan, is most of the time",
@@ -245,7 +245,7 @@ E8 = Experiment(
                 5 <= ratio <= 8 for plan in ("best plan", "worst plan") for ratio in _hash_to_nlj(result, plan, 1)
             ),
             timed=True,
-            essential=False,
+            degree=True,
             why="five buckets save four fifths of the scans but nothing of what arrivals and results cost, which "
             "weighs more now that comparisons are cheap",
         ),
@@ -254,14 +254,14 @@ E8 = Experiment(
             "and so are eager hash joins",
             lambda result: _eager_is_faster(result, HASHES),
             timed=True,
-            essential=False,
+            degree=True,
             why="with short buckets they are less than twice as fast, which other work on the machine can hide",
         ),
         Check(
             "a longer interval is slower",
             lambda result: _is_falling(result, NLJS[1:]) and _is_falling(result, HASHES[1:]),
             timed=True,
-            essential=False,
+            degree=True,
             why="every re-evaluation costs some microseconds of its own, which a longer interval spends less often; "
             "the 5 % more rows that it scans weigh about as much",
         ),

@@ -181,27 +181,27 @@ FIGURE_7_CHECKS = (
     Check(
         "NLW has a shorter service time than the ripple join in all cases, with windows of an hour",
         lambda result: below(result, NLW, RIPPLE, TIME),
-        essential=False,
+        degree=True,
         why=VECTORS,
         timed=True,
     ),
     Check(
         "MW has a shorter service time than the ripple join in all cases",
         lambda result: below(result, MW, RIPPLE, TIME),
-        essential=False,
+        degree=True,
         why=VECTORS.split(";")[0] + "; with 2 streams the two are close",
         timed=True,
     ),
     Check(
         "NLW makes fewer comparisons than the ripple join in all cases",
         lambda result: below(result, NLW, RIPPLE),
-        essential=False,
+        degree=True,
         why=SPARES_NO_COMPARISONS,
     ),
     Check(
         "MW is almost an order of magnitude (8 times) better than NLW",
         lambda result: min(ratios(result, NLW, MW)) >= 8,
-        essential=False,
+        degree=True,
         why=TIME_ORDER,
     ),
 )
@@ -224,7 +224,7 @@ FIGURE_8_CHECKS = (
     Check(
         "HW makes fewer comparisons than XJoin in all cases",
         lambda result: below(result, HW, XJOIN),
-        essential=False,
+        degree=True,
         why=SPARES_NO_COMPARISONS,
     ),
 )

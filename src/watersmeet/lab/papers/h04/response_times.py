@@ -74,14 +74,14 @@ FIGURE_10_CHECKS = (
     Check(
         "ITA's response times are an order of magnitude longer, over all queries",
         lambda result: fmean(factors(result, ITA, TPA)) >= 10,
-        essential=False,
+        degree=True,
         why=SCAN_WAITS,
         timed=True,
     ),
     Check(
         "with two windows (Q5) NTA answers before TPA",
         lambda result: sooner(result, NTA, TPA, [-1]),
-        essential=False,
+        degree=True,
         why=TURNS_COST,
         timed=True,
     ),
@@ -132,7 +132,7 @@ FIGURE_14_CHECKS = (
     Check(
         "all response times rise with the rate",
         lambda result: all(values(result, line, AVERAGE)[-1] > values(result, line)[0] for line in PIPELINES),
-        essential=False,
+        degree=True,
         why=FASTER_IS_SOONER,
         timed=True,
     ),
@@ -149,7 +149,7 @@ FIGURE_15_CHECKS = (
         lambda result: all(
             values(result, line, PROCESSING)[-1] > values(result, line, PROCESSING)[-2] for line in PIPELINES
         ),
-        essential=False,
+        degree=True,
         why=FASTER_IS_SOONER,
         timed=True,
     ),

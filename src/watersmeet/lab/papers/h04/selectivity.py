@@ -99,14 +99,14 @@ FIGURE_12_CHECKS = (
     Check(
         "at 0.2 TPA and NTA are an order of magnitude better",
         lambda result: _at(result, 0.2) >= 10,
-        essential=False,
+        degree=True,
         why=SCAN_WAITS + "; and in bursts the next row of any kind is often that of another burst. At 0.05, which the "
         "paper does not have, it is nearer to ten",
     ),
     Check(
         "where rows are filtered out ITA has the longest maximum",
         lambda result: all(min(factors(result, ITA, other, LONGEST)[:-1]) > 1 for other in (TPA, NTA)),
-        essential=False,
+        degree=True,
         why="while nothing is sold no row comes at which anyone could notice, and the longest silence is the longest "
         "wait of all approaches",
     ),
@@ -115,7 +115,7 @@ FIGURE_12_CHECKS = (
         lambda result: all(
             values(result, line, PROCESSING)[-1] > values(result, line, PROCESSING)[0] for line in (TPA, NTA)
         ),
-        essential=False,
+        degree=True,
         why=SMALL_WORK,
         timed=True,
     ),
