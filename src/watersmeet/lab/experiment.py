@@ -124,7 +124,8 @@ class Experiment:
     """A figure or table of a paper, or something else of it.
 
     `settings` holds one set of parameters per scale it makes sense at. `claim` is what a figure shows, in the paper's
-    words; of what is no figure, what is asked, in ours. `found` is what came out, in a line.
+    words; of what is no figure, what is asked, in ours. `found` is what came out, in a line; `plot` says which panel is
+    the figure's.
 
     `data` says what it runs over: of generated streams how they are made, of real ones where they come from.
     `reconstructed` says of each setting that the paper does not give what was chosen, and why; settings that are not
@@ -143,6 +144,7 @@ class Experiment:
     reconstructed: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     found: Callable[[Result], str] | None = None
+    plot: int = 0
 
     def __post_init__(self) -> None:
         if "small" not in self.settings:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from watersmeet.errors import CatalogError
 from watersmeet.lab.coverage.page import coverage_page, tally
-from watersmeet.lab.coverage.statements import FIGURE, UNKNOWN, Statement, statements, tally_of_figures
+from watersmeet.lab.coverage.statements import UNKNOWN, Statement, statements, tally_of_figures
 from watersmeet.lab.coverage.table import CoverageRow, rows
+from watersmeet.lab.groups import FIGURE
 from watersmeet.model.wording import fitted
 
 Say = Callable[[str], None]

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from watersmeet.lab.cards import CARDS
-from watersmeet.lab.coverage.statements import FIGURE, UNKNOWN, Statement, tally_of_figures
+from watersmeet.lab.coverage.statements import UNKNOWN, Statement, tally_of_figures
 from watersmeet.lab.coverage.table import CoverageRow, rows
+from watersmeet.lab.groups import FIGURE
 from watersmeet.lab.report.blocks import Block, Heading, TableBlock, TextBlock
 from watersmeet.lab.report.markdown import as_markdown
 

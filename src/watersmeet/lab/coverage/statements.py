@@ -11,9 +11,9 @@ from watersmeet.lab import registry
 from watersmeet.lab.circumstances import circumstances
 from watersmeet.lab.coverage.table import CoverageRow
 from watersmeet.lab.experiment import Experiment, Verdict
+from watersmeet.lab.groups import FIGURE
 from watersmeet.lab.report.gather import Entry, JudgedRun, gather
 
-FIGURE: Final = "experiment"  # the kind of those rows of the catalogue that are figures and tables
 NOT_RUN: Final = "not run"
 HELD: Mapping[Verdict, str] = {
     "reproduced": "yes",
@@ -51,7 +51,7 @@ def _statement(entry: Entry) -> Statement:
     ran = _ran(entry.experiment, shown)
     if any(record.scale == "paper" for record in entry.unread):
         ran += "; at the paper's by an earlier version, whose numbers its checks cannot read"
-    return Statement(ran, HELD[shown.judgement.verdict])
+    return Statement(ran, HELD[entry.judged])
 
 
 def _ran(experiment: Experiment, shown: JudgedRun) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError, DataError
-from watersmeet.lab.experiment import Experiment, Judgement, Scale, judge
+from watersmeet.lab.experiment import Experiment, Judgement, Scale, Verdict, judge
+from watersmeet.lab.groups import in_words
 from watersmeet.lab.jobs import is_current
 from watersmeet.lab.store import Record, records
 
 # The scale that is shown in full, if it was run: the paper's own before all others.
+WORSE: tuple[Verdict, ...] = ("reproduced", "reproduced with a difference", "not reproduced")
 PREFERENCE: tuple[Scale, ...] = ("paper", "small", "10x", "100x")
 
 
@@ -34,8 +37,24 @@ class Entry:
     unread: tuple[Record, ...] = ()
 
     @property
+    def seeds(self) -> list[JudgedRun]:
+        """The runs at the scale that is shown."""
+        return [run for run in self.runs if run.record.scale == self.runs[0].record.scale]
+
+    @property
+    def judged(self) -> Verdict:
+        """The verdict that came with most seeds; of two that came as often the worse."""
+        counts = Counter(run.judgement.verdict for run in self.seeds)
+        return max(counts, key=lambda one: (counts[one], WORSE.index(one)))
+
+    @property
     def verdict(self) -> str:
-        return self.runs[0].judgement.verdict if self.runs else "not run"
+        """As it is told, with how many seeds it came if not with all."""
+        if not self.runs:
+            return "to be measured again" if self.unread else "not run"
+        words = in_words(self.experiment, self.judged)
+        agree = sum(run.judgement.verdict == self.judged for run in self.seeds)
+        return words if agree == len(self.seeds) else f"{words} ({agree} of {len(self.seeds)} seeds)"
 
 
 def gather(results: Path, known: Mapping[str, Experiment]) -> list[Entry]:

@@ -262,7 +262,7 @@ E3B = Experiment(
     "GO03-E3b",
     PAPER,
     "Figure 3(b): cost of lazy joins by interval, the fourth stream ten times as fast",
-    "GENERAL has the lowest cost of all the algorithms compared here regardless of the value of",
+    "GENERAL has the lowest cost of all the algorithms compared here",
     FIGURE_3B,
     figure_3b,
     [

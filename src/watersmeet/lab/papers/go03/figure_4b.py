@@ -218,6 +218,7 @@ E4B = Experiment(
         "averages": "the paper's plot ends at 13; those beyond are ours",
         "units": "for how long it ran is not said",
     },
+    plot=1,
     found=lambda result: (
         "at 12 buckets 5 to slow is {:.2f} times as fast as Equal at 13; 1 to slow changes by {:+.0%} "
         "from 8 to 13".format(

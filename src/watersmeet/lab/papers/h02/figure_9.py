@@ -354,6 +354,7 @@ E9A = Experiment(
         "rates": "`variable rates between 1000 and 100`: constant rates, spread evenly between them",
         "backlog_seconds": "no setting of the paper: how much is read in turns for the numbers beside the figure",
     },
+    plot=TIME,
     found=lambda result: (
         f"MW is {ends(ratios(result, NLW, MW, TIME))} times as fast as NLW, HW {ends(ratios(result, NLW, HW, TIME))} "
         f"times"
@@ -374,6 +375,7 @@ E9B = Experiment(
         "items": "how often items recur is not said: rare ones beside those of Figures 7 and 8",
         "days": "the length of a run is not said; three days",
     },
+    plot=TIME_AT_FREQUENT,
     found=lambda result: (
         "MW is {:.1f} times as fast as NLW with 2 streams, {:.1f} with 6; in comparisons {:.1f} and {:.1f}".format(
             *(ratios(result, NLW, MW, panel)[place] for panel in (TIME_AT_FREQUENT, AT_FREQUENT) for place in (0, -1))
@@ -390,6 +392,7 @@ E9C = Experiment(
     FIGURE_9C_CHECKS,
     data=GENERATED,
     reconstructed=OF_NUMBERS,
+    plot=TIME,
     found=lambda result: "service times change to {:.0%} (MW), {:.0%} (NLW), {:.0%} (HW)".format(
         *(after_to_before(result, line, TIME) for line in (MW, NLW, HW))
     ),

@@ -262,6 +262,7 @@ E7 = Experiment(
     FIGURE_7_CHECKS,
     data=DATA,
     reconstructed=RECONSTRUCTED,
+    plot=TIME,
     found=lambda result: (
         f"MW is {ends(ratios(result, NLW, MW, TIME))} times as fast as NLW; NLW takes "
         f"{ends(ratios(result, NLW, RIPPLE, TIME))} times as long as the ripple join"
@@ -277,5 +278,6 @@ E8 = Experiment(
     FIGURE_8_CHECKS,
     data=DATA,
     reconstructed=RECONSTRUCTED,
+    plot=TIME,
     found=lambda result: f"HW is {ends(ratios(result, XJOIN, HW, TIME))} times as fast as XJoin",
 )

@@ -121,6 +121,7 @@ E13 = Experiment(
     FIGURE_13_CHECKS,
     data=GENERATED,
     reconstructed={name: RECONSTRUCTED[name] for name in ("keys", "seconds")},
+    plot=TIME,
     found=lambda result: "LCA is {:.2f} times as fast for 0.8 seconds, {:.1f} times for 0.1".format(
         *ratios(result, "GCA", "LCA", TIME)
     ),
@@ -138,6 +139,7 @@ E14 = Experiment(
         **RECONSTRUCTED,
         "rates": "small and large variation are not said in numbers: from 1000 a second down to 850, and down to 100",
     },
+    plot=TIME,
     found=lambda result: "LCA takes {:.1f} times as long as NLW with small variation, {:.1f} times with large".format(
         *ratios(result, "LCA", NLW, TIME)
     ),

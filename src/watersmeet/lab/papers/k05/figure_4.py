@@ -153,6 +153,7 @@ E4 = Experiment(
     ],
     data=GENERATED,
     reconstructed={"rates": UNKNOWN_RATES},
+    plot=2,
     found=lambda result: (
         f"WNL takes {_times(result)[-1]:.1f} times as long and scans {_scans(result)[-1]:.0f} times as many rows"
     ),

@@ -121,6 +121,7 @@ E7 = Experiment(
     ],
     data=GENERATED,
     reconstructed={"rates": UNKNOWN_RATES, "values": "100, as in the paper's common settings"},
+    plot=2,
     found=lambda result: (
         "probe and insert time takes {:.2f} times as long as probe time, all buckets {:.1f}, optimal {:.1f}".format(
             *_times_as_long(result, "probe and insert time", *GREEDY)

@@ -123,6 +123,7 @@ E5 = Experiment(
     ],
     data=GENERATED,
     reconstructed={"rate": UNKNOWN_RATES, "buckets": "the points of the axis are not legible"},
+    plot=1,
     found=lambda result: (
         f"with a bucket for each value {result.numbers['time_ratio']:.0f} times as fast as with one, "
         f"scans {line_of(result, 'WHJ')[0] / min(line_of(result, 'WHJ')):.0f} times fewer; flat from there on"
@@ -245,6 +246,7 @@ E6 = Experiment(
         "values": "`different values of selectivity`: 0.01 and ten times each way",
         "buckets": "the points of the axis are not legible",
     },
+    plot=1,
     found=lambda result: (
         "one bucket takes {} times as long as one for each value; beyond, {:.0%} are gained at most".format(
             ", ".join(f"{falling[min(falling)] / flat[0]:.1f}" for falling, flat in _by_selectivity(result)),
