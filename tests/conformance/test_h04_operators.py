@@ -7,17 +7,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, bound_plan
 from watersmeet.errors import OptionError
+from watersmeet.lab.papers.k05.invalidation import at_random
 from watersmeet.lab.papers.running import session_of
+from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
+from watersmeet.optimizer.cost.inputs import StreamRate
+from watersmeet.papers.pipelines.cost import nta_expiry_cost, tpa_expiry_cost
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.expiry_cases import CASES, expiry_cases
-from watersmeet.papers.pipelines.group_by import Contents
+from watersmeet.papers.pipelines.group_by import Contents, Increments
 from watersmeet.papers.pipelines.set_operations import WMinus
 from watersmeet.papers.pipelines.tuples import INVALID, NEGATIVE, POSITIVE, Tuples
 from watersmeet.papers.pipelines.voluntary import sums
@@ -39,6 +44,9 @@ QUERIES = (
     "SELECT b.k FROM b [RANGE 1 SECONDS], a [RANGE 4 SECONDS] WHERE a.k = b.k "
     "UNION SELECT k FROM a [RANGE 2 SECONDS] AS c",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s, MEDIAN(v) AS m FROM a [RANGE 4 SECONDS] GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s, AVG(v) AS m FROM a [RANGE 4 SECONDS] GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT a.k, SUM(b.v) AS s, COUNT(*) AS n FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k "
+    "GROUP BY a.k",
     "SELECT MAX(a.v) AS m, COUNT(*) AS n FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
     "SELECT DISTINCT a.v, b.v AS w FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k",
     "SELECT DISTINCT a.v, c.v AS w FROM a [RANGE 4 SECONDS], b [RANGE 2 SECONDS], b [RANGE 3 SECONDS] AS c "
@@ -347,6 +355,66 @@ def test_a_scheduler_that_frees_memory_lets_fewer_tuples_wait() -> None:
 def test_turns_are_for_the_papers_operators() -> None:
     with pytest.raises(OptionError, match="schedule"):
         build(shop(1).sql("SELECT DISTINCT k FROM a [RANGE 4 SECONDS] OPTIONS (schedule = 'round_robin')").plan)
+
+
+def _held_by_the_aggregate(aggregates: str, pipeline: str, seconds: int) -> int:
+    """The most tuples that W-AGGREGATE itself held, whatever the operators below it did."""
+    ticks = pa.array([tick * 1_000_000 for tick in range(200)], pa.timestamp("us"))
+    table = pa.table({"v": pa.array(range(200), pa.int64()), "ts": ticks})
+    session = session_of({"s": table})
+    sql = f"SELECT {aggregates} FROM s [RANGE {seconds} SECONDS] OPTIONS (pipeline = '{pipeline}')"
+    operator = build(session.sql(sql).plan)
+    assert isinstance(operator, Continuous)
+    (below,) = [node for node in everything_below(operator.root) if isinstance(node, Contents | Increments)][1:]
+    most = 0
+    for batch in table.to_batches(10):
+        times = batch.column("ts").cast(pa.int64()).to_numpy()
+        list(operator.push("s", Rows(batch, times)))
+        list(operator.advance({"s": int(times[-1])}))
+        most = max(most, below.held_rows_here)
+    return most
+
+
+def test_section_6_4_negative_tuples_leave_one_value_of_sums_counts_and_means() -> None:
+    """Where tuples expire by time the aggregate holds those of the window; so it does for a maximum."""
+    sums = "SUM(v) AS total, COUNT(*) AS n, AVG(v) AS mean"
+    assert _held_by_the_aggregate(sums, "nta_scan", 100) == _held_by_the_aggregate(sums, "nta_scan", 10) == 0
+    for aggregates, pipeline in ((sums, "tpa_scan"), (sums, "ita_scan"), ("MAX(v) AS most", "nta_scan")):
+        assert _held_by_the_aggregate(aggregates, pipeline, 100) >= 90
+        assert 5 <= _held_by_the_aggregate(aggregates, pipeline, 10) <= 30
+
+
+@pytest.mark.parametrize(
+    ("rates", "windows", "keys"),
+    [((20, 20), (10, 5), 100), ((20, 40), (12, 4), 80), ((30, 30), (6, 6), 50), ((40,), (10,), 5)],
+)
+def test_what_it_costs_to_find_what_expired_is_what_the_formula_says(
+    rates: tuple[int, ...], windows: tuple[int, ...], keys: int
+) -> None:
+    """Comparisons of W-AGGREGATE, counted once windows are full; those of the log of a maximum are few."""
+    streams = [
+        StreamRate(name, rate, window, distinct=keys) for name, rate, window in zip("ab", rates, windows, strict=False)
+    ]
+    end, full = 90, 2 * max(windows)
+    tables = {one.name: at_random(one.rate, end, keys, seed) for seed, one in enumerate(streams)}
+    sources = ", ".join(f"{one.name} [RANGE {one.window:.0f} SECONDS]" for one in streams)
+    where = "WHERE a.k = b.k" if len(streams) == 2 else ""
+    for pipeline, formula in (("tpa_scan", tpa_expiry_cost), ("nta_scan", nta_expiry_cost)):
+        counts = []
+        for until in (full, end):
+            session = session_of(
+                {
+                    name: table.filter(pc.less(table["ts"].cast(pa.int64()), until * SECOND))
+                    for name, table in tables.items()
+                }
+            )
+            query = session.sql(
+                f"SELECT MAX(a.x) AS m FROM {sources} {where} OPTIONS (pipeline = '{pipeline}', boundary = 'half_open')"
+            )
+            query.to_arrow()
+            counts.append(query.metrics()["work"]["expiry_comparisons"])
+        counted = (counts[1] - counts[0]) / (end - full)
+        assert counted == pytest.approx(formula(streams), rel=0.2), pipeline
 
 
 def test_figure_2_expiry_by_an_operators_own_clock_is_wrong() -> None:

@@ -35,14 +35,14 @@ class Miniatures:
         settings = {**self.by_id[name].settings["small"], **self._quicker.get(name, {})}
         return self.by_id[name].run(ExperimentTrial(settings, self._seed))
 
-    def verdict(self, name: str, result: Result | None = None) -> str:
-        """By all checks but those of wall time; of the experiment's own result if no other is given."""
-        return untimed(self.by_id[name]).verdict(self.result(name) if result is None else result)
+    def failing(self, name: str, result: Result | None = None) -> list[str]:
+        """What does not hold of the experiment's own result, if no other is given."""
+        return failing(self.by_id[name], self.result(name) if result is None else result)
 
 
-def untimed(experiment: Experiment) -> Experiment:
-    """Without the checks that look at wall time, which a busy machine may change."""
-    return replace(experiment, checks=[check for check in experiment.checks if not check.timed])
+def failing(experiment: Experiment, result: Result) -> list[str]:
+    """What does not hold, without the checks that look at time, which a busy machine may change."""
+    return [check.says for check in experiment.checks if not check.timed and not check.holds(result)]
 
 
 def with_lines(result: Result, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:

@@ -18,6 +18,7 @@ from watersmeet.errors import CatalogError
 from watersmeet.lab import registry
 from watersmeet.lab.coverage import table
 from watersmeet.lab.coverage.page import coverage_page
+from watersmeet.lab.coverage.statements import Statement, statements, tally_of_figures
 from watersmeet.lab.coverage.table import CoverageRow, items, rows
 
 TOP = Path(__file__).parents[2]
@@ -120,19 +121,23 @@ def test_every_line_of_python_runs(text: str, folder: Path) -> None:
 def test_the_page_is_what_the_table_makes() -> None:
     """`watersmeet lab coverage --write` does."""
     report = (TOP / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    assert (TOP / "docs" / "coverage.md").read_text(encoding="utf-8") == coverage_page(report)
+    assert (TOP / "docs" / "coverage.md").read_text(encoding="utf-8") == coverage_page(
+        report, statements(TOP / "results")
+    )
 
 
 def test_the_command_writes_the_page_and_shows_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("lab", "coverage", "--write") == 0
-    assert Path("docs/coverage.md").read_text(encoding="utf-8") == coverage_page("")
+    assert Path("docs/coverage.md").read_text(encoding="utf-8") == coverage_page("", {})
     capsys.readouterr()
     assert call("lab", "coverage", "k05-a2") == 0
     printed = capsys.readouterr().out
     assert printed.startswith("K05-A2: WHJ windowed hash join (algorithm)\n  where ")
     assert "  reach " in printed
     assert call("lab", "coverage") == 0
-    assert "\n171 rows: " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "\n171 rows: " in printed
+    assert "\n38 figures and tables: 0 run at the paper's setting" in " ".join(printed.split(" "))
     assert call("lab", "coverage", "K05-A99") == 2
     assert "nothing in the catalogue is called 'K05-A99'" in capsys.readouterr().err
 
@@ -142,3 +147,26 @@ def test_a_table_that_lacks_a_row_or_has_one_too_many_is_told(monkeypatch: pytes
     monkeypatch.setattr(table, "items", lambda: [*real()[1:], table.Item("X-1", "K05", "nothing", "open")])
     with pytest.raises(CatalogError, match="lack X-1, and have K05-S1 that is not in the catalogue"):
         table.rows.__wrapped__()
+
+
+def test_a_figure_that_runs_and_does_not_hold_is_no_clean_yes() -> None:
+    """It is here, and it was run; that the statement did not hold stands in a column and a count of its own."""
+    found = {"H04-E14": Statement("yes (by older code)", "no"), "K05-E7": Statement("no, at a smaller one", "yes")}
+    page = coverage_page("", found)
+    (row,) = [line for line in page.splitlines() if line.startswith("| **H04-E14** |")]
+    assert row.endswith("| yes | yes (by older code) | no |")
+    (row,) = [line for line in page.splitlines() if line.startswith("| **H04-E15** |")]
+    assert row.endswith("| yes | not run | not run |")
+    (counts,) = [line for line in page.splitlines() if line.startswith("| [H04](#H04) | 7 |")]
+    assert counts == "| [H04](#H04) | 7 | 1 | 0 | 0 | 1 | 6 |"
+    assert tally_of_figures(rows(), found) == (
+        "38 figures and tables: 1 run at the paper's setting; the statement held of 1, in part of 0, not of 1; "
+        "36 not run"
+    )
+
+
+def test_what_was_measured_decides_and_what_the_paper_leaves_open_is_named() -> None:
+    found = statements(TOP / "results")
+    assert {row.item.id for row in rows() if row.item.kind == "experiment"} <= set(found)
+    assert "chosen here: rates" in found["K05-E4"].ran
+    assert statements(TOP / "no results") == {}

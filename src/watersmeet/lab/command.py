@@ -12,6 +12,7 @@ from watersmeet.lab import registry
 from watersmeet.lab.circumstances import title
 from watersmeet.lab.estimate import Estimate, estimate, long, total
 from watersmeet.lab.experiment import SCALES
+from watersmeet.lab.groups import in_words
 from watersmeet.lab.jobs import Job
 from watersmeet.lab.progress import Bars
 from watersmeet.lab.runner import ExperimentOutcome, LabChoices, known_record, run_all
@@ -98,9 +99,10 @@ def _lines(outcome: ExperimentOutcome, *, apart: bool) -> list[str]:
     if outcome.judgement is None:
         return [f"{name}: skipped: {outcome.reason}"]
     how = "measured before" if outcome.state == "known" else f"{outcome.seconds:.1f} s"
-    lines = [f"{name}: {outcome.judgement.verdict} ({how})"]
+    lines = [f"{name}: {in_words(job.experiment, outcome.judgement.verdict)} ({how})"]
     for check in outcome.judgement.failed:
-        lines.append(f"  failed{', essential' if check.essential else ''}: {check.says}")
+        weight = ", a statement" if check.essential else ", a degree" if check.degree else ", elsewhere"
+        lines.append(f"  failed{weight}: {check.says}")
         if check.why:
             lines.append(f"    {check.why}")
     return lines
@@ -115,7 +117,9 @@ def _told(error: Exception) -> str:
 
 
 def _summary(outcomes: Sequence[ExperimentOutcome]) -> str:
-    counts = Counter(one.judgement.verdict if one.judgement else one.state for one in outcomes)
+    counts = Counter(
+        in_words(one.experiment, one.judgement.verdict) if one.judgement else one.state for one in outcomes
+    )
     what = "experiments" if len({one.experiment.id for one in outcomes}) == len(outcomes) else "runs"
     return f"{len(outcomes)} {what}: " + ", ".join(f"{count} {what}" for what, count in counts.items())
 

@@ -68,24 +68,38 @@ class Result:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing the paper says, as a test of the numbers.
+    """One test of the numbers. What it is of decides what it weighs:
 
-    Where an essential one fails the experiment is not reproduced; where another fails it is reproduced with a
-    difference. `why` is the reason for a check that fails, or may fail on some machines and seeds; `note` is what a
-    reader must know even where it holds (that it is of a model, of other data, weaker than the paper's words). The
-    report shows both whether or not the check holds. `timed` ones look at wall time; they compare within one run only.
+    - a statement of the paper (`essential`): which is better, where a line rises or turns, what is equal; at the
+      paper's setting and on the paper's metric. Where one fails the experiment is not reproduced;
+    - a `degree`: by how much, in the paper's words or numbers. Where only such fail it is reproduced with a difference;
+    - anything else, which weighs nothing: `elsewhere` says at which other setting, on which other metric, or by whose
+      machinery.
+
+    `words` are those of the paper that are tested, as printed; the threshold comes from them and was there before the
+    run. `why` is the reason for a check that fails, or may fail on some machines and seeds; `note` is what a reader
+    must know even where it holds. The report shows all of it whether or not the check holds. `timed` ones look at
+    processor time; they compare within one run only.
     """
 
     says: str
     holds: Callable[[Result], bool]
-    essential: bool = True
+    degree: bool = False
+    elsewhere: str = ""
+    words: str = ""
     why: str = ""
     timed: bool = False
     note: str = ""
 
     def __post_init__(self) -> None:
-        if not self.essential and not self.why:
+        if self.degree and self.elsewhere:
+            raise ValueError(f"the check {self.says!r} is of a degree, or elsewhere")
+        if self.degree and not self.why:
             raise ValueError(f"the check {self.says!r} may fail, so it needs a reason")
+
+    @property
+    def essential(self) -> bool:
+        return not self.degree and not self.elsewhere
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,11 @@ class ExperimentTrial:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper. `settings` holds one set of parameters per scale it makes sense at.
+    """A figure or table of a paper, or something else of it.
+
+    `settings` holds one set of parameters per scale it makes sense at. `claim` is what a figure shows, in the paper's
+    words; of what is no figure, what is asked, in ours. `found` is what came out, in a line; `plot` says which panel is
+    the figure's.
 
     `data` says what it runs over: of generated streams how they are made, of real ones where they come from.
     `reconstructed` says of each setting that the paper does not give what was chosen, and why; settings that are not
@@ -125,6 +143,8 @@ class Experiment:
     data: str = ""
     reconstructed: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    found: Callable[[Result], str] | None = None
+    plot: int = 0
 
     def __post_init__(self) -> None:
         if "small" not in self.settings:
@@ -133,10 +153,13 @@ class Experiment:
             raise ValueError(f"{self.id} needs a check that can fail it")
 
     def verdict(self, result: Result) -> Verdict:
-        failed = [check for check in self.checks if not check.holds(result)]
-        if any(check.essential for check in failed):
-            return "not reproduced"
-        return "reproduced with a difference" if failed else "reproduced"
+        return _verdict([check for check in self.checks if not check.holds(result)])
+
+
+def _verdict(failed: Sequence[Check]) -> Verdict:
+    if any(check.essential for check in failed):
+        return "not reproduced"
+    return "reproduced with a difference" if any(check.degree for check in failed) else "reproduced"
 
 
 @dataclass(frozen=True)
@@ -150,10 +173,10 @@ def judge(experiment: Experiment, result: Result) -> Judgement:
     """Look at the numbers only. Numbers that the checks cannot read are of another version of the experiment."""
     try:
         held = tuple(check for check in experiment.checks if check.holds(result))
-        verdict = experiment.verdict(result)
     except (LookupError, TypeError, ValueError) as error:
         raise DataError(
             f"the checks of {experiment.id} cannot read its numbers ({type(error).__name__}: {error})",
             hint=f"measure them again: watersmeet lab run {experiment.id} --force",
         ) from error
-    return Judgement(verdict, held, tuple(check for check in experiment.checks if check not in held))
+    failed = tuple(check for check in experiment.checks if check not in held)
+    return Judgement(_verdict(failed), held, failed)

@@ -29,7 +29,7 @@ from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.papers.joins.classic_join import ClassicJoin
 from watersmeet.papers.joins.contract import Algorithm
 from watersmeet.papers.joins.description import JoinDescription, describe
-from watersmeet.papers.pipelines.group_by import Contents
+from watersmeet.papers.pipelines.group_by import Contents, Increments
 from watersmeet.plan.published import PUBLISHED_PIPELINES
 from watersmeet.runtime.build import Built, build, build_query
 from watersmeet.session import Query, Session
@@ -279,11 +279,11 @@ def _opened(session: Session, sql: str) -> tuple[Built, dict[str, Rows]]:
 
 @dataclass(frozen=True)
 class Weighed:
-    """The most that a continuous query held at any time: rows, bytes, and bytes of its groups and aggregates alone."""
+    """The most that a continuous query held at any time: rows, bytes, and tuples inside of the papers' aggregates."""
 
     rows: int
     bytes: int
-    aggregates: int
+    in_aggregates: int
 
 
 def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
@@ -298,8 +298,9 @@ def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
         now = max(int(rows.times[-1]) for rows in block.values())
         for _ in built.operator.advance(dict.fromkeys(batches, now)):  # the next block may have rows of this instant
             pass
-        grouped = (node for node in everything_below(built.operator.root) if isinstance(node, GroupByOperator))
-        found.append((built.operator.kept_rows, built.operator.state_bytes, sum(node.nbytes for node in grouped)))
+        below = (node.child for node in everything_below(built.operator.root) if isinstance(node, GroupByOperator))
+        inside = sum(one.held_rows_here for one in below if isinstance(one, Contents | Increments))
+        found.append((built.operator.kept_rows, built.operator.state_bytes, inside))
     return Weighed(*(max(column) for column in zip(*found, strict=True)))
 
 
@@ -316,7 +317,7 @@ def negatives_sent(session: Session, sql: str) -> int:
 
 def _published_below(root: Node) -> Iterator[object]:
     """The papers' operators that stand below the log of an answer."""
-    waiting: list[object] = [one.child for one in everything_below(root) if isinstance(one, Contents)]
+    waiting: list[object] = [one.child for one in everything_below(root) if isinstance(one, Contents | Increments)]
     while waiting:
         one = waiting.pop()
         yield one

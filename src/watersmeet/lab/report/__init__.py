@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from watersmeet.lab.experiment import Experiment
+from watersmeet.lab.groups import is_figure
 from watersmeet.lab.report.gather import gather
 from watersmeet.lab.report.html import as_html
 from watersmeet.lab.report.markdown import as_markdown
 from watersmeet.lab.report.page import page
-from watersmeet.lab.report.plots import draw_plots
+from watersmeet.lab.report.plots import draw_plots, draw_small
 
 NAME = "reproduction"
 
@@ -18,7 +19,7 @@ NAME = "reproduction"
 def write_report(results: Path, docs: Path, known: Mapping[str, Experiment]) -> list[Path]:
     """Write `reproduction.md`, `reproduction.html` and the plots; the same results always give the same files."""
     entries = gather(results, known)
-    plots = draw_plots(entries)
+    plots = draw_plots(entries) | draw_small([entry for entry in entries if is_figure(entry.experiment)])
     blocks = page(entries, plots, folder=NAME, conditions=_conditions(results))
     docs.mkdir(parents=True, exist_ok=True)
     images = docs / NAME

@@ -42,4 +42,29 @@ class Image:
     about: str
 
 
-Block: TypeAlias = Heading | TextBlock | TableBlock | Bullets | Image
+@dataclass(frozen=True)
+class FigureRow:
+    """A figure or table of a paper in a line: what it claims, what was found. `plot` is one in small."""
+
+    anchor: str
+    shows: str
+    claim: str
+    found: str
+    verdict: str
+    plot: Image | None
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    rows: tuple[FigureRow, ...]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Blocks that are seen when their summary is asked for."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+
+Block: TypeAlias = Heading | TextBlock | TableBlock | Bullets | Image | FigureTable | Folded

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import fill
 
-from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
+from watersmeet.lab.report.blocks import (
+    Block,
+    Bullets,
+    FigureRow,
+    FigureTable,
+    Folded,
+    Heading,
+    Image,
+    TableBlock,
+    TextBlock,
+)
 
 WIDTH = 100
 
@@ -40,6 +50,17 @@ def _block(block: Block) -> str:
             return "\n".join(fill(item, WIDTH, initial_indent="- ", subsequent_indent="  ") for item in items)
         case Image(_, path, about):
             return f"![{about}]({path})"
+        case FigureTable(rows):
+            head = ("figure", "the paper says", "found here", "verdict", "")
+            return "\n".join([_row(head), "|---|---|---|---|---|", *(_row(_figure(row)) for row in rows)])
+        case Folded(summary, blocks):
+            inside = "\n\n".join(_block(one) for one in blocks)
+            return f"<details>\n<summary>{summary}</summary>\n\n{inside}\n\n</details>"
+
+
+def _figure(row: FigureRow) -> tuple[str, ...]:
+    plot = f'<img src="{row.plot.path}" alt="{row.plot.about}" width="96">' if row.plot else ""
+    return f"[{row.anchor}](#{row.anchor}) {row.shows}", f"“{row.claim}”", row.found, f"**{row.verdict}**", plot
 
 
 def _row(cells: Sequence[str]) -> str:

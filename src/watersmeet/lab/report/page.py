@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from watersmeet.lab import store
 from watersmeet.lab.cards import CARDS, Card
-from watersmeet.lab.circumstances import THE_PAPER, circumstances, origin, title
-from watersmeet.lab.experiment import Check, Panel
-from watersmeet.lab.report.blocks import Block, Bullets, Heading, Image, TableBlock, TextBlock
+from watersmeet.lab.circumstances import THE_PAPER, circumstances, origin, times, title
+from watersmeet.lab.experiment import Check, Experiment, Panel
+from watersmeet.lab.groups import in_words, is_figure
+from watersmeet.lab.report.blocks import Block, Bullets, Folded, Heading, Image, TableBlock, TextBlock
 from watersmeet.lab.report.gather import Entry, JudgedRun
 from watersmeet.lab.report.opening import opening
 from watersmeet.lab.report.plots import panel_title, plot_name
@@ -18,64 +19,80 @@ MOST_ROWS = 16
 
 def page(entries: Sequence[Entry], plots: Mapping[str, str], folder: str, conditions: str = "") -> list[Block]:
     """All blocks of the report, in order. conditions: what else the machine did while these runs were measured."""
-    blocks = [*opening(entries, conditions)]
+    blocks = [*opening(entries, plots, folder, conditions)]
     for paper in dict.fromkeys(entry.experiment.paper for entry in entries):
         ours = [entry for entry in entries if entry.experiment.paper == paper]
-        blocks.extend(_card(paper, CARDS.get(paper), ours))
+        blocks.extend(_card(paper, CARDS.get(paper)))
         for entry in ours:
             blocks.extend(_entry(entry, folder))
     return blocks
 
 
-def _card(paper: str, card: Card | None, entries: Sequence[Entry]) -> Iterator[Block]:
+def _card(paper: str, card: Card | None) -> Iterator[Block]:
     if card is None:
         yield Heading(2, paper, paper)
         return
     yield Heading(2, f"{paper}: {card.title}", paper)
     yield TextBlock(f"{card.authors}, {card.where}.")
-    verdicts = ", ".join(f"{entry.experiment.id} {entry.verdict}" for entry in entries)
-    yield TableBlock(
-        ("", ""),
-        (
-            ("idea", card.idea),
-            ("assumes", card.assumes),
-            ("cost", card.cost),
-            ("our files", ", ".join(f"`{file}`" for file in card.files)),
-            ("verdicts", verdicts),
-        ),
+    about = (
+        ("idea", card.idea),
+        ("assumes", card.assumes),
+        ("cost", card.cost),
+        ("our files", ", ".join(f"`{file}`" for file in card.files)),
     )
+    yield Folded("The paper in short", (TableBlock(("", ""), about),))
 
 
 def _entry(entry: Entry, folder: str) -> Iterator[Block]:
     one = entry.experiment
     yield Heading(3, f"{one.id}: {title(one)}", one.id)
-    yield TextBlock(_sentence(f"The paper says: {one.claim}"))
+    said = f"The paper: “{one.claim}”" if is_figure(one) else f"Asked: {one.claim}"
+    yield TextBlock(_sentence(said))
     if not entry.runs:
-        yield TextBlock("This was not run.")
+        yield TextBlock("This is to be measured again." if entry.unread else "This was not run.")
         return
     shown, *others = entry.runs
-    yield TextBlock(f"**{shown.judgement.verdict.capitalize()}**, at the {_circumstances(shown)}.")
-    if shown.stale:
-        yield TextBlock("**Stale**: the code that this ran through, or its settings, have changed since.")
-    around = circumstances(one)
-    if around.note:
-        yield TextBlock(_sentence(around.note))
-    yield TextBlock(_sentence(f"Data: {around.data}"))
-    yield from _settings(entry, shown, around.reconstructed)
+    found = f" {_sentence(one.found(shown.record.result))}" if one.found else ""
+    stale = " It ran through older code, or with other settings." if shown.stale else ""
+    verdict = entry.verdict[0].upper() + entry.verdict[1:]
+    yield TextBlock(f"**{verdict}**, at the {_circumstances(shown)}.{found}{stale}")
+    for record in entry.unread:
+        yield TextBlock(
+            f"The run at the {record.scale} scale with seed {record.seed} is of an earlier version of this experiment, "
+            "whose numbers its checks cannot read: it is to be measured again."
+        )
+    yield Folded("Plots and checks", tuple(_evidence(entry, shown, folder)))
+    yield Folded("Data, settings and numbers", tuple(_background(entry, shown, others)))
+
+
+def _evidence(entry: Entry, shown: JudgedRun, folder: str) -> Iterator[Block]:
+    one = entry.experiment
     for number, panel in enumerate(shown.record.result.panels):
         yield TextBlock(f"**{panel_title(panel)}**")
         if not panel.table_only:
             name = plot_name(one.id, number)
             yield Image(name, f"{folder}/{name}.svg", f"{one.id}: {panel_title(panel)}")
+    yield Bullets(tuple(_check(check, held=check in shown.judgement.held) for check in one.checks))
+
+
+def _background(entry: Entry, shown: JudgedRun, others: Sequence[JudgedRun]) -> Iterator[Block]:
+    around = circumstances(entry.experiment)
+    if around.note:
+        yield TextBlock(_sentence(around.note))
+    yield TextBlock(_sentence(f"Data: {around.data}"))
+    if times(entry.experiment):
+        yield TextBlock(_sentence(f"Times: {times(entry.experiment)}"))
+    yield from _settings(entry, shown, around.reconstructed)
+    for panel in shown.record.result.panels:
+        yield TextBlock(f"**{panel_title(panel)}**")
         yield _measured(panel)
         if panel.low:
             yield TextBlock(_sentence(f"In brackets, and as bars in the plot: {panel.spread}"))
     if shown.record.result.numbers:
         yield _numbers([shown])
-    yield Bullets(tuple(_check(check, held=check in shown.judgement.held) for check in one.checks))
     if others:
         yield TextBlock("Other runs:")
-        yield _other_runs(others)
+        yield _other_runs(entry.experiment, others)
         if any(run.record.result.numbers for run in others):
             yield _numbers(others)
 
@@ -148,11 +165,11 @@ def _numbers(runs: Sequence[JudgedRun]) -> TableBlock:
     return TableBlock(("", *header), rows, numbers=True)
 
 
-def _other_runs(runs: Sequence[JudgedRun]) -> TableBlock:
+def _other_runs(experiment: Experiment, runs: Sequence[JudgedRun]) -> TableBlock:
     rows = tuple(
         (
             f"{run.record.scale}, seed {run.record.seed}{', stale' if run.stale else ''}",
-            run.judgement.verdict,
+            in_words(experiment, run.judgement.verdict),
             f"{run.record.seconds:.1f}",
             "; ".join(f"{check.says.rstrip('.')}{_mark(check)}" for check in run.judgement.failed) or "none",
         )
@@ -164,6 +181,10 @@ def _other_runs(runs: Sequence[JudgedRun]) -> TableBlock:
 def _check(check: Check, *, held: bool) -> str:
     """A check and its outcome; reasons and notes stand there whichever it is."""
     text = _sentence(f"**{'held' if held else 'failed'}**{_mark(check)}: {check.says.rstrip('.')}")
+    if check.words:
+        text += f" The paper: “{check.words}”"
+    if check.elsewhere:
+        text += f" Weighs nothing: {_sentence(check.elsewhere)}"
     if check.why:
         text += f" {'Where it fails' if held else 'Why'}: {_sentence(check.why)}"
     if check.note:
@@ -172,8 +193,8 @@ def _check(check: Check, *, held: bool) -> str:
 
 
 def _mark(check: Check) -> str:
-    marks = [mark for mark, is_so in (("essential", check.essential), ("wall time", check.timed)) if is_so]
-    return f" ({', '.join(marks)})" if marks else ""
+    kind = "statement" if check.essential else "degree" if check.degree else "elsewhere"
+    return f" ({kind}{', time' if check.timed else ''})"
 
 
 def _sentence(text: str) -> str:

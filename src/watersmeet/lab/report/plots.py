@@ -20,6 +20,7 @@ DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (1, 1)))  # lines that lie on e
 MANY_POINTS = 20  # beyond, markers would hide the line
 # Inches. As wide as the screen of a phone, so that letters there keep their size; a line of the legend makes it higher.
 WIDTH, HEIGHT, LEGEND_LINE = 5.2, 3.1, 0.19
+SMALL = (1.6, 0.8)
 # So many letters fit below the axis, beside it, above the plot, and into a line of the legend.
 LETTERS, Y_LETTERS, TITLE_LETTERS, LEGEND_LETTERS = 46, 36, 60, 66
 TITLE_WORDS = 5  # fewer do not say what is to be seen
@@ -57,6 +58,46 @@ def draw_plots(entries: Sequence[Entry]) -> dict[str, str]:
                     continue
                 plots[plot_name(experiment, number)] = _draw(panel, looks)
     return plots
+
+
+def draw_small(entries: Sequence[Entry]) -> dict[str, str]:
+    """The first plot of each that is shown in full, once more in small, by name."""
+    small: dict[str, str] = {}
+    for paper in dict.fromkeys(entry.experiment.paper for entry in entries):
+        ours = [entry for entry in entries if entry.experiment.paper == paper and entry.runs]
+        firsts = {entry.experiment.id: its_panel(entry) for entry in ours}
+        shown = {name: panel for name, panel in firsts.items() if panel is not None}
+        looks = _looks(shown.values())
+        small |= {small_name(name): _draw_small(panel, looks) for name, panel in shown.items()}
+    return small
+
+
+def its_panel(entry: Entry) -> Panel | None:
+    """The plot that stands for an experiment."""
+    panels = entry.runs[0].record.result.panels
+    return panels[entry.experiment.plot] if panels else None
+
+
+def small_name(experiment: str) -> str:
+    return f"{experiment}-small"
+
+
+def _draw_small(panel: Panel, looks: Mapping[str, int]) -> str:
+    """The lines alone, without words: what is meant is beside it."""
+    pyplot = _pyplot()
+    with pyplot.rc_context({**STYLE, "lines.linewidth": 1.2, "lines.markersize": 2.5, "axes.grid": False}):
+        figure, axes = pyplot.subplots(figsize=SMALL)
+        try:
+            _fill(axes, panel, looks)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.minorticks_off()
+            axes.set(xlabel="", ylabel="")
+            out = io.StringIO()
+            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        finally:
+            pyplot.close(figure)
+    return out.getvalue()
 
 
 def draw_panel(panel: Panel) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from watersmeet.optimizer.cost.inputs import StreamRate
 
@@ -46,27 +47,47 @@ def counts_per_bucket(stream: StreamRate) -> float:
     return distinct_in_window(stream.distinct, stream.rows) / stream.buckets
 
 
-def tpa_expiry_cost(streams: Sequence[StreamRate], stored: float) -> float:
-    """Comparisons a unit of time to find what expired among `stored` rows, under time probing.
+def held_results(streams: Sequence[StreamRate]) -> float:
+    """Rows of one window, or results of several that are equal on a key, that an operator above holds at any time.
 
-    With one window, rows lie in the order of their deaths: one look for each that goes. With several there is no such
-    order, so each row that leaves a window has all stored rows searched.
-
-    >>> tpa_expiry_cost([StreamRate("s", 20, 60)], stored=1200)
-    20.0
-    >>> tpa_expiry_cost([StreamRate("s", 20, 60), StreamRate("r", 5, 60)], stored=1200)
-    30000.0
+    >>> held_results([StreamRate("s", 20, 10, distinct=100), StreamRate("r", 20, 5, distinct=100)])
+    200.0
     """
-    leaving = float(sum(one.rate for one in streams))
-    return leaving if len(streams) == 1 else leaving * stored
+    return prod(one.rows for one in streams) / max(one.distinct for one in streams) ** (len(streams) - 1)
 
 
-def nta_expiry_cost(streams: Sequence[StreamRate], stored: float, buckets: int, operators: int = 1) -> float:
-    """The same under negative tuples: each one finds its rows by value, in one bucket of `stored`, and passes through
-    all operators of the pipe a second time.
+def arriving_results(streams: Sequence[StreamRate]) -> float:
+    """How many of these come in a unit of time, and leave again: each arrival meets the windows of the others.
 
-    >>> nta_expiry_cost([StreamRate("s", 20, 60), StreamRate("r", 5, 60)], stored=1200, buckets=100)
-    325.0
+    >>> round(arriving_results([StreamRate("s", 20, 10, distinct=100), StreamRate("r", 20, 5, distinct=100)]), 6)
+    60.0
     """
-    leaving = float(sum(one.rate for one in streams))
-    return leaving * (stored / buckets + operators)
+    return held_results(streams) * sum(1 / one.window for one in streams)
+
+
+def tpa_expiry_cost(streams: Sequence[StreamRate]) -> float:
+    """Comparisons a unit of time to find what expired, under time probing, by an operator above these streams.
+
+    With one window, or windows alike, what is held lies in the order in which it ends: a look for each that goes, and
+    one at what stays, which ends the search at each arrival. With several there is no such order: at each arrival all
+    that is held is scanned, every timestamp of it.
+
+    >>> tpa_expiry_cost([StreamRate("s", 20, 60)])
+    40.0
+    >>> round(tpa_expiry_cost([StreamRate("s", 20, 10, distinct=100), StreamRate("r", 20, 5, distinct=100)]), 6)
+    24000.0
+    """
+    coming = arriving_results(streams)
+    if len({one.window for one in streams}) == 1:
+        return 2 * coming
+    return coming * held_results(streams) * len(streams)
+
+
+def nta_expiry_cost(streams: Sequence[StreamRate]) -> float:
+    """The same under negative tuples: each is found by its value, the oldest of its equals first. What is dearer is
+    that it passes through all operators of the pipe a second time.
+
+    >>> round(nta_expiry_cost([StreamRate("s", 20, 10, distinct=100), StreamRate("r", 20, 5, distinct=100)]), 6)
+    60.0
+    """
+    return arriving_results(streams)

@@ -1,5 +1,5 @@
-"""W-GROUP-BY and W-AGGREGATE (Algorithm 4.3): the tuples of the window are held, and each that comes or expires makes a
-new value of its group, which overrides the one before.
+"""W-GROUP-BY and W-AGGREGATE (Algorithm 4.3): each tuple that comes or expires makes a new value of its group, which
+overrides the one before. The tuples of the window are held, but where negative tuples are enough to count down.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.continuous.delta import Delta, Int64s
 from watersmeet.operators.continuous.group_by import GroupByOperator
 from watersmeet.operators.continuous.node import Node
@@ -35,6 +36,10 @@ class Contents:
         return self.state.clock
 
     @property
+    def held_rows_here(self) -> int:
+        return self.state.held
+
+    @property
     def held_rows(self) -> int:
         return self.child.held_rows + self.state.held
 
@@ -57,6 +62,43 @@ class Contents:
         return delta
 
 
+class Increments:
+    """Positive and negative tuples as they come, for aggregates that count up and down (section 6.4): none is held."""
+
+    STATE = ("child", "_clock")
+
+    netted = False
+    held_rows_here = 0
+
+    def __init__(self, child: PublishedOperator) -> None:
+        self.child = child
+        self.schema = child.schema
+        self._clock = BEGINNING_US
+
+    @property
+    def complete(self) -> int:
+        return self._clock
+
+    @property
+    def held_rows(self) -> int:
+        return self.child.held_rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.child.nbytes
+
+    def inputs(self) -> Iterator[Node]:
+        yield from self.child.nodes()
+
+    def next_event(self) -> int:
+        return self.child.next_event()
+
+    def take(self, until: int) -> Delta:
+        tuples = self.child.get_next(until)
+        self._clock = max(self._clock, self.child.get_time())
+        return Delta(tuples.data, tuples.instants, np.where(tuples.kinds == POSITIVE, 1, -1), tuples.order)
+
+
 class WGroupBy:
     """The engine's aggregates over what is held. A value that is overridden is withdrawn under its number (AMB-33)."""
 
@@ -65,7 +107,7 @@ class WGroupBy:
     windows: Int64s
 
     def __init__(self, groups: GroupByOperator, noticing: Noticing) -> None:
-        """groups: over `Contents`."""
+        """groups: over `Contents`, or `Increments`."""
         self.groups = groups
         self.schema = groups.schema
         self.windows = np.full(0 if noticing == "negative" else 1, NEVER, np.int64)

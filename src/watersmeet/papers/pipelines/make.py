@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from watersmeet.operators.continuous.aggregates import counts_up_and_down
 from watersmeet.operators.continuous.delta import Delta, in_order
 from watersmeet.operators.continuous.from_many import FromMany
 from watersmeet.operators.continuous.from_one import FromOne
@@ -16,7 +17,7 @@ from watersmeet.operators.waiting import Waiting
 from watersmeet.papers.pipelines.contract import NOTICING, Noticing, PublishedOperator
 from watersmeet.papers.pipelines.distinct import WDistinct
 from watersmeet.papers.pipelines.from_scan import FromExpire, FromScan, WExpire, lasting
-from watersmeet.papers.pipelines.group_by import Contents, WGroupBy
+from watersmeet.papers.pipelines.group_by import Contents, Increments, WGroupBy
 from watersmeet.papers.pipelines.network import Fifo, FifoNetwork
 from watersmeet.papers.pipelines.set_operations import Binary, WIntersect, WMinus, WUnion
 from watersmeet.physical.nodes import (
@@ -81,10 +82,12 @@ class Published:
         raise AssertionError(f"{type(node).__name__} is refused when a query is planned")
 
     def _grouped(self, node: GroupByNode) -> PublishedOperator:
-        contents = Contents(self.operator(node.child), self.noticing, self.work)
+        child = self.operator(node.child)
+        counts_down = self.noticing == "negative" and counts_up_and_down(node.aggregates, fifo=node.fifo)
+        below = Increments(child) if counts_down else Contents(child, self.noticing, self.work)
         streams = self.streams_below(node) if node.always else []
         groups = GroupByOperator(
-            contents, node.keys, node.aggregates, node.having, node.columns, fifo=node.fifo, begins_with=streams
+            below, node.keys, node.aggregates, node.having, node.columns, fifo=node.fifo, begins_with=streams
         )
         return WGroupBy(groups, self.noticing)
 
@@ -120,7 +123,7 @@ def _inputs(made: PublishedOperator) -> list[Fifo]:
     match made:
         case WDistinct(child=child):
             below = [child]
-        case WGroupBy(groups=GroupByOperator(child=Contents(child=child))):
+        case WGroupBy(groups=GroupByOperator(child=Contents(child=child) | Increments(child=child))):
             below = [child]
         case Binary(both=both):
             below = [both.left, both.right]

@@ -27,14 +27,14 @@ def paper_optimum(arrivals: Arrivals, memory: int, allocation: Allocation = "var
     >>> paper_optimum(streams, 2, "fixed"), paper_optimum(streams, 2, "variable")
     (5, 6)
     """
-    keys = _keys_by_tick(arrivals)
+    keys = keys_by_tick(arrivals)
     sizes = sizes_of(memory, allocation)
     sharing = ((0, 1),) if len(sizes) == 1 else ((0,), (1,))
     found = (_found(arrivals, keys, streams, size) for streams, size in zip(sharing, sizes, strict=True))
     return arrivals.free_results + sum(found)
 
 
-def _keys_by_tick(arrivals: Arrivals) -> Numbers:
+def keys_by_tick(arrivals: Arrivals) -> Numbers:
     ticks = len(arrivals) // 2
     regular = np.array_equal(arrivals.times, np.repeat(np.arange(ticks), 2)) and not arrivals.one_by_one
     if not regular or not np.array_equal(arrivals.streams, np.tile([0, 1], ticks)):

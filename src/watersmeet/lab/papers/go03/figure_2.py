@@ -46,27 +46,56 @@ def _a_tenth(result: Result, kind: str = "") -> bool:
     return all_below(line_of(result, MULTI_WAY + kind)[1:], [y / 10 for y in line_of(result, NAIVE + kind)[1:]])
 
 
+def _share(result: Result, place: int, kind: str = "") -> float:
+    return line_of(result, MULTI_WAY + kind)[place] / line_of(result, NAIVE + kind)[place]
+
+
 E2 = Experiment(
     "GO03-E2",
     PAPER,
     "Figure 2: cost of NAIVE and MULTI-WAY NLJ by number of windows",
-    "With the new tuple moved to the outermost loop a multi-way join costs far less, the more so the more windows.",
+    "our algorithm scales considerably better with the number of sliding windows than the naive technique",
     FIGURE_2,
     figure_2,
     [
-        Check("from three windows on MULTI-WAY costs less than a tenth of NAIVE", _a_tenth),
-        Check("the gap widens with every window", lambda result: is_rising(_gaps(result))),
         Check(
-            "counted on our joins it is the same: less than a tenth, and the gap widens",
-            lambda result: _a_tenth(result, ", counted") and is_rising(_gaps(result, ", counted")),
+            "from three windows on MULTI-WAY costs less than NAIVE; with two there is one order",
+            lambda result: all_below(line_of(result, MULTI_WAY)[1:], [y - 1 for y in line_of(result, NAIVE)[1:]]),
+            words="outperforms algorithm NAIVE MULTI-WAY NLJ, abbreviated NAIVE, by reducing the amount of work done "
+            "by the inner for-loops",
         ),
         Check(
-            "the counts are within a quarter of the model",
+            "the gap widens with every window",
+            lambda result: is_rising(_gaps(result)),
+            words="our algorithm scales considerably better with the number of sliding windows than the naive "
+            "technique",
+        ),
+        Check(
+            "by far: less than a tenth, from three windows on",
+            _a_tenth,
+            degree=True,
+            words="scales considerably better",
+            why="with more windows both must visit the results of all",
+        ),
+        Check(
+            "counted on joins that run it is the same: less than a tenth, and the gap widens",
+            lambda result: _a_tenth(result, ", counted") and is_rising(_gaps(result, ", counted")),
+            words="outperforms algorithm NAIVE MULTI-WAY NLJ",
+        ),
+        Check(
+            "the counts are those of the formulas, within a tenth",
             lambda result: all(
-                all_near(line_of(result, f"{name}, counted"), line_of(result, name), 0.25)
-                for name in (NAIVE, MULTI_WAY)
+                all_near(line_of(result, f"{name}, counted"), line_of(result, name), 0.1) for name in (NAIVE, MULTI_WAY)
             ),
+            degree=True,
+            words="count the number of arithmetic operations on tuple attributes",
+            why="streams are random, and in short runs differ from their expectation",
         ),
     ],
     data=GENERATED,
+    reconstructed={"units": "for how long windows are run is not said; the figure is of formulas"},
+    found=lambda result: (
+        f"of NAIVE's comparisons MULTI-WAY makes {_share(result, 1):.1%} with 3 windows, {_share(result, -1):.1%} with "
+        f"{result.panels[0].x[-1]}; counted {_share(result, -1, ', counted'):.1%}"
+    ),
 )

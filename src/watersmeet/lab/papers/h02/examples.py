@@ -78,7 +78,7 @@ WORKED = tuple(
         {"small": settings, "paper": settings},
         run_example,
         EXAMPLE_CHECKS,
-        data="printed: the rows of the figure",
+        data="rows that satisfy what the text says of the figure, which has no numbers",
         reconstructed={"times": "the figure has no numbers; these satisfy what the text says of it"},
     )
     for number, (figure, settings) in enumerate(EXAMPLES.items(), 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Result
 from watersmeet.lab.papers.h02.serving import (
+    COUNTED,
     HW,
+    LOOKED_AT,
     MW,
     NLW,
     PAPER,
@@ -15,6 +17,7 @@ from watersmeet.lab.papers.h02.serving import (
     Settings,
     below,
     compare,
+    fastest,
     hashed_best,
     join_sql,
     ratios,
@@ -49,10 +52,17 @@ WITH_FLIGHTS = Experiment(
     FLIGHTS,
     lambda trial: run_flights(trial, (NLW, MW, HW)),
     (
-        Check("HW makes the fewest comparisons with 2 and 3 streams", hashed_best),
+        Check(
+            "HW has the shortest service time with 2 and 3 streams, give or take a tenth",
+            lambda result: fastest(result, HW, (NLW, MW)),
+            timed=True,
+            why="windows hold so few rows that what every arrival costs anyway is most of the time",
+        ),
+        Check("HW makes the fewest comparisons with 2 and 3 streams", hashed_best, elsewhere=COUNTED),
         Check(
             "NLW and MW come closer with the third stream",
-            lambda result: ratios(result, NLW, MW)[-1] < ratios(result, NLW, MW)[0],
+            lambda result: ratios(result, NLW, MW, TIME)[-1] < ratios(result, NLW, MW, TIME)[0],
+            timed=True,
         ),
     ),
     data=DATA,
@@ -78,8 +88,13 @@ BASELINES_WITH_FLIGHTS = Experiment(
         Check(
             "NLW looks at fewer rows than the ripple join, HW than XJoin",
             lambda result: below(result, NLW, RIPPLE, TOUCHED) and below(result, HW, XJOIN, TOUCHED),
+            elsewhere=LOOKED_AT,
         ),
-        Check("NLW makes fewer comparisons than the ripple join", lambda result: below(result, NLW, RIPPLE)),
+        Check(
+            "NLW makes fewer comparisons than the ripple join",
+            lambda result: below(result, NLW, RIPPLE),
+            elsewhere=COUNTED,
+        ),
     ),
     data=DATA,
     reconstructed=OTHER_DATA,

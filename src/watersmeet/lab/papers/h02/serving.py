@@ -42,6 +42,9 @@ IN_TURNS: dict[str, Callable[[JoinDescription], Algorithm]] = {
     MW: lambda description: MergeJoin(description, clocked=False),
 }
 COMPARISONS, TOUCHED, TIME = range(3)  # panels
+COUNTED = "by comparisons; the paper plots service times"
+LOOKED_AT = "by rows looked at; the paper plots service times"
+ON_WHICH_TIME_HANGS = "by comparisons along the run, on which the paper says the service time depends"
 NUMBERS = {"keys": 1000, "window": "1 SECOND"}
 SECONDS: dict[Scale, float] = {"small": 8, "paper": 60, "10x": 600, "100x": 6000}
 REPEATS: dict[Scale, int] = {"small": 3, "paper": 5, "10x": 1, "100x": 1}
@@ -161,3 +164,16 @@ def ratios(result: Result, top: str, bottom: str, panel: int = COMPARISONS) -> l
 
 def hashed_best(result: Result, panel: int = COMPARISONS) -> bool:
     return below(result, HW, MW, panel) and below(result, HW, NLW, panel)
+
+
+def fastest(result: Result, one: str, others: Iterable[str], panel: int = TIME) -> bool:
+    """Whether one has the shortest service time everywhere, give or take a tenth where they are as good as equal."""
+    return all(
+        mine <= 1.1 * other
+        for name in others
+        for mine, other in zip(values(result, one, panel), values(result, name, panel), strict=True)
+    )
+
+
+def ends(factors: Sequence[float]) -> str:
+    return f"{min(factors):.1f} to {max(factors):.1f}"

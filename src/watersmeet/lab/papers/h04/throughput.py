@@ -9,7 +9,19 @@ from typing import Any
 
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
-from watersmeet.lab.papers.h04.workload import ITA, NTA, PAPER, PIPELINES, TPA, WORKLOAD, Settings, asked, factors, shop
+from watersmeet.lab.papers.h04.workload import (
+    ITA,
+    NTA,
+    PAPER,
+    PIPELINES,
+    TPA,
+    WORKLOAD,
+    Settings,
+    asked,
+    factors,
+    shop,
+    values,
+)
 from watersmeet.lab.papers.running import times_to
 
 FAST = {**WORKLOAD, "rate": 2056, "window": 60, "batch_rows": 1024, "repeats": 3}
@@ -74,45 +86,60 @@ def total(result: Result, top: str, bottom: str) -> float:
     return factors(result, top, bottom)[-1]
 
 
-def with_large_windows(result: Result) -> float:
-    """NTA's time over TPA's with the largest windows."""
-    return factors(result, NTA, TPA, 1)[-1]
+def last_step(result: Result, line: str) -> float:
+    """What the last outputs took, beyond those before."""
+    *_, before, after = values(result, line)
+    return after - before
 
 
-ALIKE = Check(
-    "ITA and TPA need about the same time (within a third)",
-    lambda result: 0.75 <= total(result, ITA, TPA) <= 4 / 3,
-    timed=True,
-)
+LARGE = "with windows of ten minutes; those of the figure are as of Figure 13"
 FIGURE_13_CHECKS = (
-    ALIKE,
     Check(
-        "NTA needs more time than TPA",
-        lambda result: total(result, NTA, TPA) > 1,
+        "ITA and TPA need about the same time (within a third)",
+        lambda result: 0.75 <= total(result, ITA, TPA) <= 4 / 3,
+        words="ITA and TPA provide comparable execution times",
         timed=True,
-        essential=False,
-        why="a join that finds few partners costs little to do twice beside what every batch costs",
+    ),
+    Check(
+        "NTA needs more time than TPA and ITA",
+        lambda result: min(total(result, NTA, TPA), total(result, NTA, ITA)) > 1,
+        words="ITA and TPA provide comparable execution times followed by NTA",
+        timed=True,
+        why="NTA is the fastest here; which part of the work makes it so was not measured",
     ),
 )
 FIGURE_16_CHECKS = (
-    ALIKE,
     Check(
-        "NTA has the best throughput where windows are large: a tenth less time than TPA, or better",
-        lambda result: with_large_windows(result) <= 0.9,
+        "NTA needs less time than TPA and ITA",
+        lambda result: max(total(result, NTA, TPA), total(result, NTA, ITA)) < 1,
+        words="NTA has the best throughput for high data rates followed by ITA and TPA.",
         timed=True,
-        why="the scan of all that is held is what the paper's TPA pays, and it looks at a thousand tuples in a "
-        "microsecond: with windows that hold few results it costs less than negative tuples do",
     ),
     Check(
-        "NTA has the best throughput with windows of a minute: a tenth less time than TPA, or better",
-        lambda result: total(result, NTA, TPA) <= 0.9,
+        "TPA and ITA need the same time, within a tenth",
+        lambda result: 0.9 <= total(result, ITA, TPA) <= 1.1,
+        words="TPA and ITA have the same performance since TPA performs almost no probing.",
         timed=True,
-        essential=False,
-        why="windows of a minute hold too few results for a scan of them to cost more than sending negative tuples",
+    ),
+    Check(
+        "as time goes on outputs take NTA less than TPA and ITA: the last of the axis at most half",
+        lambda result: last_step(result, NTA) <= 0.5 * min(last_step(result, TPA), last_step(result, ITA)),
+        degree=True,
+        words="the rate of increase is much lower for the case of NTA due to the efficient expiration approach",
+        timed=True,
+        why="the scan of all that is held is what the paper's TPA pays, and it looks at a thousand tuples in a "
+        "microsecond: windows of a minute hold too few results for it to show",
+    ),
+    Check(
+        "where windows are large NTA takes a tenth less time than TPA, or better",
+        lambda result: factors(result, NTA, TPA, 1)[-1] <= 0.9,
+        elsewhere=LARGE,
+        timed=True,
     ),
     Check(
         "to find what has expired NTA compares least, by a factor of ten at least, and TPA more the larger the windows",
         lambda result: _compares_least(result),
+        elsewhere="by comparisons; the figure plots time",
     ),
 )
 
@@ -125,24 +152,31 @@ def _compares_least(result: Result) -> bool:
     return sorted(probing) == probing and probing[-1] > 10 * negative[-1]
 
 
+def _found(result: Result) -> str:
+    times = ", ".join(f"{line} {values(result, line)[-1]:.2f} s" for line in (ITA, TPA, NTA))
+    return f"{result.panels[0].x[-1]:,} outputs take {times}"
+
+
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "H04-E13",
         PAPER,
         "Figure 13: time to produce outputs of Q4",
-        "Two selections and a join (Q4) at 2056 tuples a second: ITA and TPA need the same time for 40,000 outputs, "
-        "NTA more.",
+        "ITA and TPA provide comparable execution times followed by NTA, since at high data rates no delays are "
+        "expected at the output.",
         FIGURE_13,
         lambda trial: run_throughput(trial, "Q4"),
         FIGURE_13_CHECKS,
+        found=_found,
     ),
     Experiment(
         "H04-E16",
         PAPER,
         "Figure 16: time to produce outputs of Q5",
-        "Two windows (Q5) at a high rate: NTA has the best throughput, TPA and ITA the same.",
+        "NTA has the best throughput for high data rates followed by ITA and TPA.",
         FIGURE_16,
         run_windows,
         FIGURE_16_CHECKS,
+        found=_found,
     ),
 )

@@ -152,9 +152,9 @@ def factors(result: Result, top: str, bottom: str, panel: int = AVERAGE) -> list
     return [x / y for x, y in zip(values(result, top, panel), values(result, bottom, panel), strict=True)]
 
 
-def waits_longest(result: Result) -> bool:
-    """Whether ITA waits longest everywhere, in the mean and at most."""
-    panels = (WAITING, LONGEST)
+def responds_last(result: Result) -> bool:
+    """Whether ITA has the longest response times everywhere, in the mean and at most."""
+    panels = (AVERAGE, MAXIMUM)
     return all(min(factors(result, ITA, other, panel)) > 1 for other in (TPA, NTA) for panel in panels)
 
 
@@ -165,4 +165,5 @@ def sooner(result: Result, one: str, other: str, places: Sequence[int] | slice =
 
 
 def gap(result: Result, place: int) -> float:
-    return values(result, ITA, WAITING)[place] - values(result, TPA, WAITING)[place]
+    """By how much later ITA responds than TPA, in the mean."""
+    return values(result, ITA)[place] - values(result, TPA)[place]

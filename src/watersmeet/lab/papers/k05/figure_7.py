@@ -24,6 +24,9 @@ FIGURE_7: Settings = {
 }
 
 
+GREEDY = ("probe all buckets", "optimal")
+
+
 def figure_7(trial: ExperimentTrial) -> Result:
     given = trial.settings
     rates, values = given["rates"], given["values"]
@@ -57,17 +60,50 @@ def _more_than_probe_time(result: Result, name: str) -> list[float]:
     return [more - least for more, least in pairs]
 
 
+COUNTED = "by comparisons; the paper plots time"
+
+
+def _times_as_long(result: Result, *names: str) -> list[float]:
+    """As probe time takes, at the highest rate."""
+    return [result.numbers[f"time, {name} to probe time"] for name in names]
+
+
 E7 = Experiment(
     "K05-E7",
     PAPER,
     "Figure 7: processing cost of four invalidation strategies",
-    "Probe and insert time invalidation costs as little as probe time; invalidating all buckets costs far more.",
+    "the probe and insert invalidation strategy does as well as minimal invalidation strategy",
     FIGURE_7,
     figure_7,
     [
         Check(
+            "probe and insert time takes as long as probe time, within a tenth",
+            lambda result: _times_as_long(result, "probe and insert time")[0] <= 1.1,
+            words="the probe and insert invalidation strategy does as well as minimal invalidation strategy, i.e., the "
+            "probe time invalidation strategy",
+            timed=True,
+        ),
+        Check(
+            "both greedy strategies take longer than either of these",
+            lambda result: (
+                min(_times_as_long(result, *GREEDY)) > max(1, *_times_as_long(result, "probe and insert time"))
+            ),
+            words="Both these strategies substantially outperform the two greedy strategies that invalidate all "
+            "buckets.",
+            timed=True,
+        ),
+        Check(
+            "half as long again, or more",
+            lambda result: min(_times_as_long(result, *GREEDY)) >= 1.5,
+            degree=True,
+            words="substantially outperform",
+            timed=True,
+            why="invalidation is a part of the time only; what an arrival and its results cost is the same for all",
+        ),
+        Check(
             "probe and insert time costs a row at most 2 comparisons more than probe time",
             lambda result: max(_more_than_probe_time(result, "probe and insert time")) <= 2,
+            elsewhere=COUNTED,
         ),
         Check(
             "probing all buckets and `optimal` cost at least 50 and 100 more",
@@ -75,24 +111,20 @@ E7 = Experiment(
                 min(_more_than_probe_time(result, "probe all buckets")) >= 50
                 and min(_more_than_probe_time(result, "optimal")) >= 100
             ),
+            elsewhere=COUNTED,
         ),
         Check(
             "all four scan the same rows for matches",
             lambda result: len({tuple(line) for line in result.panels[1].lines.values()}) == 1,
-        ),
-        Check(
-            "probe and insert time takes at most 1.5 times as long as probe time",
-            lambda result: result.numbers["time, probe and insert time to probe time"] <= 1.5,
-            timed=True,
-        ),
-        Check(
-            "both greedy strategies take at least 1.5 times as long as probe time",
-            lambda result: (
-                min(result.numbers[f"time, {name} to probe time"] for name in ("probe all buckets", "optimal")) >= 1.5
-            ),
-            timed=True,
+            elsewhere=COUNTED,
         ),
     ],
     data=GENERATED,
     reconstructed={"rates": UNKNOWN_RATES, "values": "100, as in the paper's common settings"},
+    plot=2,
+    found=lambda result: (
+        "probe and insert time takes {:.2f} times as long as probe time, all buckets {:.1f}, optimal {:.1f}".format(
+            *_times_as_long(result, "probe and insert time", *GREEDY)
+        )
+    ),
 )

@@ -8,7 +8,7 @@ from statistics import median
 from watersmeet.lab.experiment import Check, Experiment, ExperimentTrial, Panel, Result
 from watersmeet.lab.papers.k05.windowed_join import GENERATED, PAPER, UNKNOWN_RATES, Settings, timed_and_counted, whj
 from watersmeet.lab.papers.measuring import SpreadLines
-from watersmeet.lab.papers.shapes import is_level, line_of, points
+from watersmeet.lab.papers.shapes import is_falling, is_level, line_of, points
 
 FIGURE_5: Settings = {
     "small": {"rate": 200, "values": 100, "buckets": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "repeats": 3},
@@ -58,9 +58,17 @@ def _inversely_proportional(result: Result) -> bool:
     return len(products) > 2 and is_level(products, 0.1)
 
 
-def _time_is_flat(result: Result) -> bool:
+def _gain_beyond_values(result: Result) -> float:
+    """How much less time than with a bucket for each value the best number of more buckets takes."""
     flat = [seconds for buckets, seconds in points(result, "WHJ", 1) if buckets >= result.numbers["values"]]
-    return max(flat) <= 1.5 * min(flat)
+    return 1 - min(flat) / flat[0]
+
+
+def _time_falls(result: Result) -> bool:
+    """Tenfold: from 1 bucket to 10, and on to one for each value."""
+    found = dict(points(result, "WHJ", 1))
+    steps = [buckets for buckets in found if buckets in (1, 10, 100, 1000) and buckets <= result.numbers["values"]]
+    return is_falling([found[buckets] for buckets in steps])
 
 
 def _time_is_inverse(result: Result) -> bool:
@@ -70,37 +78,56 @@ def _time_is_inverse(result: Result) -> bool:
     return len(products) > 2 and is_level(products, 1 / 3)
 
 
+COUNTED = "by rows scanned; the paper plots time"
+
 E5 = Experiment(
     "K05-E5",
     PAPER,
     "Figure 5: the windowed hash join by number of buckets",
-    "Processing time is inversely proportional to the number of buckets, up to the number of join values (100).",
+    "the total processing time is inversely proportional to number of buckets (everything else held constant)",
     FIGURE_5,
     figure_5,
     [
         Check(
-            "rows scanned are inversely proportional to the buckets, up to as many as values", _inversely_proportional
-        ),
-        Check("and flat from there on", lambda result: result.numbers["flat_from"] == result.numbers["values"]),
-        Check(
-            "it takes at least three times as long with one bucket as with one for each value",
-            lambda result: result.numbers["time_ratio"] >= 3,
+            "processing time falls from 1 bucket to 10, and from 10 to as many as values",
+            _time_falls,
+            words="the total processing time is inversely proportional to number of buckets",
             timed=True,
         ),
         Check(
-            "from as many buckets as values on, times differ by less than a factor of 1.5", _time_is_flat, timed=True
+            "more buckets than values save no time: less than a fifth",
+            lambda result: _gain_beyond_values(result) < 0.2,
+            words="when the number of buckets is greater than the number of distinct values of the join attributes, "
+            "there is no longer any advantage to increasing the number of buckets",
+            timed=True,
         ),
         Check(
             "processing time is inversely proportional to the buckets, up to as many as values, within a third",
             _time_is_inverse,
+            degree=True,
+            words="the total processing time is inversely proportional to number of buckets",
             timed=True,
-            essential=False,
             why="our loops compare about four rows in a nanosecond: what every arrival and every result costs, "
             "whatever the buckets, soon is the larger part of the time",
+        ),
+        Check(
+            "rows scanned are inversely proportional to the buckets, up to as many as values",
+            _inversely_proportional,
+            elsewhere=COUNTED,
+        ),
+        Check(
+            "and flat from there on",
+            lambda result: result.numbers["flat_from"] == result.numbers["values"],
+            elsewhere=COUNTED,
         ),
     ],
     data=GENERATED,
     reconstructed={"rate": UNKNOWN_RATES, "buckets": "the points of the axis are not legible"},
+    plot=1,
+    found=lambda result: (
+        f"with a bucket for each value {result.numbers['time_ratio']:.0f} times as fast as with one, "
+        f"scans {line_of(result, 'WHJ')[0] / min(line_of(result, 'WHJ')):.0f} times fewer; flat from there on"
+    ),
 )
 
 
@@ -147,9 +174,12 @@ def _times(result: Result, name: str) -> tuple[dict[float, float], list[float]]:
     return {x: y for x, y in found if x < values}, [y for x, y in found if x >= values]
 
 
+def _by_selectivity(result: Result) -> list[tuple[dict[float, float], list[float]]]:
+    return [_times(result, name) for name in result.panels[1].lines]
+
+
 def _no_gain_beyond_values(result: Result) -> bool:
-    parts = [_times(result, name)[1] for name in result.panels[1].lines]
-    return all(min(flat) >= 0.75 * flat[0] for flat in parts)
+    return all(min(flat) >= 0.75 * flat[0] for _, flat in _by_selectivity(result))
 
 
 def _time_falls_up_to_values(result: Result) -> bool:
@@ -164,40 +194,63 @@ def _time_falls_up_to_values(result: Result) -> bool:
 
 def _time_is_flat_only_from_there(result: Result) -> bool:
     """With half as many buckets as values, or the next fewer, it takes at least 1.25 times as long."""
-    parts = [_times(result, name) for name in result.panels[1].lines]
-    return all(falling[max(falling)] >= 1.25 * median(flat) for falling, flat in parts)
+    return all(falling[max(falling)] >= 1.25 * median(flat) for falling, flat in _by_selectivity(result))
 
 
 E6 = Experiment(
     "K05-E6",
     PAPER,
     "Figure 6: the windowed hash join by number of buckets and selectivity",
-    "For every selectivity, processing time is flat once there are as many buckets as join values.",
+    "flattening occurs approximately when the number of buckets equals the number of distinct hash values",
     FIGURE_6,
     figure_6,
     [
-        Check("scans are flat exactly from as many buckets as join values on, for each selectivity", _flat_at_values),
-        Check("the flat part is proportional to the selectivity", _fewer_with_selectivity),
         Check(
             "processing time gains nothing by more buckets than join values, for each selectivity: less than a quarter",
             _no_gain_beyond_values,
+            words="flattening occurs approximately when the number of buckets equals the number of distinct hash "
+            "values",
             timed=True,
         ),
         Check(
             "it falls until then: for each selectivity one bucket takes at least twice as long, a tenth of as many as "
             "values at least 1.2 times",
             _time_falls_up_to_values,
+            words="Figure 6 depicts total processing time of the windowed hash join for different values of "
+            "selectivity and number of hash buckets",
             timed=True,
         ),
         Check(
             "and not before: with the next fewer buckets it takes at least 1.25 times as long, for each selectivity",
             _time_is_flat_only_from_there,
+            degree=True,
+            words="approximately when the number of buckets equals the number of distinct hash values",
             timed=True,
-            essential=False,
             why="with many values a bucket is short long before each value has its own: a scan of 60 rows and one of "
             "30 both take less time than the arrival itself",
         ),
+        Check(
+            "scans are flat exactly from as many buckets as join values on, for each selectivity",
+            _flat_at_values,
+            elsewhere=COUNTED,
+        ),
+        Check(
+            "the flat part is proportional to the selectivity",
+            _fewer_with_selectivity,
+            elsewhere=COUNTED,
+        ),
     ],
     data=GENERATED,
-    reconstructed={"rate": UNKNOWN_RATES, "values": "`different values of selectivity`: 0.01 and ten times each way"},
+    reconstructed={
+        "rate": UNKNOWN_RATES,
+        "values": "`different values of selectivity`: 0.01 and ten times each way",
+        "buckets": "the points of the axis are not legible",
+    },
+    plot=1,
+    found=lambda result: (
+        "one bucket takes {} times as long as one for each value; beyond, {:.0%} are gained at most".format(
+            ", ".join(f"{falling[min(falling)] / flat[0]:.1f}" for falling, flat in _by_selectivity(result)),
+            max(1 - min(flat) / flat[0] for _, flat in _by_selectivity(result)),
+        )
+    ),
 )

@@ -238,7 +238,7 @@ O2 = Experiment(
             "to leave costs a row at most twice the time that to enter does, in each operator",
             _leaving_is_cheap,
             timed=True,
-            essential=False,
+            degree=True,
             why="it is a measure of this engine, of which the paper says nothing",
         ),
     ],

@@ -12,7 +12,7 @@ from watersmeet.model.types import is_bytes, is_text, sql_type
 from watersmeet.operators.continuous.aggregates.arg_extremes import ArgExtreme
 from watersmeet.operators.continuous.aggregates.bits import Bits
 from watersmeet.operators.continuous.aggregates.collected import Collected, Summary
-from watersmeet.operators.continuous.aggregates.contract import Aggregator
+from watersmeet.operators.continuous.aggregates.contract import Aggregator, BySlots
 from watersmeet.operators.continuous.aggregates.counts import Count
 from watersmeet.operators.continuous.aggregates.distinct import DistinctValues
 from watersmeet.operators.continuous.aggregates.extremes import Extreme, Nothing
@@ -68,6 +68,11 @@ def make_aggregators(aggregates: Sequence[tuple[Aggregate, str | None]], *, fifo
         else:
             made.append(make_aggregator(one, fifo=fifo))
     return made
+
+
+def counts_up_and_down(aggregates: Sequence[tuple[Aggregate, str | None]], *, fifo: bool) -> bool:
+    """Whether a value for each group is enough to let rows enter and leave, as with SUM, COUNT and AVG."""
+    return all(isinstance(one, BySlots) for one in make_aggregators(aggregates, fifo=fifo))
 
 
 def _is_moment(aggregate: Aggregate) -> bool:
