@@ -26,6 +26,7 @@ from watersmeet.physical.nodes import (
     GroupByNode,
     JoinSourceNode,
     LeafNode,
+    NegativeJoinNode,
     NetNode,
     OverChangingNode,
     OverStreamNode,
@@ -207,15 +208,29 @@ class _Name:
         match value:
             case FromOneNode(source=source, predicates=predicates, columns=columns):
                 return "from one", self.of(source), self.of(predicates), self.of(columns)
-            case FromManyNode(join=join, sources=sources, columns=columns):
-                return "from many", self.of(join), self.of(sources), self.of(columns)
+            case FromManyNode():
+                # Rows that are found again when they leave have no numbers, by which some would know them.
+                return "from many", isinstance(value, NegativeJoinNode), self._joined(value)
+            case (
+                GroupByNode(child=FromManyNode(numbered=()) as child)
+                | DistinctNode(child=FromManyNode(numbered=()) as child)
+            ):
+                below = self._joined(child)  # here none does
+                return type(value).__name__, below, self._fields(value, but=("child",))
             case JoinStrategy(join=join, method=method):
                 return "join", self.of(join), self.of(method)
-        aliases, told = _ALIASES.get(type(value), ()), _ONLY_TOLD.get(type(value), ())
-        return type(value).__name__, tuple(
+        return type(value).__name__, self._fields(value, but=_ONLY_TOLD.get(type(value), ()))
+
+    def _joined(self, node: FromManyNode) -> Hashable:
+        numbered = tuple(self._alias(alias) for alias in node.numbered)
+        return numbered, self.of(node.join), self.of(node.sources), self.of(node.columns)
+
+    def _fields(self, value: Any, but: Sequence[str]) -> Hashable:
+        aliases = _ALIASES.get(type(value), ())
+        return tuple(
             self._alias(getattr(value, field.name)) if field.name in aliases else self.of(getattr(value, field.name))
             for field in fields(value)
-            if field.name not in told
+            if field.name not in but
         )
 
     def _alias(self, name: str) -> Hashable:
