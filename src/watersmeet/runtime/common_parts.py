@@ -91,7 +91,11 @@ def common_parts(plans: Mapping[str, PhysicalPlan], given: GivenRows) -> CommonP
     names = _Names()
     found: dict[int, list[Place]] = {}
     for query, plan in plans.items():
-        same = {name: given.get((query, name), query) for name in {one.name for one in plan.streams.values()}}
+        # Duplicates are left out by each query itself, as its own time goes on.
+        same = {
+            one.name: given.get((query, one.name), query) if one.first is None else query
+            for one in plan.streams.values()
+        }
         for node in _candidates(plan.root):
             found.setdefault(names.of(node, same), []).append((node, query))
     # What stands inside of a part is a part of its own only if it is elsewhere, too.
@@ -275,16 +279,21 @@ class _Name:
     def _entering(self, source: SourceNode) -> Hashable:
         if not isinstance(source, StreamSourceNode):
             return self.of(source)
-        leaf = source.leaf
-        stream = (leaf.stream.name, self._given[leaf.stream.name])
+        stream = self._stream(source.leaf.stream)
         return self._alias(source.alias), stream, self.of(source.window), source.boundary, self.of(source.made)
+
+    def _stream(self, stream: Stream) -> Hashable:
+        """Streams of one name are the same but for the duplicates that a query leaves out."""
+        return "stream", stream.name, self._given[stream.name], repr(stream.first)
 
     def of(self, value: Any) -> Hashable:
         match value:
             case LeafNode(stream=stream, columns=columns):
-                return "leaf", stream.name, self._given[stream.name], tuple(sorted(columns))
-            case Stream() | Table():
-                return "relation", value.name
+                return "leaf", self._stream(stream), tuple(sorted(columns))
+            case Stream():
+                return self._stream(value)
+            case Table():
+                return "table", value.name
             case pa.DataType() | pa.Schema() | pa.Field():
                 return "type", str(value)
             case str() | bytes() | int() | float() | bool() | None:

@@ -109,6 +109,15 @@ def test_what_differs_is_not() -> None:
     )
 
 
+def test_rows_without_their_duplicates_are_others() -> None:
+    counted = "SELECT k, COUNT(*) AS n FROM {} [RANGE 5 SECONDS] GROUP BY k"
+    whole, once = (counted.format(one) for one in ("a", "DEDUPLICATE(a, 2 SECONDS PARTITION BY k)"))
+    assert parts(f"SELECT x.n FROM ({whole}) x, ({once}) y WHERE x.k = y.k", view="") == []
+    assert parts(f"SELECT x.n FROM ({once}) x, ({once}) y WHERE x.k = y.k", view="") == [
+        ("group_by", ("query 1", "query 1"))
+    ]
+
+
 def test_where_rows_may_be_late_queries_share_with_those_that_look_at_the_same_streams() -> None:
     joined = "SELECT b.v, busy.n FROM b [RANGE 1 SECOND], busy WHERE b.k = busy.k"
     how = ", read = 'arrival', lateness = '1 second'"

@@ -20,7 +20,7 @@ from watersmeet.operators.continuous.lives import Lives, lifetimes_of
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.continuous.sources import JoinSource, Windowed
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Operator, Rows, Wrapper
 from watersmeet.operators.waiting import Waiting
 
 
@@ -223,6 +223,8 @@ class CommonEntry:
 
 def leave_parts(operator: Operator) -> None:
     """A query needs no part any more that it has in common with others."""
+    while isinstance(operator, Wrapper):
+        operator = operator.inner
     if isinstance(operator, Continuous):
         _leave(operator.root)
 
