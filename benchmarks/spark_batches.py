@@ -36,8 +36,10 @@ from benchmarks.processes import Kind, cpu_seconds
 from benchmarks.spark_joins import FOR_OURS, FOR_SPARK, expected, native, ours, read, reports, write_streams
 from watersmeet.hosts.spark.bucket.output import Output, output_of
 from watersmeet.hosts.spark.dataframe import batch_time, make_job
-from watersmeet.hosts.spark.exchange.messages import GUARD, NOW, RowsRead, as_batch, to_buckets
+from watersmeet.hosts.spark.exchange.messages import NOW, RowsRead, as_batch, to_buckets
 from watersmeet.hosts.spark.exchange.pack import NOTHING_NEW_US, packer, with_newest
+from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob
 from watersmeet.hosts.spark.launching.launch import start_spark
 from watersmeet.hosts.spark.reading.connector_source import ConnectorReader, PackedConnector
@@ -76,10 +78,14 @@ def read_packed(spark: SparkSession, folder: Path, job: SparkJob, *, idle: bool)
         stream = next(one.relation for one in job.streams if one.relation.name == name)
         assert isinstance(stream, Stream)
         source = ParquetStream(str(folder / name), max_files_per_trigger=1).connected(stream)
-        reader = source.packed_reader(spark, job)
+        reader = source.packed_reader(spark, JobGroup((job,)))
         if idle:
             options = source.encoded_options()
-            reader = spark.readStream.format(IdleConnector.name()).options(**options).option("job", encoded(job))
+            reader = (
+                spark.readStream.format(IdleConnector.name())
+                .options(**options)
+                .option("jobs", encoded(JobGroup((job,))))
+            )
         parts.append(reader.option("source", name).load().drop("newest"))
     return reduce(DataFrame.union, parts)
 
@@ -93,15 +99,15 @@ def to_idle_buckets(packets: DataFrame, job: SparkJob, results: int) -> DataFram
     return output.rows(frames, "idle")
 
 
-def few_packets(job: SparkJob) -> pa.RecordBatch:
+def few_packets(group: JobGroup) -> pa.RecordBatch:
     """One for each bucket, so that Spark calls them."""
-    return as_batch(to_buckets([*job.bucket_ids, GUARD], RowsRead()))
+    return as_batch(to_buckets(group.keys, RowsRead()))
 
 
-def dropping(job: SparkJob, batches: Arrow) -> Arrow:
+def dropping(group: JobGroup, batches: Arrow) -> Arrow:
     for _ in batches:
         pass
-    yield few_packets(job)
+    yield few_packets(group)
 
 
 class IdleConnector(PackedConnector):
@@ -115,7 +121,7 @@ class IdleConnector(PackedConnector):
 
 class IdleReader(ConnectorReader):
     def rows_of(self, partition: InputPartition) -> Arrow:
-        yield with_newest(few_packets(shipped(self.encoded_job)), NOTHING_NEW_US)
+        yield with_newest(few_packets(shipped(self.encoded_jobs)), NOTHING_NEW_US)
 
 
 class IdleStage(StatefulProcessor):
@@ -187,8 +193,8 @@ def split(spark: SparkSession, folder: Path, rows: int, batches: int) -> Iterato
     label = f"2-way, {rows:,} rows a batch"
     job = _job(spark, folder)
     results = expected(folder, WAYS, WINDOW_ROWS // 2)[0] // batches
-    packers = {name: packer(job, name) for name in STREAMS}
-    droppers = dict.fromkeys(STREAMS, partial(dropping, job))
+    packers = {name: packer(JobGroup((job,)), name) for name in STREAMS}
+    droppers = dict.fromkeys(STREAMS, partial(dropping, JobGroup((job,))))
     idle = f"{label}: the same shape, but Python does nothing"
     steps: dict[str, Callable[[], DataFrame]] = {
         f"{label}: scan alone": lambda: scanned(spark, folder),
@@ -232,7 +238,7 @@ def fixed_costs(spark: SparkSession, folder: Path) -> Iterator[Figure]:
     """A batch of 20 rows: a query without state, Spark's join, ours; and ours if its Python does nothing."""
     window_ms = WINDOW_ROWS // 2
     job = _job(spark, folder)
-    droppers = dict.fromkeys(STREAMS, partial(dropping, job))
+    droppers = dict.fromkeys(STREAMS, partial(dropping, JobGroup((job,))))
     contenders: dict[str, tuple[dict[str, str], Callable[[], DataFrame]]] = {
         "no state": (FOR_OURS, lambda: scanned(spark, folder)),
         "Spark's join": (FOR_SPARK, lambda: native(spark, folder, WAYS, window_ms)),

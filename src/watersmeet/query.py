@@ -225,6 +225,8 @@ class Query(Result):
         available_now: bool = False,
         flush: bool = False,
         skip_batches: Collection[int] | None = None,
+        savepoint: str | PathLike[str] | None = None,
+        afresh: bool = False,
     ) -> Run:
         """Run the query, in this process, over rows that are pushed: `with query.start() as run: run.push("b", rows)`.
 
@@ -246,20 +248,18 @@ class Query(Result):
         available_now, flush: end when all that is there was read; and answer then what waits for time to go on.
         skip_batches: the numbers of batches that are not repeated, as the query fails with their rows or their answers
         do not end.
+        savepoint: what `run.savepoint()` or `watersmeet savepoint` wrote: a new run, with a checkpoint of its own, goes
+        on from there. A sink that is ahead of it is refused, unless `afresh`: then it begins as that of any new run.
         """
         answers = Answers.read(sink, on_answer, on_late, max_waiting, timeout)
         durable: dict[str, Any] = {
             "sink": sink, "save_every": save_every, "commit_every": commit_every, "gather": gather,
             "batch_rows": batch_rows, "available_now": available_now, "flush": flush, "skip_batches": skip_batches,
+            "savepoint": None if savepoint is None else checkpoint_place(savepoint, "savepoint"), "afresh": afresh,
         }  # fmt: skip
         said = {name: given for name, given in durable.items() if given is not None and given is not False}
         if checkpoint is None:
-            for name, given in said.items():
-                raise OptionError(
-                    f"{name} is for runs that keep their progress, and no checkpoint is said",
-                    hint=f"write start(checkpoint='state', {name}={given!r})",
-                    option=name,
-                )
+            check_kept(said)
         said.pop("sink", None)
         place = None if checkpoint is None else checkpoint_place(checkpoint)
         run: Run = self.host.start(self.plan, RunSettings.read(checkpoint=place, **said), answers)
@@ -406,6 +406,16 @@ class Declared(KnownRows, Query):
         from watersmeet.io.showing import cells_of, html_table
 
         return html_table(self._SCHEMA.names, cells_of(self._declared, self._declared.num_rows))
+
+
+def check_kept(said: Mapping[str, Any]) -> None:
+    """Refuse what only runs with a checkpoint have a use for, where there is none."""
+    for name, given in said.items():
+        raise OptionError(
+            f"{name} is for runs that keep their progress, and no checkpoint is said",
+            hint=f"write start(checkpoint='state', {name}={given!r})",
+            option=name,
+        )
 
 
 def host_for(spark: Any, buckets: int | None) -> Host:

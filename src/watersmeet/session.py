@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.errors import CatalogError, SourceError
+from watersmeet.errors import CatalogError, SourceError, UnsupportedError
 from watersmeet.importing import undisturbed
 from watersmeet.model.catalog import Catalog, Stream, kind_of
 from watersmeet.model.declaration import Declaration, declared_schema
@@ -16,11 +17,13 @@ from watersmeet.model.declaration import Kind as DeclaredKind
 from watersmeet.model.stream_values import EventTime, Hints, RowPolicy, words_of
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.user_functions import Kind, bring, user_function
-from watersmeet.query import Declared, Explanation, Query, host_for
+from watersmeet.query import Declared, Explanation, Query, check_kept, host_for
 from watersmeet.runtime.notices import notices_by_default
 
 if TYPE_CHECKING:
+    from watersmeet.hosts.local.runs import Runs
     from watersmeet.runtime.outcome import Outcome
+    from watersmeet.runtime.run_settings import Interval, OnLate
     from watersmeet.runtime.script import Job
     from watersmeet.sql.parameters import Parameters
     from watersmeet.sql.syntax import CreateSink, CreateStream, CreateTable, CreateView
@@ -326,6 +329,86 @@ class Session:
         self.catalog.become(catalog)
         ran = iter(self.host.run_jobs([job for job in jobs if job.explaining is None]))
         return [next(ran) if job.explaining is None else self._explained(job) for job in jobs]
+
+    def start(
+        self,
+        script: str,
+        parameters: Parameters | None = None,
+        *,
+        on_late: OnLate | None = None,
+        max_waiting: int = 1_000_000,
+        timeout: float | None = 60.0,
+        checkpoint: str | PathLike[str] | None = None,
+        save_every: Interval | None = None,
+        commit_every: Interval | None = None,
+        gather: Interval | None = None,
+        batch_rows: int | None = None,
+    ) -> Runs:
+        """Run the queries of a script, in this process, over rows that are pushed, once for all of them; further ones
+        may be added meanwhile, and any be dropped.
+
+        Its streams are declared without data. What `CREATE SINK … AS` names goes into its sink when it ends; the
+        answers of a bare SELECT wait to be taken. The rest is as for `Query.start`.
+
+        checkpoint: a folder. The queries keep their progress there, and the next start goes on where they were, also
+        with another script: it begins what is new with what the others keep, and lets go of what it has no more.
+        Streams with files are read as they come, and answers go into sinks batch by batch.
+
+        >>> import datetime as dt
+        >>> session = Session()
+        >>> noon, second = dt.datetime(2026, 1, 1, 12), dt.timedelta(seconds=1)
+        >>> session.stream("a", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+        >>> session.stream("b", schema={"k": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+        >>> runs = session.start("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 10 SECONDS")
+        >>> for at in range(60):
+        ...     runs.push("a", {"k": at, "ts": noon + at * second})
+        ...     runs.push("b", {"k": -1, "ts": noon + at * second})
+        >>> near = runs.add("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS", name="near")
+        >>> print(near.whole_from)
+        2026-01-01 12:00:54
+        >>> runs.push("b", {"k": 57, "ts": noon + 60 * second})
+        >>> near.take().to_pylist()
+        [{'k': 57}]
+        >>> _ = runs.drop("query 1")
+        >>> list(runs)
+        ['near']
+        """
+        if not self.host.takes_pushes:
+            raise UnsupportedError(
+                "rows are pushed in-process only",
+                hint="make the session without Spark; there every query is a DataFrame that is started by itself",
+            )
+        from watersmeet.hosts.local.host import LocalHost
+        from watersmeet.runtime.run_settings import Answers, RunSettings, checkpoint_place
+
+        assert isinstance(self.host, LocalHost)
+        answers = Answers.read(None, None, on_late, max_waiting, timeout)
+        durable: dict[str, Any] = {
+            "save_every": save_every, "commit_every": commit_every, "gather": gather, "batch_rows": batch_rows
+        }  # fmt: skip
+        said = {name: given for name, given in durable.items() if given is not None}
+        if checkpoint is None:
+            check_kept(said)
+        place = None if checkpoint is None else checkpoint_place(checkpoint)
+        settings = RunSettings.read(checkpoint=place, **said)
+        return self.host.start_all(self._jobs(script, parameters), self._jobs, settings, answers)
+
+    def _jobs(self, script: str, parameters: Parameters | None) -> list[Job]:
+        """The queries of a script; what it creates stays declared."""
+        from watersmeet.runtime.script import read_script
+
+        catalog = self.catalog.copy()
+        jobs = read_script(
+            script,
+            catalog,
+            opener=self.host.opener,
+            parameters=parameters,
+            timezone=self.timezone,
+            pushed=self.host.takes_pushes,
+            only_on=self.host.name,
+        )
+        self.catalog.become(catalog)
+        return jobs
 
     def _explained(self, job: Job) -> Outcome:
         from watersmeet.runtime.outcome import Outcome

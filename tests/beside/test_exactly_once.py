@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
@@ -134,6 +136,28 @@ def test_two_queries_may_send_to_one_sink(tmp_path: Path) -> None:
     put(tmp_path / "a", "0", ["}"])
     life(text, tmp_path)
     assert bad_of(tmp_path) == sorted([*bad, *bad, 60, 60])
+
+
+@pytest.mark.parametrize("mode", ["", ", mode = 'overwrite'"])
+@pytest.mark.parametrize("kind", ["parquet", "sqlite"])
+@pytest.mark.parametrize("stands", ["first", "last"])
+def test_a_query_that_is_added_sends_to_the_sink_of_the_others_and_leaves_theirs(
+    tmp_path: Path, mode: str, kind: str, stands: str
+) -> None:
+    put(tmp_path / "a", "0", [line(0, 0, 0), "{"])
+    more = "CREATE SINK {0} WITH (sink = 'parquet', path = '{1}/{0}') AS SELECT k FROM a;"
+    bad = "sink = 'sqlite', table = 'bad'" if kind == "sqlite" else "sink = 'parquet'"
+    text = script(tmp_path).replace("sink = 'parquet', path", f"{bad}{mode}, path", 1) + more.format("more", tmp_path)
+    life(text, tmp_path)
+    added = more.format("added", tmp_path)
+    text = text.replace("CREATE SINK out", f"{added} CREATE SINK out") if stands == "first" else text + added
+    for _ in range(2):
+        life(text, tmp_path)
+        if kind == "sqlite":
+            with closing(sqlite3.connect(tmp_path / "bad")) as database:
+                assert database.execute('SELECT "offset" FROM bad').fetchall() == [(1,)] * 3
+        else:
+            assert bad_of(tmp_path) == [1] * 3
 
 
 def test_a_run_that_ends_waits_for_no_commit_of_a_sink_that_wants_few(tmp_path: Path) -> None:

@@ -4,7 +4,11 @@
 
 Every round draws a script, its sinks and how rows come from its seed; runs it in lives that are killed, at a named
 point of a batch or at any moment; lets one come to its end; and compares every sink with DuckDB, and with the log of a
-run in one piece. A round that fails prints its seed: `--seed N --rounds 1` repeats it.
+run in one piece. In between the script changes, in most rounds: a query is added, one is dropped, and they stand in
+another order; in some this happens while they run. What was added must say from the instant on from which it is whole
+what it would say if it had always run; what was dropped has said nothing twice. A round that fails prints its seed:
+`--seed N --rounds 1` repeats it.
+run; what was dropped has said nothing twice. A round that fails prints its seed: `--seed N --rounds 1` repeats it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
-from tests.durable.lives import POINTS, POINTS_OF_PARTITIONS, die_at, rows_of
+from tests.durable.lives import POINTS, POINTS_OF_CHANGES, POINTS_OF_PARTITIONS, die_at, rows_of
 from tests.forked import forked
 
 COUNT = 160
@@ -49,6 +53,15 @@ QUERIES = {
     "steps": "SELECT k, window_end, SUM(id) AS total FROM TUMBLE(b, 5 SECONDS) GROUP BY k, window_start, window_end",
 }
 
+ADDED = {
+    "near": "SELECT event_time() AS at, a.k, a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 1 SECONDS",
+    "after": (
+        "SELECT event_time() AS at, a.k, a.id AS x, c.id AS y FROM a, c WHERE a.k = c.k DWINDOW (a, c) = 3 SECONDS"
+    ),
+    "counts": "SELECT k, COUNT(*) AS n FROM a [RANGE 3 SECONDS] GROUP BY k",
+    "rows_of_c": "SELECT ts AS at, k, id FROM c",
+}
+
 
 @dataclass(frozen=True)
 class Round:
@@ -61,14 +74,19 @@ class Round:
     def drawn(self) -> dict[str, Any]:
         rng = random.Random(self.seed)
         names = rng.sample(sorted(QUERIES), rng.choice((1, 1, 2, 3)))
+        added = rng.sample(sorted(ADDED), rng.choice((0, 1, 1, 2)))
         return {
+            "added": added,
+            "dropped": names[: rng.randrange(len(names))],
+            "changes_at": rng.randint(1, 3),
+            "while_they_run": rng.random() < 0.5,
             "queries": names,
             "sinks": {
                 name: {
                     "sink": rng.choice(("parquet", "csv", "json")),
                     **({"partition_by": "k"} if rng.random() < 0.4 else {}),
                 }
-                for name in names
+                for name in [*names, *added]
             },
             "pushed": [stream for stream in "abc" if rng.random() < 0.5],
             "batch_rows": rng.choice((1, 16, 64, 1024)),
@@ -78,15 +96,23 @@ class Round:
             "lives": rng.randint(2, 6),
         }
 
-    def script(self) -> str:
+    def queries(self, life: int) -> dict[str, str]:
+        """Those of a life; the last ones are those of the script that changed."""
+        drawn = self.drawn
+        if life < drawn["changes_at"]:
+            return {name: QUERIES[name] for name in drawn["queries"]}
+        stay = {name: QUERIES[name] for name in drawn["queries"] if name not in drawn["dropped"]}
+        return {name: ADDED[name] for name in drawn["added"]} | dict(reversed(stay.items()))
+
+    def script(self, life: int) -> str:
         drawn, parts = self.drawn, []
         for name in "abc":
             source = "" if name in drawn["pushed"] else f"source = 'parquet', path = '{self.folder}/{name}', "
             parts.append(f"CREATE STREAM {name} {COLUMNS} WITH ({source}time = 'ts', lateness = '1 second');")
-        for name in drawn["queries"]:
+        for name, query in self.queries(life).items():
             words = {**drawn["sinks"][name], "path": f"{self.folder}/out_{name}"}
             said = ", ".join(f"{word} = '{value}'" for word, value in words.items())
-            parts.append(f"CREATE SINK {name} WITH ({said}) AS {QUERIES[name]};")
+            parts.append(f"CREATE SINK {name} WITH ({said}) AS {query};")
         return "\n".join(parts)
 
     def write_files(self) -> None:
@@ -98,11 +124,9 @@ class Round:
                     pq.write_table(part, self.folder / name / f"{number}.parquet")
 
 
-def made(one: Round) -> Any:
+def made(one: Round, life: int) -> Any:
     from watersmeet.hosts.local.durable.jobs import DurableJobs
-    from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.run_settings import RunSettings
-    from watersmeet.runtime.script import read_script
 
     drawn = one.drawn
     settings = RunSettings(
@@ -112,16 +136,28 @@ def made(one: Round) -> Any:
         commit_every_s=drawn["commit_s"],
         sync=False,  # a process that dies loses nothing that the system has
     )
-    jobs = read_script(one.script(), opener=open_to_go_on, pushed=True)
-    return DurableJobs(jobs, one.folder / "state", settings, tell=lambda what: None, pushed=True)
+    state = one.folder / "state"
+    return DurableJobs(read(one, life), state, settings, tell=lambda what: None, pushed=True, queues={})
 
 
-def live(one: Round, ends_at: str | None, after: int) -> None:
+def read(one: Round, life: int) -> list[Any]:
+    from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.script import read_script
+
+    return read_script(one.script(life), opener=open_to_go_on, pushed=True)
+
+
+def live(one: Round, life: int, ends_at: str | None, after: int) -> None:
     """One life, to the end of all rows unless it is killed."""
     if ends_at is not None:
         die_at(ends_at, after)
-    jobs = made(one)
+    changing = one.drawn["while_they_run"] and life == one.drawn["changes_at"]
+    jobs = made(one, life - 1 if changing else life)
     jobs.start()
+    if changing:
+        change(one, jobs)
+    for name in one.queries(life).keys() & ADDED.keys():
+        note_whole(one, name, jobs.runs[name].execution.whole_us)
     (one.folder / "begun").touch()
     rng = random.Random(one.seed + after)
     for name, run in jobs.runs.items():
@@ -134,7 +170,29 @@ def live(one: Round, ends_at: str | None, after: int) -> None:
     jobs.stop()
 
 
-def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
+def change(one: Round, jobs: Any) -> None:
+    """The script of later lives, while that of those before runs, in the midst of its rows."""
+    for name, run in jobs.runs.items():
+        push_rest(one, name, run, random.Random(one.seed), COUNT // 2)
+    for job in read(one, one.drawn["changes_at"]):
+        if job.name in one.drawn["added"]:
+            jobs.make(job)
+            jobs.begin(job.name)
+    for name in one.drawn["dropped"]:
+        jobs.drop(name)
+
+
+def note_whole(one: Round, name: str, whole_us: int) -> None:
+    """From when on it is whole is said once."""
+    noted = one.folder / f"whole_{name}"
+    if noted.exists():
+        assert int(noted.read_text()) == whole_us, f"{name} was whole from {noted.read_text()}, and is from {whole_us}"
+    else:
+        (one.folder / "draft").write_text(str(whole_us))
+        (one.folder / "draft").rename(noted)
+
+
+def push_rest(one: Round, name: str, run: Any, rng: random.Random, until: int = COUNT) -> None:
     """Push what the run does not have yet, the streams in turn, and note what was acknowledged."""
     noted = one.folder / f"acknowledged_{name}"
     taken = {stream: run.taken(stream) for stream in one.drawn["pushed"] if stream in run.execution.streams}
@@ -142,7 +200,7 @@ def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
         stream, so_far = line.split()
         assert taken[stream] >= int(so_far), f"{so_far} rows of {stream} were acknowledged, {taken[stream]} are there"
     rows = {stream: rows_of(stream, COUNT, one.seed) for stream in taken}
-    while any(at < COUNT for at in taken.values()):
+    while any(at < until for at in taken.values()):
         for stream, at in taken.items():
             part = rows[stream].slice(at, rng.randint(1, 20))
             if len(part):
@@ -152,12 +210,12 @@ def push_rest(one: Round, name: str, run: Any, rng: random.Random) -> None:
                     file.write(f"{stream} {taken[stream]}\n")
 
 
-def was_killed(one: Round, point: str | None, after: int, wait_s: float) -> bool:
+def was_killed(one: Round, life: int, point: str | None, after: int, wait_s: float) -> bool:
     """Run a life in a process of its own. A life that is to be killed at any moment is, by a clock that begins when its
     runs do."""
     begun = one.folder / "begun"
     begun.unlink(missing_ok=True)
-    process = forked(live, one, None if point == ANY_MOMENT else point, after)
+    process = forked(live, one, life, None if point == ANY_MOMENT else point, after)
     if point == ANY_MOMENT:
         until = time.monotonic() + 60
         while not begun.exists() and process.is_alive() and time.monotonic() < until:
@@ -181,15 +239,49 @@ def checked(one: Round) -> int:
     for name in "abc":
         session.stream(name, rows_of(name, COUNT, one.seed), time="ts", lateness="1 second")
     total = 0
-    for name in one.drawn["queries"]:
-        query = session.sql(QUERIES[name])
-        found = read_sink(one.folder / f"out_{name}", one.drawn["sinks"][name], query.schema)
+    drawn = one.drawn
+    for name in [*drawn["queries"], *drawn["added"]]:
+        query = session.sql({**QUERIES, **ADDED}[name])
+        found = read_sink(one.folder / f"out_{name}", drawn["sinks"][name], query.schema)
+        total += found.num_rows
+        if name in drawn["added"]:
+            check_added(name, found, query.to_arrow(), int((one.folder / f"whole_{name}").read_text()))
+            continue
+        if name in drawn["dropped"]:
+            more = rows_in(found) - rows_in(query.to_arrow())
+            assert not more, f"{name} was dropped, and has said too much: {list(more)[:3]}"
+            continue
         report = check(query, run=lambda _, found=found: found)
         assert report.equal, f"{name} differs:\n{report}"
-        once, given = (Counter(map(repr, table.to_pylist())) for table in (query.to_arrow(), found))
-        assert given == once, f"{name}: too many {list(given - once)[:3]}, missing {list(once - given)[:3]}"
-        total += found.num_rows
+        check_equal(name, rows_in(found), rows_in(query.to_arrow()))
     return total
+
+
+def rows_in(table: pa.Table) -> Counter[str]:
+    return Counter(map(repr, table.to_pylist()))
+
+
+def check_equal(name: str, given: Counter[str], once: Counter[str]) -> None:
+    assert given == once, f"{name}: too many {list(given - once)[:3]}, missing {list(once - given)[:3]}"
+
+
+def check_added(name: str, found: pa.Table, everything: pa.Table, whole_us: int) -> None:
+    """From the instant on from which it is whole it says what it would if it had always run."""
+    if "at" in found.schema.names:
+        instants = everything["at"].cast(pa.int64()).to_numpy()
+        check_equal(name, rows_in(found), rows_in(everything.filter(pa.array(instants >= whole_us))))
+        return
+    for until in sorted({*found["_ts"].cast(pa.int64()).to_pylist(), *everything["_ts"].cast(pa.int64()).to_pylist()}):
+        if until >= whole_us:
+            check_equal(f"{name} at {until}", sums(found, until), sums(everything, until))
+
+
+def sums(log: pa.Table, until_us: int) -> Counter[str]:
+    """What changes up to an instant add up to."""
+    found = Counter[str]()
+    for row in log.filter(pa.array(log["_ts"].cast(pa.int64()).to_numpy() <= until_us)).to_pylist():
+        found[repr({word: value for word, value in row.items() if word[0] != "_"})] += 1 if row["_op"] == "+" else -1
+    return +found
 
 
 def read_sink(folder: Path, words: dict[str, str], schema: pa.Schema) -> pa.Table:
@@ -216,8 +308,11 @@ def _read(path: Path, kind: str, schema: pa.Schema) -> pa.Table:
     )
 
 
-def points_of(one: Round) -> list[str]:
-    """The named points that this round can come to, in an order by which consecutive seeds come to all of them."""
+def points_of(one: Round, life: int) -> list[str]:
+    """The named points that a life can come to, in an order by which consecutive seeds come to all of them."""
+    if life == one.drawn["changes_at"]:
+        start = one.seed * 3 % len(POINTS_OF_CHANGES)
+        return [*POINTS_OF_CHANGES[start:], *POINTS_OF_CHANGES[:start]]
     partitioned = ["partition_by" in words for words in one.drawn["sinks"].values()]
     found = [*POINTS, *(POINTS_OF_PARTITIONS if any(partitioned) else ())]
     start = one.seed * 3 % len(found)
@@ -229,12 +324,12 @@ def played(seed: int) -> tuple[int, Counter[str]]:
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-chaos-"))
     one, rng, where = Round(seed, folder), random.Random(-seed), Counter[str]()
     one.write_files()
-    points = points_of(one)
     for life in range(one.drawn["lives"]):
-        point = ANY_MOMENT if life % 2 else points[life // 2]
-        if was_killed(one, point, rng.randrange(4), rng.expovariate(1 / 0.03)):
-            where[point] += 1
-    assert not was_killed(one, None, 99, 0)
+        changes = life == one.drawn["changes_at"]
+        point = ANY_MOMENT if life % 2 and not changes else points_of(one, life)[life // 2]
+        if was_killed(one, life, point, rng.randrange(12 if changes else 4), rng.expovariate(1 / 0.03)):
+            where[f"{point}, as the script changes" if changes else point] += 1
+    assert not was_killed(one, max(one.drawn["lives"], one.drawn["changes_at"]), None, 99, 0)
     rows = checked(one)
     shutil.rmtree(folder)
     return rows, where

@@ -34,6 +34,17 @@ POINTS = (
     "Snapshots.publish after",
     "Journal.forget after",
 )
+# Where a script that changed may be killed: as folders are made for queries that are new, or removed.
+POINTS_OF_CHANGES = (
+    "Journal.append before",
+    "Journal.append torn",
+    "Journal.append after",
+    "Answering.answer after",
+    "Place.write_whole before",
+    "Place.write_whole after",
+    "Place.remove before",
+    "Place.remove after",
+)
 # Where a commit of several files may be torn.
 POINTS_OF_PARTITIONS = (
     "LocalFolder.publish before",
@@ -161,13 +172,14 @@ def acknowledged(case: Case) -> dict[str, int]:
 def die_at(point: str, after: int) -> None:
     from watersmeet.hosts.local.durable.answering import Answering
     from watersmeet.hosts.local.durable.journal import Journal
+    from watersmeet.hosts.local.durable.place import Place
     from watersmeet.hosts.local.durable.snapshots import Snapshots
     from watersmeet.io.connectors.files.local_folder import LocalFolder
     from watersmeet.io.connectors.files.sink import FilesSink
 
     where, when = point.split()
     owner, name = where.split(".")
-    kinds = (Journal, Answering, Snapshots, FilesSink, LocalFolder, Path)
+    kinds = (Journal, Answering, Snapshots, FilesSink, LocalFolder, Path, Place)
     kind: Any = {one.__name__: one for one in kinds}[owner]
     method: Callable[..., Any] = getattr(kind, name)
     left = [after]

@@ -33,6 +33,7 @@ LESS: dict[str, dict[str, Any]] = {
     "D-E8": {"ticks": 12_000, "window": 2000},
     "D-O1": {"shares": (0.5, 1.0)},
     "D-O2": {"ticks": 1600, "window": 200, "times": (1.0, 3.0)},
+    "D-O3": {"ticks": 2000, "window": 160, "parts": 12, "shares": (0.25, 0.5)},
     "D-O4": {"shares": (0.5, 1.0)},
     **{name: {**QUICK, "shares": (0.5, 1.0, 1.5)} for name in ("D-E9", "D-E10", "D-E11")},
 }
@@ -85,6 +86,9 @@ DOCTORED: list[tuple[str, Callable[[Result], Result]]] = [
     ("D-O2", with_line("RAND", lambda y: 1.5 * y)),
     ("D-O2", with_line("PROB, integrated", lambda y: 0.7 * y)),
     ("D-O2", with_number("longest lag (ticks)", 200)),
+    ("D-O3", with_line("one memory for all", lambda y: 0.9 * y)),
+    ("D-O3", with_line("best fixed parts", lambda y: 1.1 * y)),
+    ("D-O3", with_line("best fixed parts, OPT", lambda y: 0.7 * y)),
     ("D-O4", with_line("PROB", lambda y: 0.5 * y)),
     ("D-O4", with_line("PROB", lambda y: 0.5 * y, panel=1)),
 ]  # fmt: skip

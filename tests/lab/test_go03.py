@@ -46,6 +46,7 @@ QUICKER: dict[str, dict[str, Any]] = {
     "GO03-E4a": {"intervals": (0.25, 0.5, 1, 4, 10, 30, 100), "units": 400, "repeats": 1, "seeds": 2},
     "GO03-E4b": {"units": 150, "repeats": 1},
     "GO03-O2": {"rate": 200, "repeats": 1, "orders": 1000},
+    "GO03-O3": {"units": 300, "repeats": 1, "queries": (1, 3, 9), "ratios": (4,), "asked": (1, 10), "rows asked": 1000},
 }
 REPEATED = [name for name in BY_ID if name not in ("GO03-E3b", "GO03-E5", "GO03-E7")]  # these run as others do
 
@@ -94,6 +95,30 @@ def test_our_joins_are_faster_than_those_of_2003() -> None:
     assert numbers["rate, own_join_whole_query"] > 11_540
 
 
+def test_queries_that_share_give_what_they_give_apart_or_it_is_not_reproduced() -> None:
+    doctored = with_number(small("GO03-O3"), "answers that differ", 1)
+    assert BY_ID["GO03-O3"].verdict(doctored) == "not reproduced"
+
+
+def test_a_script_whose_queries_cost_more_together_is_not_reproduced() -> None:
+    """By what was measured, the checks of wall time can hold and fail."""
+    result = with_line(small("GO03-O3"), 0, "together", lambda line: [1.0, 1.5, 2.0])
+    result = with_line(result, 0, "apart", lambda line: [1.0, 3.0, 9.0])
+    result = with_line(with_line(result, 2, "together", lambda line: [1.0]), 2, "apart", lambda line: [3.0])
+    result = with_line(result, 3, "an index over what they ask for", lambda line: [1.0, 1.0])
+    result = with_line(result, 3, "a comparison for each", lambda line: [1.0, 10.0])
+    for name, line in {
+        "all ask the same": [1.0, 1.0, 1.0],
+        "each with a condition of its own": [1.0, 2.0, 3.0],
+        "apart": [1.0, 3.0, 9.0],
+    }.items():
+        result = with_line(result, 4, name, lambda _, line=line: line)  # type: ignore[misc]
+    one = BY_ID["GO03-O3"]
+    assert one.verdict(result) == "reproduced"
+    assert one.verdict(with_line(result, 4, "apart", lambda line: [1.0, 2.0, 4.0])) == "reproduced with a difference"
+    assert one.verdict(with_line(result, 0, "together", lambda line: [1.0, 3.0, 9.5])) == "not reproduced"
+
+
 def scaled(factor: float) -> Callable[[Line], Line]:
     return lambda line: [None if y is None else factor * y for y in line]
 
@@ -114,6 +139,7 @@ DOCTORED: dict[str, Callable[[Result], Result]] = {
     "GO03-E4b": lambda result: with_line(result, 0, "5 to slow", scaled(1.5)),
     "GO03-W1": lambda result: with_line(result, 0, "S2", backwards),
     "GO03-O2": lambda result: with_number(result, "answers that differ", 1),
+    "GO03-O3": lambda result: with_line(result, 1, "together", lambda line: result.line("apart", 1)),
 }
 
 

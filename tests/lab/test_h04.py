@@ -42,6 +42,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "H04-M1": {"seconds": 100},
     "H04-M4": {"seconds": 20, "window": 5, "short": 0.5, "long": 15},
     "H04-O2": {"seconds": 5},
+    "H04-O2s": {"seconds": 5, "queries": (1, 2)},
 }
 # What counts and waits differ in from the paper; each has its reason.
 DIFFERENCES: dict[str, list[str]] = {
@@ -64,6 +65,7 @@ CARRY = {
     "H04-W2": (PROBING, VOLUNTARY),
     "H04-O1": (NTA, OWN_NTA),
     "H04-O2": ("round_robin", "memory"),
+    "H04-O2s": ("round_robin", "memory"),
 }
 
 

@@ -37,11 +37,15 @@ def conditions(draw: random.Random, aliases: list[str]) -> list[str]:
 
 def draw_join(draw: random.Random, streams: Streams) -> Case:
     aliases = list(ALIASES[: draw.choice((2, 2, 2, 3, 3, 4))])
-    inputs = [draw.choice("abc") for _ in aliases]
+    return join_of(draw, streams, [draw.choice("abc") for _ in aliases], conditions(draw, aliases))
+
+
+def join_of(draw: random.Random, streams: Streams, inputs: list[str], where: list[str]) -> Case:
+    """A join of these streams on these conditions, under any form of window."""
+    aliases = list(ALIASES[: len(inputs)])
     half_open = draw.random() < 0.15
     form = draw.choice((own_windows, own_windows, one_window, chain, path, plain_bounds, mixed))
     sources, bounds, instant = form(draw, streams, aliases, inputs, half_open)
-    where = conditions(draw, aliases)
     ours_where = where + [bound.ours for bound in bounds if bound.ours and not _is_window(bound.ours)]
     ours_after = [bound.ours for bound in bounds if _is_window(bound.ours)]
     joined = either(

@@ -21,7 +21,7 @@ class DisagreementError(AssertionError):
 def judge(case: Case, streams: Streams, mode: str, draw: random.Random, looks: int = 10) -> None:
     oracle = Oracle(case, streams)
     if case.kind == "growing":
-        _same("the answer", plain_rows(oracle.rows(case.theirs)), _values(answer(case, streams, mode, draw)))
+        judge_given(case, oracle, answer(case, streams, mode, draw), draw)
         return
 
     def watch(rows: list[Row], instant: int | None) -> None:
@@ -35,8 +35,15 @@ def judge(case: Case, streams: Streams, mode: str, draw: random.Random, looks: i
         if case.ordered and expected != got:
             raise DisagreementError(f"the order of final(): {expected} is expected, {got} came")
         return
-    given = answer(case, streams, mode, draw, watch if case.output == "log" else None)
-    _OUTPUTS.get(case.output, _judge_snapshots)(case, oracle, given, draw, looks)
+    judge_given(case, oracle, answer(case, streams, mode, draw, watch if case.output == "log" else None), draw, looks)
+
+
+def judge_given(case: Case, oracle: Oracle, given: list[Row], draw: random.Random, looks: int = 10) -> None:
+    """All rows that a query gave, in the order in which it gave them."""
+    if case.kind == "growing":
+        _same("the answer", plain_rows(oracle.rows(case.theirs)), _values(given))
+    else:
+        _OUTPUTS.get(case.output, _judge_snapshots)(case, oracle, given, draw, looks)
 
 
 def _judge_log(case: Case, oracle: Oracle, given: list[Row], draw: random.Random, looks: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.plans import FOLDER, golden_catalog
-from watersmeet.cli.questions import TOGETHER, explain_script
+from watersmeet.cli.questions import APART, TOGETHER, explain_script
 from watersmeet.explain.text import WIDTH
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.runtime.build import build_query
@@ -57,6 +57,7 @@ def test_the_queries_of_a_script_are_explained_as_recorded(path: Path, form: str
     if form == "json":  # all but what is the same for a query alone
         told = json.loads(explained)
         shared = {TOGETHER: told.pop(TOGETHER)} if TOGETHER in told else {}
+        shared |= {APART: told.pop(APART)} if APART in told else {}
         explained = json.dumps({name: one["streams"] for name, one in told.items()} | shared, indent=2) + "\n"
     golden = path.with_suffix(".json" if form == "json" else ".txt")
     if REWRITE:

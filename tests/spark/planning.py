@@ -17,7 +17,7 @@ STREAM = Stream("a", pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))]),
 
 def planner(folder: Path, limit: int | None = None, **more: str) -> ConnectorReader:
     options = FileStream(str(folder), limit).connected(STREAM).encoded_options()
-    return ConnectorReader({**options, "source": "a", "job": "", **more})
+    return ConnectorReader({**options, "source": "a", "jobs": "", **more})
 
 
 def planned(reader: ConnectorReader, start: Offset, end: Offset) -> list[str]:

@@ -24,8 +24,8 @@ from watersmeet.hosts.spark.bucket.output import REPORT, PackedOutput, unpacker
 from watersmeet.hosts.spark.bucket.processor import BucketProcessor
 from watersmeet.hosts.spark.bucket.stage import BucketStage, _unpickled
 from watersmeet.hosts.spark.exchange.messages import NOW
-from watersmeet.hosts.spark.exchange.pack import end_packets, packer, packets, pulse_packets, waiting_packets
-from watersmeet.hosts.spark.exchange.placement import Placement
+from watersmeet.hosts.spark.exchange.pack import Packing, end_packets, packer, pulse_packets, waiting_packets
+from watersmeet.hosts.spark.jobs.group import JobGroup
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.model.time import parse_interval
@@ -147,6 +147,7 @@ class Simulation:
         self.job = job_of(plan or bound_plan(sql, sources), packed, buckets)
         self.crash_at = set(crash_at)
         self.crash_everywhere = crash_everywhere
+        self.group = JobGroup((self.job,))
         self.after_crash = after_crash
         self.between_batches = between_batches
         self.state = Durable()
@@ -166,7 +167,7 @@ class Simulation:
     def pulse(self, after_s: float) -> None:
         """Time goes on, and nothing comes."""
         self.now_ms += int(after_s * 1000)
-        self._run(pa.Table.from_batches([pulse_packets(self.job.bucket_ids)]).to_pandas())
+        self._run(pa.Table.from_batches([pulse_packets(self.group.keys)]).to_pandas())
 
     def batch(self, arrived: Mapping[str, pa.Table], ended: Sequence[str] = (), run: str = "a run") -> None:
         """One micro-batch; the streams `ended` tell that they have, in a run of that name."""
@@ -176,13 +177,10 @@ class Simulation:
 
     def partitions(self, name: str, arrived: Mapping[str, pa.Table], waiting: Sequence[str]) -> None:
         """One micro-batch of the partitions of a stream, of which others wait to be read."""
-        inputs = [one for one in self.job.streams if one.relation.name == name]
-        placings = [Placement(self.job, one) for one in inputs]
-        made = [waiting_packets(self.job, name, waiting)]
+        packing = Packing(self.group, name)
+        made = [waiting_packets(self.group, name, waiting)]
         for part, (partition, table) in enumerate(arrived.items()):
-            made.append(
-                packets(self.job, inputs, placings, table.combine_chunks().to_batches(), part, partition=partition)
-            )
+            made.append(packing.packets(table.combine_chunks().to_batches(), part, partition=partition))
         self._run(pa.Table.from_batches(made).to_pandas())
 
     def _run(self, packets: pd.DataFrame | None) -> None:
@@ -222,17 +220,17 @@ class Simulation:
         made = []
         for name, table in arrived.items():
             if table.num_rows:
-                made += packer(self.job, name)(iter(table.combine_chunks().to_batches()))
-        made += [end_packets(self.job, {name}, run) for name in ended]
+                made += packer(self.group, name)(iter(table.combine_chunks().to_batches()))
+        made += [end_packets(self.group, {name}, run) for name in ended]
         return pa.Table.from_batches(made).to_pandas() if made else None
 
     def _attempt(
         self, state: Durable, packets: pd.DataFrame | None
     ) -> tuple[list[pd.DataFrame], dict[str, list[pa.RecordBatch]]]:
         handle = Handle(state, self._called)
-        stage = BucketStage(self.job, PackedOutput(self.job.plan.output_schema))
+        stage = BucketStage([(self.job, PackedOutput(self.job.plan.output_schema))])
         stage.init(handle)  # type: ignore[arg-type]
-        processor = Admitting(*_unpickled(stage.shipped), stage.meta, stage.segments)
+        processor = Admitting(*_unpickled(stage.shipped)[0], stage.meta, stage.segments)
         # Spark's own watermark decides nothing, so it may stand still.
         times = SimpleNamespace(getCurrentWatermarkInMs=int)
         frames: list[pd.DataFrame] = []

@@ -21,7 +21,7 @@ from watersmeet.errors import SetupError, UnsafeFolderError
 from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
-from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.launching.java import shim
 from watersmeet.hosts.spark.progress.listener import MetricsListener
 from watersmeet.hosts.spark.progress.tally import Tally

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -18,10 +19,13 @@ from tests.properties.strategies import cases
 from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan
 from watersmeet.hosts.spark.exchange.messages import MemoryNeeds, decode
-from watersmeet.hosts.spark.exchange.pack import packets
+from watersmeet.hosts.spark.exchange.pack import Packing
 from watersmeet.hosts.spark.exchange.placement import Placement
-from watersmeet.hosts.spark.jobs.job import SparkJob, balanced_ids, murmur3_of_int
+from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.ids import balanced_ids, guard_of, murmur3_of_int, slot_of
+from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import OWN, job_of
+from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.time import normalize_time_column, times_of
 from watersmeet.operators.contract import Rows
@@ -171,7 +175,7 @@ def test_all_buckets_are_told_how_many_rows_each_of_them_gets(name):
     assert job.sharing is not None
     for number, (one, source) in enumerate(zip(job.streams, sources, strict=True)):
         at = Counter(bucket for places in whereabouts(source, one, job).values() for bucket in places)
-        batch = packets(job, [one], [Placement(job, one)], source.table.to_batches(), 0).to_pandas()
+        batch = Packing(JobGroup((job,)), source.name).packets(source.table.to_batches(), 0).to_pandas()
         told = batch[batch["input"] == MemoryNeeds.kind]
         assert sorted(told["bucket"]) == sorted(job.bucket_ids)
         for payload in told["payload"]:
@@ -216,3 +220,47 @@ def test_a_query_runs_without_state_only_if_its_operator_says_that_rows_are_answ
     monkeypatch.setattr(SelectNode, "row_by_row", False)
     assert not job_of(plan, {}, 2).is_stateless
     assert len(job_of(plan, {}, 2).bucket_ids) == 1
+
+
+# ---- several queries together ---------------------------------------------------------------------------------------
+
+
+TOGETHER = [
+    *(f"SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x AND a.y = {n} WINDOW = 3 SECONDS" for n in range(5)),
+    *(f"SELECT id FROM a WHERE z IN ({n}, {n + 3})" for n in range(2)),
+    *(f"SELECT y, COUNT(*) AS n FROM a [RANGE {n} SECONDS] GROUP BY y" for n in (2, 3)),
+    "SELECT p.id AS p, q.id AS q FROM a AS p, a AS q WHERE p.x = q.y WINDOW = 2 SECONDS",
+    "SELECT a.id AS a, b.id AS b FROM a [ROWS 3], b [ROWS 3] WHERE a.x = b.x",
+    "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x = b.x WINDOW = 3 SECONDS OPTIONS (memory = '100 rows')",
+]
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_each_of_several_queries_gets_the_packets_that_it_gets_alone(buckets):
+    """Those that ask for values too, of which there are enough for an index."""
+    sources = keyed_streams(8, rows=200)
+    jobs = [job_of(bound_plan(sql, sources), {}, buckets) for sql in TOGETHER]
+    group = JobGroup(tuple(replace(job, slot=slot) for slot, job in enumerate(jobs)))
+    for source in sources[:2]:
+        batches = source.table.to_batches(max_chunksize=70)
+        together = Packing(group, source.name).packets(batches, 5).to_pylist()
+        for job in group.jobs:
+            mine = [one for one in together if slot_of(one["bucket"]) == job.slot]
+            alone = replace(job, slot=0)
+            reads = any(one.relation.name == source.name for one in job.streams)
+            its = Packing(JobGroup((alone,)), source.name).packets(batches, 5).to_pylist() if reads else []
+            by_id = dict(zip(job.bucket_ids, alone.bucket_ids, strict=True)) | {job.guard: alone.guard}
+            assert Counter(map(_read, its)) == Counter(_read({**one, "bucket": by_id[one["bucket"]]}) for one in mine)
+
+
+def _read(packet: dict[str, Any]) -> tuple[object, ...]:
+    payload = packet["payload"]
+    if packet["input"] >= 0:
+        payload = str([batch.to_pylist() for batch in from_packet(payload)])
+    return packet["bucket"], packet["input"], packet["part"], packet["primary"], payload
+
+
+def test_slots_share_no_ids():
+    keys = [key for slot in range(50) for key in (*balanced_ids(64, slot), guard_of(slot))]
+    assert len(set(keys)) == len(keys)
+    assert [slot_of(key) for key in keys] == [slot for slot in range(50) for _ in range(65)]

@@ -51,13 +51,13 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def reader(folder: Path, *, limit: int | None = None, start: str = "earliest", **options: str) -> ConnectorReader:
     source = ConnectedSource("a", GuardedSource("toy", ToySource(str(folder), ROWS, start)), ROWS)
     given = ConnectorStream(source, limit).encoded_options()
-    return ConnectorReader({"source": "a", "job": "", **given, **options})
+    return ConnectorReader({"source": "a", "jobs": "", **given, **options})
 
 
 def reader_of_files(folder: Path) -> ConnectorReader:
     files = opened.source("files", ROWS, path=f"file://{folder}", format="csv")
     given = ConnectorStream(ConnectedSource("a", GuardedSource("files", files), ROWS), None).encoded_options()
-    return ConnectorReader({"source": "a", "job": "", **given})
+    return ConnectorReader({"source": "a", "jobs": "", **given})
 
 
 def test_an_object_that_is_written_anew_is_told_once_also_by_a_later_run(tmp_path: Path) -> None:

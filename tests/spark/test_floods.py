@@ -22,8 +22,9 @@ from watersmeet.hosts.spark.bucket import processor
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
 from watersmeet.hosts.spark.bucket.stateless import bucket_answer
-from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
+from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.jobs.job import AtStart, SparkJob
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.jobs.mailbox import Mailbox
@@ -36,7 +37,7 @@ SQL = "SELECT RSTREAM COUNT(*) AS n FROM s [UNBOUNDED] EVERY 1 SECOND"
 
 def packed() -> tuple[SparkJob, pa.Table]:
     job = job_of(bound_plan(SQL, [Source("s", ROWS, "ts", "0 seconds")]), {}, 1)
-    packets = pa.Table.from_batches(packer(job, "s")(iter(ROWS.to_batches())))
+    packets = pa.Table.from_batches(packer(JobGroup((job,)), "s")(iter(ROWS.to_batches())))
     return job, packets.filter(pa.compute.not_equal(packets["bucket"], GUARD))
 
 
@@ -54,11 +55,11 @@ def test_a_bucket_of_a_stream_is_answered_frame_by_frame(
 ) -> None:
     monkeypatch.setattr(processor, "OUTPUT_BYTES", 1 << 14)
     job, packets = packed()
-    stage = BucketStage(job, PackedOutput(job.plan.output_schema))
+    stage = BucketStage([(job, PackedOutput(job.plan.output_schema))])
     handle = Handle(Durable(), lambda: None)
     handle.key = (0,)
     stage.init(handle)  # type: ignore[arg-type]
-    one = processor.BucketProcessor(*pickle.loads(stage.shipped), stage.meta, stage.segments)
+    one = processor.BucketProcessor(*pickle.loads(stage.shipped)[0], stage.meta, stage.segments)
     times = SimpleNamespace(getCurrentWatermarkInMs=int)
     key = (packets["bucket"][0].as_py(),)
     with caplog.at_level(logging.WARNING, logger="watersmeet"):

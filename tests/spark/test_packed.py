@@ -243,7 +243,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path):
 def test_what_lists_files_on_the_driver_loads_neither_kernels_nor_readers(tmp_path):
     """Spark starts a Python process for every source of a query, and again for every start."""
     plan = "lambda reader: reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())"
-    made = FileStream(str(tmp_path)).connected(STREAM).encoded_options() | {"source": "a", "job": ""}
+    made = FileStream(str(tmp_path)).connected(STREAM).encoded_options() | {"source": "a", "jobs": ""}
     code = (
         "import sys; from watersmeet.hosts.spark.reading.connector_source import ConnectorReader; "
         f"({plan})(ConnectorReader({made})); print(sorted(sys.modules))"

@@ -28,7 +28,8 @@ from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import PackedOutput
 from watersmeet.hosts.spark.bucket.stage import BucketStage
-from watersmeet.hosts.spark.exchange.messages import GUARD, NOW
+from watersmeet.hosts.spark.exchange.messages import NOW
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.model.arrival import Arrival
 
@@ -269,7 +270,7 @@ def test_the_processor_runs_in_sparks_own_tester():
     tester_module = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="Spark has it from 4.2 on")
     sources, pieces = six_batches("a common key")
     run = Simulation(QUERIES["a common key"], sources, 2)
-    processor: StatefulProcessor = BucketStage(run.job, PackedOutput(run.job.plan.schema))
+    processor: StatefulProcessor = BucketStage([(run.job, PackedOutput(run.job.plan.schema))])
     tester = tester_module.TwsTester(processor, timeMode="None")
     for i in range(len(pieces["a"])):
         arrived = {name: parts[i] for name, parts in pieces.items() if i < len(parts)}

@@ -21,9 +21,10 @@ from watersmeet.cli.voice import speak
 from watersmeet.errors import DataError, SetupError, SinkError, SourceError, WatersmeetError
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
-from watersmeet.hosts.spark.run import QueryError, SparkRun, checkpoint_folders
+from watersmeet.hosts.spark.run import QueryError, SparkRun
+from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.run_settings import RunSettings
-from watersmeet.runtime.script import Job, read_script
+from watersmeet.runtime.script import read_script
 from watersmeet.session import Session
 
 SECOND = 1_000_000
@@ -219,14 +220,10 @@ def test_several_queries_run_side_by_side(spark: SparkSession, data: Path) -> No
         run(spark)
 
 
-def test_queries_that_would_share_a_checkpoint_are_refused_and_none_leaves_its_folder(tmp_path: Path) -> None:
-    def jobs(*names: str) -> list[Job]:
-        return [Job(name, None, {}) for name in names]  # type: ignore[arg-type]
-
-    found = checkpoint_folders(str(tmp_path), jobs("query 1", "x/../y", "totals"))
-    assert found == [f"{tmp_path}/query_1", f"{tmp_path}/x%2F..%2Fy", f"{tmp_path}/totals"]
+def test_queries_that_would_share_a_checkpoint_are_refused_and_none_leaves_its_folder() -> None:
+    assert query_folders(["query 1", "x/../y", "totals"]) == ["query_1", "x%2F..%2Fy", "totals"]
     with pytest.raises(WatersmeetError, match="'a b' and 'a_b' would share the folder a_b"):
-        checkpoint_folders(str(tmp_path), jobs("a b", "a_b"))
+        query_folders(["a b", "a_b"])
 
 
 def test_an_endless_source_runs_until_it_is_stopped(spark: SparkSession, data: Path) -> None:

@@ -23,10 +23,10 @@ from tests.spark.simulation import LOSSES, Pieces, Simulation, another_node, rep
 from watersmeet.errors import DataError, OptionError
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
-from watersmeet.hosts.spark.exchange.messages import GUARD
 from watersmeet.hosts.spark.exchange.pack import packer
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.fingerprint import STATE_FORMAT
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.jobs.kinds import JoinJob, job_of
 from watersmeet.hosts.spark.progress.tally import Tally
 from watersmeet.operators.kernels.spread import coordinates
@@ -243,11 +243,11 @@ def test_shares_do_not_depend_on_how_rows_are_cut_into_tasks(monkeypatch):
     calm = told_by_batch(Simulation(skewed_query(), sources, 4), pieces)
     another_node()
 
-    def many_tasks(job: Any, name: str) -> Any:
+    def many_tasks(group: Any, name: str) -> Any:
         def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for start in range(0, batch.num_rows, 40):
-                    yield from packer(job, name)(iter([batch.slice(start, 40)]))
+                    yield from packer(group, name)(iter([batch.slice(start, 40)]))
 
         return pack
 

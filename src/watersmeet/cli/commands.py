@@ -29,6 +29,7 @@ from watersmeet.cli.arguments import (
     text_of,
 )
 from watersmeet.cli.run import run
+from watersmeet.cli.savepoint import savepoint
 from watersmeet.cli.voice import speak, voice
 from watersmeet.errors import CatalogError, OptionError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
@@ -51,6 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # main tells errors
 )
 app.command(cls=WithView)(run)
+app.command()(savepoint)
 app.add_typer(lab)
 
 

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from watersmeet.errors import BindError
 from watersmeet.explain.explaining import explained as explained_plan
 from watersmeet.explain.text import Line
-from watersmeet.explain.together import Together, together
+from watersmeet.explain.together import Together, together, together_svg
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.pictures.page import Shown, page
 from watersmeet.plan.explaining import Explaining
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.shared_parts import shared_parts
-from watersmeet.runtime.sharing import fed_together
+from watersmeet.runtime.sharing import apart_words, fed_together
 from watersmeet.timeline import Part, timeline
 from watersmeet.why import why
 from watersmeet.why.asked import parse_rows
 
-TOGETHER = "in one process together"
+TOGETHER, APART = "in one process together", "in one process apart"
 
 
 def explain_script(text: str, format: str, query: str | None, *, analyze: bool, sample: int) -> str:
@@ -27,7 +27,10 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
     groups = fed_together(jobs)
     shared = {name: parts for group in groups for name, parts in shared_parts(group).items()}
     found = [] if query is not None else [one for group in groups if (one := together(group, shared)) is not None]
-    # A picture is of one query; a page, a text and JSON hold as many as there are.
+    apart = [] if query is not None else apart_words(jobs)
+    if format == "svg" and found and len(jobs) > 1:  # of several queries a picture shows what they share
+        return together_svg(found, apart)
+    # Else it is of one; a page, a text and JSON hold as many as there are.
     if query is not None or format == "svg":
         jobs = [chosen(jobs, query)]
 
@@ -36,19 +39,27 @@ def explain_script(text: str, format: str, query: str | None, *, analyze: bool, 
         return explained_plan(job.plan, Explaining(format, measured, sample), LocalHost(), shared[job.name])
 
     if format == "html":
+        said = [*(line for one in found for line in one.lines()), *apart]
+        shared_by = (
+            [Shown("what the queries share", together_svg(found, apart), "\n".join(said))]
+            if found and len(jobs) > 1
+            else []
+        )
         pictures = [Shown(job.name, explained(job, "svg"), explained(job, "text")) for job in jobs]
-        return page("how the queries run", pictures, [line for one in found for line in one.lines()])
-    return _all([(job.name, explained(job, format)) for job in jobs], found, format)
+        return page("how the queries run", [*shared_by, *pictures], said)
+    return _all([(job.name, explained(job, format)) for job in jobs], found, apart, format)
 
 
-def _all(answers: Sequence[tuple[str, str]], found: Sequence[Together], format: str) -> str:
-    """Of each query what is told of it, and at the end what some share."""
+def _all(answers: Sequence[tuple[str, str]], found: Sequence[Together], apart: Sequence[str], format: str) -> str:
+    """Of each query what is told of it, and at the end what some share, and who shares nothing."""
     if format == "json":
         told = [(TOGETHER, json.dumps([one.as_dict() for one in found], indent=2))] if found else []
+        told += [(APART, json.dumps(apart, indent=2))] if apart else []
         return "{" + ",\n".join(f"{json.dumps(name)}: {text}" for name, text in [*answers, *told]) + "}"
     if len(answers) == 1:
         return answers[0][1]
     told = [(TOGETHER, "\n".join(str(Line(line)) for line in one.lines()) + "\n") for one in found]
+    told += [(APART, "\n".join(str(Line(line)) for line in apart) + "\n")] if apart else []
     return "\n\n".join(f"-- {name}\n{text}" for name, text in [*answers, *told])
 
 

@@ -48,6 +48,13 @@ def run(
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where a query's progress is kept, to go on from next time.")
     ] = None,
+    savepoint: Annotated[
+        str | None,
+        typer.Option("--from", metavar="OUT", help="Begin a new run, with a new checkpoint, from a savepoint."),
+    ] = None,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="With --from: begin sinks anew, also if they are ahead of the savepoint.")
+    ] = False,
     trigger: Annotated[
         str | None, typer.Option(metavar="INTERVAL", help="Start a batch every so often, such as '10 seconds'.")
     ] = None,
@@ -117,7 +124,8 @@ def run(
     settings = RunSettings.read(
         COMMAND_LINE, checkpoint=checkpoint, available_now=available_now, flush=flush, batch_rows=batch_rows,
         gather=gather, save_every=save_every, commit_every=commit_every, trigger=trigger, buckets=buckets,
-        skip_batch=skip_batch or (),
+        skip_batch=skip_batch or (), savepoint=savepoint, afresh=afresh,
+        script=None if str(file) == "-" else str(file.expanduser().absolute()),
     )  # fmt: skip
     with interruptible():
         if chosen is Engine.spark:

@@ -80,6 +80,8 @@ def _run(
         for words in [*shared, *fixed_parts_words(jobs)]:
             voice().remark(words)
         durable.start()
+        for words in durable.words:
+            voice().remark(words)
         for name, run in durable.runs.items():
             tell_of_restart(name, run)
         if page is not None:

@@ -31,6 +31,7 @@ log = logging.getLogger("watersmeet")
 def run_command(spark: SparkSession, text: str, settings: RunSettings, view: str | None = None) -> bool:
     """Run a script and tell how it goes. Whether it was stopped by Ctrl-C."""
     run = SparkRun(spark, text, settings)
+    run.remark = voice().remark
     for words in fixed_parts_words(run.jobs):
         voice().remark(words)
     host = SparkHost(spark, run.buckets)

@@ -70,6 +70,8 @@ def serve_script(
             served = Served.posted(jobs, durable.runs, limits)
             durable.start()
             served.started()
+            for words in durable.words:
+                voice().remark(words)
             _check_some_run(durable)
             server = HttpServer(served, at, limits, address.token)
             _tell_of_fewer(limits, server.limits)

@@ -12,8 +12,7 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
-from watersmeet.operators.join.program import Program
-from watersmeet.operators.join.window_join import OUTPUT_ROWS
+from watersmeet.operators.join.program import OUTPUT_ROWS, Program
 from watersmeet.operators.kernels.walk import LATER
 from watersmeet.physical.strategy import Route
 

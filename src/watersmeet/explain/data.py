@@ -50,6 +50,8 @@ def explain_data(
         described["memory"] = asdict(memory)
     if shared is not None and shared.answered_once_for:
         described["answered_once_for"] = list(shared.answered_once_for)
+    if shared is not None and shared.parts:
+        described["computed_once"] = [asdict(one) for one in shared.parts]
     described["streams"] = {leaf.name: _stream(leaf, shared or Shared()) for leaf in physical.leaves}
     # The join that is the answer has been told above already.
     described["operators"] = _operator(physical.root, {id(one.node): one for one in joins if one is not answered})
@@ -65,6 +67,9 @@ def _stream(leaf: LeafNode, shared: Shared) -> dict[str, Any]:
         said["read_once_for"] = list(shared.read_once_for[name])
     if name in shared.kept_once_for:
         said["kept_once_for"] = list(shared.kept_once_for[name])
+    walked = [list(one.queries) for one in shared.walks if one.stream == name and len(one.queries) > 1]
+    if walked:
+        said["walked_once_for"] = walked[0]
     if name in shared.given_by:
         said["given_by"] = shared.given_by[name]
     return said

@@ -181,6 +181,11 @@ def _shared(shared: Shared) -> Iterator[Line]:
         yield _entry(f"rows of {stream} are kept once for", queries)
     for stream, column in shared.given_by.items():
         yield _entry(f"of {stream} it is given the rows that it asks for, found by", [column])
+    for walk in shared.walks:
+        if len(walk.queries) > 1:
+            yield _entry(f"new rows of {walk.stream} look for partners once for", walk.queries)
+    for part in shared.parts:
+        yield _entry(f"{part.what} is computed once for", dict.fromkeys(part.queries))
     if shared.answered_once_for:
         yield _entry("answered once for", shared.answered_once_for)
 

@@ -23,6 +23,7 @@ from watersmeet.model.time import BEGINNING_US, Times
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.counters import Counters as Counters
 from watersmeet.operators.few_rows import Cells, cells_of, picked_from, rows_taken
+from watersmeet.operators.kept_rows import KeptRows
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
@@ -113,7 +114,13 @@ class Rows:
         """Several pieces of one input, at least one, as one."""
         if len(parts) == 1:
             return parts[0]
-        data = pa.concat_batches([part.data for part in parts])
+        try:
+            data = pa.concat_batches([part.data for part in parts])
+        except pa.ArrowInvalid:  # some were taken in by another host, which left behind what nobody asks for
+            shared = [
+                name for name in parts[0].data.schema.names if all(name in one.data.schema.names for one in parts)
+            ]
+            data = pa.concat_batches([part.data.select(shared) for part in parts])
         # Rows of one input came through one door, so all parts are coded alike.
         return Rows(data, np.concatenate([part.times for part in parts]), parts[0].coded)
 
@@ -330,6 +337,11 @@ class Operator(ABC):
         raise AssertionError(f"{type(self).__name__} divides and does not say how")
 
     # ---- what it holds ----------------------------------------------------------------------------------------------
+
+    def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
+        """The rows of an input that it keeps as they came, now that time has come this far, so that others may begin
+        with them; None if they cannot be had from it."""
+        return None
 
     @property
     @abstractmethod

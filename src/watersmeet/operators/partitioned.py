@@ -30,6 +30,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Results, Rows, WaitingRows
 from watersmeet.operators.counters import counted_together
+from watersmeet.operators.kept_rows import KeptRows
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.merged_logs import Log
 from watersmeet.operators.partition_key import PartitionKey
@@ -276,6 +277,14 @@ class Partitioned(Operator):
     def take_over(self, state: KeyedState) -> None:
         for operator, own in zip(self.operators, split(state, self.parts), strict=True):
             operator.take_over(own)
+
+    def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
+        """Of copies those of one part; nothing while parts may be at work."""
+        if self._may_be_at_work:
+            return None
+        parts = self.operators[:1] if alias in self.key.copied else self.operators
+        kept = [one for operator in parts if (one := operator.kept_of(alias, watermarks)) is not None]
+        return kept[0].and_also(kept[1:]) if len(kept) == len(parts) else None
 
     # ---- what a host goes by, and what it holds ---------------------------------------------------------------------
 

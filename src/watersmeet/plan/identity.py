@@ -48,6 +48,7 @@ from watersmeet.plan.expressions import (
     OverCall,
     Way,
     conjuncts,
+    replaced,
 )
 from watersmeet.plan.nodes import (
     Changes,
@@ -261,6 +262,15 @@ def _sort_key(key: SortKey) -> str:
 
 
 # -- expressions --------------------------------------------------------------------------------------------------
+
+
+def neutral_text(expression: Expression) -> str:
+    """An expression over one input, whatever that is called."""
+
+    def without_alias(part: Expression) -> Expression | None:
+        return Column("", part.name, part.type) if isinstance(part, Column) else None
+
+    return expression_text(replaced(expression, without_alias))
 
 
 def expression_text(expression: Expression) -> str:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from watersmeet.operators.outer.outer_join import OuterJoin
     from watersmeet.operators.outer.sides import Side
     from watersmeet.operators.partitioned import Partitioned
+    from watersmeet.runtime.common_parts import BuiltParts
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ MakePlanner = Callable[[WindowJoinNode], Planner | None]
 class Built:
     """An operator, the streams it reads by the names their rows are pushed under, what takes its tables, the joins
     inside it, in the order in which its plan has them, the columns of each stream that it looks at, if that is known,
-    why it runs in one thread, where several were asked for, and the plan that it was made by."""
+    why it runs in one thread, where several were asked for, the plan that it was made by, and what is to be said of
+    what it shares."""
 
     operator: Operator
     streams: dict[str, Stream]
@@ -99,12 +101,22 @@ class Built:
     columns: Mapping[str, frozenset[str]] | None = None
     one_thread: str | None = None
     physical: PhysicalPlan | None = None
+    shares: list[str] = field(default_factory=list)
+
+    @property
+    def looked_at(self) -> dict[str, list[str]]:
+        """The columns that it looks at, in a fixed order, and its time, by the names rows are pushed under."""
+        found = {}
+        for alias, stream in self.streams.items():
+            read = None if self.columns is None else self.columns[alias] | {stream.time}
+            found[alias] = [name for name in stream.schema.names if read is None or name in read]
+        return found
 
     def notices(self, plan: Plan) -> list[str]:
         """What is to be said once, at the start."""
         if self.one_thread is None:
-            return []
-        return [f"threads = {plan.options.threads}, but the query runs in one thread: {self.one_thread}"]
+            return self.shares
+        return [*self.shares, f"threads = {plan.options.threads}, but the query runs in one thread: {self.one_thread}"]
 
 
 def build_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> Built:
@@ -127,9 +139,10 @@ def build(plan: Plan, *, refresh_at_push: bool = False) -> Operator:
     return build_query(plan, refresh_at_push=refresh_at_push).operator
 
 
-def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None) -> Built:
-    """planner: what looks for better routes for a join, instead of what usually does."""
-    builder = Builder(planner or _planner)
+def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None, parts: BuiltParts | None = None) -> Built:
+    """planner: what looks for better routes for a join, instead of what usually does. parts: those that it has in
+    common with other plans, or has several times."""
+    builder = Builder(planner or _planner, parts=parts)
     operator = builder.operator(plan.root)
     rules = {leaf.name: leaf.stream.first for leaf in plan.leaves if leaf.stream.first is not None}
     if rules:
@@ -187,8 +200,9 @@ def _log_of(node: PlainNode | ContinuousNode) -> Log | None:
 class Builder:
     """Turns nodes into operators, and collects what takes tables."""
 
-    def __init__(self, planner: MakePlanner, copies: Collection[str] = ()) -> None:
+    def __init__(self, planner: MakePlanner, copies: Collection[str] = (), parts: BuiltParts | None = None) -> None:
         """copies: the streams whose rows another operator of the same plan has as well, which counts them."""
+        self.parts = parts
         self.tables: list[tuple[Table, LoadsTable]] = []
         self.joins: list[WindowJoin] = []
         self._planner, self._copies = planner, copies

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from watersmeet.model.windows import Hop
+from watersmeet.model.windows import Hop, Window
 from watersmeet.operators.continuous.alone import Alone, Teed, Told
 from watersmeet.operators.continuous.each_step import EachStep
 from watersmeet.operators.continuous.from_growing import FromGrowing
@@ -47,6 +48,7 @@ from watersmeet.physical.nodes import (
     NegativeJoinNode,
     NetNode,
     Noticing,
+    OrderedNode,
     OuterJoinNode,
     OverChangingNode,
     OverStreamNode,
@@ -69,6 +71,7 @@ from watersmeet.plan.shapes import keeps_arrival
 if TYPE_CHECKING:
     from watersmeet.operators.outer.asof_join import AsofJoin
     from watersmeet.operators.outer.outer_join import OuterJoin
+    from watersmeet.runtime.common_parts import BuiltParts
 
 TRIGGERS: dict[Noticing, Callable[[], Trigger]] = {"in_time": Timely, "at_next_input": AtNextInput}
 
@@ -77,6 +80,7 @@ class RowsBuilder(Protocol):
     """Makes the operators whose answers are rows, and collects the joins among them."""
 
     joins: list[WindowJoin]
+    parts: BuiltParts | None
 
     def operator(self, node: RowsNode) -> Operator: ...
 
@@ -111,6 +115,11 @@ class AnswerBuilder:
         return made
 
     def _node(self, node: AnswerNode) -> Node:
+        """What gives its changes: it may be a part that others have, too."""
+        parts = self._rows.parts
+        return self._made(node) if parts is None else parts.node(node, self._leaves, partial(self._made, node))
+
+    def _made(self, node: AnswerNode) -> Node:
         match node:
             case FromOneNode(read=read, predicates=predicates, columns=columns, negative=negative):
                 trigger = TRIGGERS[node.noticing]()
@@ -208,15 +217,27 @@ class AnswerBuilder:
                 child = self._node(node.child)
                 return ChangesSource(child, kind, time, node.window, node.boundary, ordered=node.ordered)
             case JoinSourceNode():
-                return self._join_source(node)
+                return self._rows_as_stream(node)
 
-    def _join_source(self, node: JoinSourceNode) -> JoinSource:
+    def _rows_as_stream(self, node: JoinSourceNode) -> LivesSource:
+        """Rows that others have in other windows, too, come once."""
+        parts = self._rows.parts
+        if parts is None or node not in parts:
+            return self._join_source(node, node.window)
+        from watersmeet.operators.continuous.common import CommonRows, GrowingRows
+
+        inner = node.inner.inner if isinstance(node.inner, OrderedNode) else node.inner
+        schema = pa.schema([pa.field(name, e.type) for name, e in inner.columns])
+        rows = parts.node(node, self._leaves, lambda: GrowingRows(self._join_source(node, None), schema))
+        return CommonRows(rows, node.window, node.boundary)
+
+    def _join_source(self, node: JoinSourceNode, window: Window | None) -> JoinSource:
         streams = dict(zip(node.aliases, node.leaves, strict=True))
         source = JoinSource(
             self._rows.operator(node.inner),
             {alias: leaf.name for alias, leaf in streams.items()},
             node.time,
-            node.window,
+            window,
             node.boundary,
             # What becomes certain at an instant is of that instant, and asked for are those before it.
             up_to_now=isinstance(node.inner, OuterJoinNode | AsofJoinNode),

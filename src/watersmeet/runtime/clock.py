@@ -95,6 +95,11 @@ class StreamClock(StreamTime):
         self.on_late_rows: OnLateRows | None = None
         self._few = FewColumns(stream.schema, stream.time, LATEST_US) if _is_normalized(stream) else None
 
+    def take_over(self, other: StreamTime) -> None:
+        super().take_over(other)
+        if isinstance(other, StreamClock):
+            self.oldest_us, self.last_us, self.rows_in = other.oldest_us, other.last_us, other.came
+
     @property
     def came(self) -> int:
         """Of all that came: rows, and what is none."""

@@ -33,6 +33,9 @@ class Partitions:
     def __bool__(self) -> bool:
         return bool(self.newest_us)
 
+    def take_over(self, other: Partitions) -> None:
+        self.newest_us, self.active_us, self.idle = dict(other.newest_us), dict(other.active_us), dict(other.idle)
+
     def know(self, names: Collection[str], now_us: int) -> bool:
         """Those that have rows which are not read yet; whether some are new. One that nothing has come of, and that is
         not among them any more, had none: it is forgotten."""
@@ -95,6 +98,12 @@ class StreamTime:
         self.idle = False
         self.active_us = now_us
         self.partitions = Partitions()
+
+    def take_over(self, other: StreamTime) -> None:
+        """Be where another of the same stream is."""
+        self.newest_us, self.promised_us = other.newest_us, other.promised_us
+        self.ended, self.idle, self.active_us = other.ended, other.idle, other.active_us
+        self.partitions.take_over(other.partitions)
 
     @property
     def watermark_us(self) -> int:

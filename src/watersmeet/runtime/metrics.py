@@ -194,6 +194,13 @@ class Metrics(Counted, Recall):
     watermark_us: int = metric(
         "the time before which no row is expected any more, in microseconds since 1970", LATEST, default=BEGINNING_US
     )
+    whole_from_us: int | None = metric(
+        "the instant from which on the answer is whole, of a query that began with what others had kept",
+        LATEST,
+        if_any=True,
+        where="in-process",
+        default=None,
+    )
     delays: dict[str, float] = metric(
         "seconds of event time by which changes of the answer were noticed late, mean and longest, if that could be "
         "late (pipeline = 'ita')",

@@ -54,7 +54,7 @@ def describe(metrics: Metrics, seconds: float, rows_before: int = 0) -> str:
     return (
         f"{counted(metrics.rows_in, 'row')} in{late(metrics, '{:,}'.format)}, {results}, "
         f"{(metrics.rows_in - rows_before) / seconds if seconds > 0 else 0.0:,.0f} rows/s on average, "
-        f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}, "
+        f"watermark {_to_the_second(metrics.watermark_us)}{held_back(metrics)}{not_whole(metrics)}, "
         f"{counted(metrics.kept_rows, 'row')} kept{losses(metrics)}"
     )
 
@@ -130,6 +130,18 @@ def losses(metrics: Metrics) -> str:
     return f", {short(metrics.shed_rows)} shed, recall {recall}"
 
 
+def not_whole(metrics: Metrics) -> str:
+    """From when on there will be answers, if time has not come to where they are whole.
+
+    >>> not_whole(Metrics(whole_from_us=5_000_000)), not_whole(Metrics(whole_from_us=5_000_000, watermark_us=6_000_000))
+    (', answers from 1970-01-01 00:00:05 on', '')
+    """
+    whole_us = metrics.whole_from_us
+    if whole_us is None or metrics.watermark_us >= whole_us:
+        return ""
+    return f", answers from {_to_the_second(whole_us)} on"
+
+
 def _to_the_second(us: int) -> str:
     return format_instant(us).split(".")[0]
 
@@ -139,7 +151,7 @@ def brief(metrics: Metrics, rate: float, clock: Callable[[int], str] | None = No
     at = (clock or clock_time)(metrics.watermark_us)
     return (
         f"{short(metrics.rows_in)} in{late(metrics, short)}, {short(metrics.results)} out, now {short(rate)} rows/s, "
-        f"at {at}{held_back(metrics)}, kept {short(metrics.kept_rows)}{losses(metrics)}"
+        f"at {at}{held_back(metrics)}{not_whole(metrics)}, kept {short(metrics.kept_rows)}{losses(metrics)}"
     )
 
 

@@ -34,12 +34,14 @@ class Spelling:
     available_now: str
     checkpoint: str
     without_flush: str
+    savepoint: str
 
 
-IN_PYTHON = Spelling(str, "available_now=True", "checkpoint='…'", "run.flush() answers what waits now")
+IN_PYTHON = Spelling(str, "available_now=True", "checkpoint='…'", "run.flush() answers what waits now", "savepoint='…'")
 COMMAND_LINE = Spelling(
-    lambda name: f"--{name.replace('_', '-')}", "--available-now", "--checkpoint DIR", "leave it out, or add that"
-)
+    lambda name: f"--{name.replace('_', '-')}", "--available-now", "--checkpoint DIR", "leave it out, or add that",
+    "--from OUT",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,10 @@ class RunSettings:
     it is on the disk; if not, a crash of the process is survived, one of the machine may lose the last moments.
     `writes_on`: when the query fails, what is pushed is still written down, for a later start that can go on; without
     it the run ends.
+
+    `script`: the file that the queries are from, which the checkpoint notes.
+
+    `savepoint`: what a new run begins with; `afresh`: its sinks are those of any new run, whatever they have.
 
     On Spark: a batch begins every `trigger_s`, or when the one before has ended; the state is cut into `buckets`.
     """
@@ -75,6 +81,9 @@ class RunSettings:
     writes_on: bool = False
     trigger_s: float | None = None
     buckets: int | None = None
+    savepoint: Path | str | None = None
+    afresh: bool = False
+    script: str | None = None
 
     @classmethod
     def read(
@@ -92,6 +101,9 @@ class RunSettings:
         skip_batch: Sequence[str] = (),
         trigger: Interval | None = None,
         buckets: int | None = None,
+        savepoint: Path | str | None = None,
+        afresh: bool = False,
+        script: str | None = None,
     ) -> RunSettings:
         """What a user says, as values; refuses what nothing can be made of."""
 
@@ -101,6 +113,7 @@ class RunSettings:
         if skip_batch and checkpoint is None:
             problem = f"{spelling.name('skip_batch')} goes with {spelling.checkpoint}"
             raise OptionError(problem, hint="leave it out, or add one", option="skip_batch")
+        _check_savepoint(spelling, savepoint, afresh, checkpoint is not None)
         if flush:
             _check_flush(spelling, available_now, checkpoint is not None)
         save_every_s = seconds("save_every", save_every, above_zero=True)
@@ -116,6 +129,9 @@ class RunSettings:
             skip_batches=tuple(skip_batch),
             trigger_s=seconds("trigger", trigger),
             buckets=buckets,
+            savepoint=savepoint,
+            afresh=afresh,
+            script=script,
         )
 
     @property
@@ -151,11 +167,11 @@ class Answers:
         return cls(_sink(sink), on_answer, on_late, max_waiting, timeout)
 
 
-def checkpoint_place(checkpoint: object) -> Path | str:
+def checkpoint_place(checkpoint: object, name: str = "checkpoint") -> Path | str:
     """A folder; a text if it is in a store."""
     written = fspath(checkpoint) if isinstance(checkpoint, PathLike) else checkpoint
     if not isinstance(written, str) or not written or "\0" in written:
-        raise OptionError(f"checkpoint must be the path of a folder, not {checkpoint!r}", option="checkpoint")
+        raise OptionError(f"{name} must be the path of a folder, not {checkpoint!r}", option=name)
     return written if is_in_store(written) else Path(written).expanduser().absolute()
 
 
@@ -182,6 +198,17 @@ def _word(key: str, value: object) -> str:
     if is_list or isinstance(value, str | int | PathLike):
         return as_text(value)
     raise OptionError(f"the {key} of sink must be text, not {value!r}", option="sink")
+
+
+def _check_savepoint(spelling: Spelling, savepoint: Path | str | None, afresh: bool, is_kept: bool) -> None:
+    name = spelling.savepoint
+    if savepoint is not None and not is_kept:
+        problem = f"{name} goes with {spelling.checkpoint}: a run that goes on from a savepoint keeps its own progress"
+        raise OptionError(problem, hint="add a new one", option="savepoint")
+    if afresh and savepoint is None:
+        raise OptionError(
+            f"{spelling.name('afresh')} goes with {name}", hint="leave it out, or add that", option="afresh"
+        )
 
 
 def _check_flush(spelling: Spelling, available_now: bool, is_kept: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -50,6 +51,11 @@ class Job:
     @property
     def is_printed(self) -> bool:
         return self.sink.get("sink") == CONSOLE["sink"]
+
+
+def is_nameless(job: Job) -> bool:
+    """Whether a query is called by its place in the script, which may change."""
+    return job.is_printed and re.fullmatch(r"query \d+", job.name) is not None
 
 
 def statements_of(text: str, parameters: Parameters | None = None) -> tuple[list[Statement], str]:

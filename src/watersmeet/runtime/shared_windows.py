@@ -12,8 +12,10 @@ from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.shared_keeping import SharedKeeping
+from watersmeet.operators.join.shared_walk import SharedWalks
 from watersmeet.operators.join.shared_window import StreamWindows, WindowView
 from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.optimizer.share_walks import ByCost
 from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.runtime.build import Built
@@ -50,8 +52,9 @@ def share_windows(
             windows = StreamWindows(views, partial(_tell, tell, line.stream.name))
             for view in views:
                 found.setdefault(id(view.join), (view.join, {}))[1][view.alias] = (windows, view)
+    walks = SharedWalks(ByCost())
     for join, own in found.values():
-        join.keep_by(SharedKeeping(join.keeping, own))
+        join.keep_by(SharedKeeping(join, own, walks))
     return [frozenset(number for group in groups for number in group) for _, groups in together]
 
 
@@ -61,18 +64,53 @@ def _tell(tell: Callable[[str], None], stream: str, joins: int) -> None:
 
 def kept_once(lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]) -> list[tuple[Line[K], list[list[K]]]]:
     """The queries that keep rows together, by the streams that they keep."""
+    alike, found = given_alike(lines, plans), []
+    for line in lines:
+        groups: dict[Hashable, list[K]] = {}
+        for query in line.given_all:
+            plan = plans[query]
+            if plan is not None and _kept_alias(plan, line.stream.name) is not None:
+                groups.setdefault(alike.get((query, line.stream.name)), []).append(query)
+        found.append((line, [group for which, group in groups.items() if which is not None and len(group) > 1]))
+    return found
+
+
+def why_kept_apart(
+    lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan], kept: Mapping[K, Mapping[str, object]]
+) -> dict[tuple[K, str], str]:
+    """Of joins that keep rows of a stream which other joins keep as well: why they keep their own."""
+    found = {}
+    for line in lines:
+        name = line.stream.name
+        keeping = [query for query in line.readers if _kept_alias(plans[query], name) is not None]
+        for query in keeping if len(keeping) > 1 else ():
+            if name in kept.get(query, {}):
+                continue
+            if query not in line.given_all:
+                why = "it is given only those that concern it"
+            elif _goes_by_the_wall(plans[query]):
+                why = "it goes by the clock on the wall, which each query looks at by itself"
+            else:
+                why = "rows may be late, and which of them are goes by all streams that a query looks at"
+            found[query, name] = why
+    return found
+
+
+def given_alike(
+    lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]
+) -> dict[tuple[K, str], frozenset[int]]:
+    """By queries and the streams that they look at: equal for those that are given the same rows of the same stream;
+    those that are not there may be given others."""
     fed: dict[K, set[int]] = {}
     for number, line in enumerate(lines):
         for query in line.readers:
             fed.setdefault(query, set()).add(number)
-    found = []
+    found = {}
     for line in lines:
-        groups: dict[frozenset[int], list[K]] = {}
         for query in line.given_all:
             plan = plans[query]
-            if plan is not None and _kept_alias(plan, line.stream.name) is not None and not _goes_by_the_wall(plan):
-                groups.setdefault(_lateness_of(plan, fed[query]), []).append(query)
-        found.append((line, [group for group in groups.values() if len(group) > 1]))
+            if plan is not None and not _goes_by_the_wall(plan):
+                found[query, line.stream.name] = _lateness_of(plan, fed[query])
     return found
 
 

@@ -102,6 +102,29 @@ def may_share(job: Job) -> bool:
     return job.plan.shedding is None or (shares_memory(job.plan) and not job.plan.options.has("max_lag"))
 
 
+def apart_words(jobs: Sequence[Job]) -> list[str]:
+    """Which queries of a script share nothing with others that look at the same streams, and why."""
+    running = [job for job in jobs if job.explaining is None]
+    groups = {job.name: place for place, group in enumerate(fed_together(running)) for job in group}
+    words = []
+    for job in running:
+        others = [one for one in running if groups[one.name] != groups[job.name]]
+        # That another shares with nobody is said of that one.
+        others = [one for one in others if may_share(one)] if may_share(job) else others
+        names = [name for name in _streams(job.plan) if any(name in _streams(one.plan) for one in others)]
+        if names:
+            words.append(f"{job.name} reads {listed(names)} by itself: {_why_apart(job)}")
+    return words
+
+
+def _why_apart(job: Job) -> str:
+    if job.plan.options.share == "no":
+        return "it says share = 'no'"
+    if not may_share(job):
+        return "which rows it sheds goes by how it is fed"
+    return "one of the streams has max_drift, and waits for those of the same query"
+
+
 def is_same_stream(one: Stream, other: Stream) -> bool:
     """Whether two queries look at the same rows. Sources are not compared by what is in them, which may be much."""
     if one is other:

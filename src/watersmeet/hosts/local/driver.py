@@ -113,6 +113,9 @@ class Driver(ABC):
     def batches(self) -> int:
         raise _keeps_nothing("number of batches")
 
+    def savepoint(self, out: Path | str, timeout: float | None) -> None:
+        raise _keeps_nothing("savepoint")
+
     @property
     def repeated_batches(self) -> int:
         raise _keeps_nothing("repeated batch")

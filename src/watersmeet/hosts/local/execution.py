@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -21,9 +22,13 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.kept_rows import KeptRows
+from watersmeet.operators.late_start import LateStart
 from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
+from watersmeet.runtime.beginning import Beginning, present_at
 from watersmeet.runtime.build import Built, LoadsTable, build_query
 from watersmeet.runtime.clock import QueryClock, StreamClock
 from watersmeet.runtime.floods import MANY, Floods
@@ -75,6 +80,11 @@ class Execution:
         self._ended: list[str] = []
         self._watermark_us = BEGINNING_US
         self._present: PresentAnswer | None = None
+        # If it began beside others: from when on all rows of a stream are there, and from when on its answer is whole.
+        self.since_us: dict[str, int] = {}
+        self.whole_us = BEGINNING_US
+        self._late: LateStart | None = None  # until then
+        self.built = built
         self._tell = tell
         self._left_out = LeftOutWarnings(streams.values(), self._warn, wall)
 
@@ -120,10 +130,27 @@ class Execution:
         if parts == self.operator.parts:
             return
         before, self.plan = self.operator, replace(self.plan, options=self.plan.options.but(threads=parts))
+        if self._late is not None:  # which has no rows inside
+            self._late.inner = self.anew()
+            return
         key = choose_partition_key(self.plan, plan_query(self.plan))
         assert key is not None
         self.operator = self.anew()
         self.operator.take_over(before.keyed_state(key))
+
+    @property
+    def memory_amount(self) -> int | None:
+        """How much it keeps of a memory that several share."""
+        bounded = self.operator.bounded if shares_memory(self.plan) else None
+        return None if bounded is None else bounded.memory.amount
+
+    def have_memory(self, amount: int) -> None:
+        """Keep so much from now on, of a memory that several share."""
+        memory, bounded = self.plan.options.memory, self.operator.bounded
+        assert memory is not None
+        assert memory.whole is not None
+        assert bounded is not None
+        bounded.bound_by(memory.whole.part(amount))
 
     def anew(self) -> Operator:
         """The operator as it is before the first row."""
@@ -131,6 +158,53 @@ class Execution:
         self._tables = built.tables
         self.load_tables()
         return built.operator
+
+    # ---- a start beside others --------------------------------------------------------------------------------------
+
+    @property
+    def aliases(self) -> Mapping[str, Sequence[str]]:
+        """The names that rows are pushed under, by the streams they are of."""
+        return self._aliases
+
+    @property
+    def waits_to_be_whole(self) -> bool:
+        """Whether time has not come yet to where its answer is whole."""
+        return self._late is not None
+
+    def kept_of(self, stream: str) -> KeptRows | None:
+        """The rows of a stream that it keeps as they came."""
+        aliases = self._aliases.get(stream, ())
+        if len(aliases) != 1 or self._late is not None:
+            return None
+        kept = self.operator.kept_of(aliases[0], self._watermarks())
+        return None if kept is None else kept.not_before(self.since_us.get(stream, BEGINNING_US))
+
+    def begin_late(self, beginning: Beginning) -> Iterable[Answer]:
+        """Before the first row: go on from where others are, with rows that they have kept."""
+        self.since_us, self.whole_us = dict(beginning.since_us), beginning.whole_us
+        for name, clock in beginning.clocks.items():
+            own = self.clock.clocks[name]
+            own.take_over(clock)
+            own.mark_active(self.wall.now_us())
+            if clock.ended:
+                self._ended.append(name)
+        self.clock.move(self.wall.now_us())
+        self._watermark_us = self.clock.watermark_us
+        if self.whole_us < FOREVER_US:
+            kept = {alias: rows for name, rows in beginning.rows.items() for alias in self._aliases[name]}
+            begun = [alias for name in beginning.begun for alias in self._aliases[name]]
+            self.wait_to_be_whole().begin(kept, begun, self.whole_us)
+        return self._settled(self._blocks(self.operator.answers_until(self._watermarks())))
+
+    def wait_to_be_whole(self) -> LateStart:
+        at_first = partial(present_at, self.plan)
+        self._late = LateStart(self.operator, self._all_aliases, at_first, self._becomes_whole)
+        self.operator = self._late
+        return self._late
+
+    def _becomes_whole(self) -> None:
+        assert self._late is not None
+        self.operator, self._late = self._late.inner, None
 
     # ---- rows and time ----------------------------------------------------------------------------------------------
 
@@ -291,6 +365,8 @@ class Execution:
 
     def report(self) -> Metrics:
         bring_up_to_date(self.metrics, self.clock, self.operator, self.is_at_hand)
+        if BEGINNING_US < self.whole_us < FOREVER_US:
+            self.metrics.whole_from_us = self.whole_us
         return self.metrics
 
     def tell_what_was_left_out(self, *, at_end: bool) -> None:

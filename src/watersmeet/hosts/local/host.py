@@ -14,6 +14,7 @@ from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
     from watersmeet.hosts.local.run import Run
+    from watersmeet.hosts.local.runs import Reads, Runs
     from watersmeet.hosts.local.side_files import SideSinks
     from watersmeet.model.time_reading import TimeReading
     from watersmeet.runtime.clock import OnLateRows
@@ -61,9 +62,9 @@ class LocalHost:
     ) -> Iterator[pa.RecordBatch]:
         # Loaded when a query runs, so that making a session does not wait for Numba.
         with undisturbed():
-            from watersmeet.hosts.local.pulled_execution import PulledExecution
+            from watersmeet.hosts.local.run_job import execution_of
 
-        run = PulledExecution(plan, batch_rows=batch_rows)
+        run = execution_of(plan, batch_rows)
         run.writes_beside = True
         run.metrics, run.on_late_rows = metrics, on_late_rows
         return run.archived_batches()
@@ -80,6 +81,18 @@ class LocalHost:
 
         return Run(PushDriver(PushedExecution(plan), answers, writes_beside=True))
 
+    def start_all(self, jobs: Sequence[Job], reads: Reads, settings: RunSettings, answers: Answers) -> Runs:
+        """Queries that run side by side, and may come and go. reads: makes jobs of a text."""
+        from watersmeet.hosts.local.runs import Runs
+
+        if settings.checkpoint is not None:
+            from watersmeet.hosts.local.durable.durable_members import DurableMembers
+
+            return Runs(DurableMembers(jobs, settings, answers), reads)
+        from watersmeet.hosts.local.pushed_members import PushedMembers
+
+        return Runs(PushedMembers(jobs, answers), reads)
+
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Those that look at the same streams together, the others one after the other; each whole or not at all."""
         from watersmeet.hosts.local.run_job import check_sinks
@@ -92,11 +105,11 @@ class LocalHost:
         return [found[job.name] for job in jobs]
 
     def final(self, plan: Plan, metrics: Metrics) -> pa.Table:
-        from watersmeet.hosts.local.pulled_execution import PulledExecution
+        from watersmeet.hosts.local.run_job import execution_of
         from watersmeet.runtime.final import check_final, given_whole
 
         check_final(plan)
-        run = PulledExecution(plan)
+        run = execution_of(plan)
         run.writes_beside = True
         run.metrics = metrics
         answer = pa.Table.from_batches(run.archived_batches(), schema=plan.output_schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -44,3 +44,15 @@ def _read(time: Any) -> int | None:
         column = cast_timestamps(pa.array([time]), pa.timestamp("us", tz=time.type.tz), "down")
         return int(column.view(pa.int64())[0].as_py())
     return None
+
+
+def datetime_of(us: int) -> datetime:
+    """An instant as people compare it: those beyond the years that Python can count are its first and last.
+
+    >>> datetime_of(1_000_000), datetime_of(2**61) == datetime.max
+    (datetime.datetime(1970, 1, 1, 0, 0, 1), True)
+    """
+    try:
+        return datetime(1970, 1, 1) + timedelta(microseconds=us)
+    except OverflowError:
+        return datetime.max if us > 0 else datetime.min

@@ -326,9 +326,11 @@ class Pull:
             if self._pool is not None:
                 self._pool.leave(run)
             if len(self.runs) > 1:
+                from watersmeet.operators.continuous.common import leave_parts
                 from watersmeet.operators.join.shared_keeping import leave_windows
 
                 leave_windows(run.operator)
+                leave_parts(run.operator)
 
     def _report_now_and_then(self) -> None:
         is_shown = len(self.runs) == 1 and self.runs[0].on_progress is not None

@@ -21,6 +21,7 @@ from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.hosts.local.side_files import SideFiles
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Rows
+from watersmeet.runtime.beginning import Beginning
 from watersmeet.runtime.floods import MANY
 from watersmeet.runtime.run_settings import Answers
 
@@ -70,6 +71,10 @@ class PushDriver(Driver):
             threading.Thread(target=_watch, args=[forgettable], name="watersmeet watches silence", daemon=True).start()
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
+
+    def begin_late(self, beginning: Beginning) -> None:
+        """Before the first row: from where others are."""
+        self._step(self.execution.begin_late, beginning)
 
     def push(self, name: str, rows: Any, timeout: float | None) -> None:
         execution = self.execution

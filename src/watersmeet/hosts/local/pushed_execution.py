@@ -19,7 +19,9 @@ from watersmeet.io.pushed_rows import PushedRows
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import End, Operator, Results, Rows
-from watersmeet.operators.saving import Saved
+from watersmeet.operators.late_start import LateStart
+from watersmeet.operators.partitioned import parts_in
+from watersmeet.operators.saving import Saved, load_state
 from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build_query
@@ -36,7 +38,8 @@ PUSHED = "pushed rows"
 
 
 class PushedExecution(Execution):
-    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us")
+    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us", "since_us", "whole_us")
+    GROWS = True
 
     def __init__(
         self,
@@ -77,6 +80,13 @@ class PushedExecution(Execution):
         except BaseException as error:
             self.abort(error)
             raise
+
+    def load_from(self, saved: Saved) -> None:
+        """Be where another execution of the same plan was when it was saved."""
+        self.in_parts(parts_in(saved, "operator"))
+        if LateStart.is_in(saved, "operator"):
+            self.wait_to_be_whole()
+        load_state(self, saved)
 
     @property
     def streams(self) -> list[str]:
@@ -162,6 +172,8 @@ class PushedExecution(Execution):
         self._step()
 
     def _flushed(self) -> Results:
+        if self._late is not None and self.last_event_us >= self.whole_us:
+            yield from self._late.advance(dict.fromkeys(self._all_aliases, self.whole_us))
         answers = answered_all(self.operator, self._all_aliases, self.last_event_us, self.anew)
         end, self.operator = yield from answers
         self.clock.answered(end.answered_us)
@@ -178,6 +190,21 @@ class PushedExecution(Execution):
 
     def answer(self) -> pa.Table | None:
         return None if self._present is None else self._present.table()
+
+    def present_parts(self) -> tuple[pa.RecordBatch, pa.RecordBatch] | None:
+        """What a changing answer was when it was last added up, and what has changed since."""
+        return None if self._present is None else (self._present.held, self._present.since)
+
+    def held_tables(self) -> dict[str, pa.Table]:
+        """The rows of the tables that are not loaded anew by who goes on elsewhere."""
+        return {name: pa.Table.from_batches(rows) for name, rows in self._now.items()}
+
+    def go_on_from(self, present: tuple[pa.RecordBatch, pa.RecordBatch] | None) -> None:
+        """Operators and clocks were brought to where others were, whose changing answer was this."""
+        self._ended = [clock.stream.name for clock in self.clock.clocks.values() if clock.ended]
+        self._watermark_us = self.clock.watermark_us
+        if self._present is not None and present is not None:
+            self._present.held, self._present.since = present
 
     def report_waiting(self) -> Metrics:
         """The numbers, with the rows that wait for time to go on."""

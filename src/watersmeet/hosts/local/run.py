@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from concurrent.futures import Future
 from html import escape
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,8 +16,9 @@ import pyarrow as pa
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.answer_queue import AnswerQueue
 from watersmeet.hosts.local.driver import Driver
-from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.instants import datetime_of, instant_us
 from watersmeet.operators.answers import as_batch, as_batches
+from watersmeet.runtime.run_settings import checkpoint_place
 
 
 class Run:
@@ -177,6 +180,13 @@ class Run:
         """The columns of the answers."""
         return self._schema
 
+    @property
+    def whole_from(self) -> dt.datetime:
+        """From which instant on, in event time (UTC), its answer is what it would be if the query had always run. A
+        query that was added beside others (`Runs.add`) begins with the rows that they have kept, and says nothing of
+        before. It is `datetime.min` where no row is missing, and `datetime.max` where the answer can never be whole."""
+        return datetime_of(self._execution.whole_us)
+
     # ---- what a checkpoint keeps ------------------------------------------------------------------------------------
 
     @property
@@ -188,6 +198,15 @@ class Run:
     def batches(self) -> int:
         """With a checkpoint, how many batches there were, in all lives."""
         return self.driver.batches
+
+    def savepoint(self, out: str | PathLike[str], *, timeout: float | None = None) -> None:
+        """With a checkpoint: write a savepoint, from which another run can go on elsewhere, in this process or on
+        Spark. It is taken between two batches, and of a run that has ended as it is; this one may go on. All answers
+        before it are in the sink when this returns; such as wait to be taken can still be taken here.
+
+        out: a folder that is not there yet, or an address in a store. timeout: wait for so many seconds, at most, until
+        the batch in hand is done."""
+        self.driver.savepoint(checkpoint_place(out, "out"), timeout)
 
     @property
     def repeated_batches(self) -> int:

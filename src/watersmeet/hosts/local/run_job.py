@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 
@@ -17,13 +17,16 @@ from watersmeet.io.console import ConsoleSink
 from watersmeet.io.sinks import Sink, check_sink, sink_from_options
 from watersmeet.model.wording import listed
 from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import in_parts_of_all
 from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.build import Built, build_plan
 from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.sharing import answered_together
+from watersmeet.runtime.shared_parts import parts_in_common, planned, told_parts
+from watersmeet.runtime.sharing import answered_together, may_share
 from watersmeet.runtime.watched import Board
 
 OnProgress = Callable[[Metrics], None]
@@ -190,10 +193,32 @@ def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, 
     together = answered_together(group)
     # Those that run at another time have none of the memory meanwhile.
     plans = in_parts_of_all({ones[0].name: ones[0].plan for ones in together})
+    built = _built({alike[0].name: plans[alike[0].name] for alike in together}, shares=all(map(may_share, group)))
     for alike in together:
-        run = PulledExecution(plans[alike[0].name], batch_rows=batch_rows)
+        first = alike[0].name
+        run = PulledExecution(plans[first], batch_rows=batch_rows, built=built[first])
         found.update((job.name, run) for job in alike)
     return found
+
+
+def execution_of(plan: Plan, batch_rows: int = BATCH_ROWS) -> PulledExecution:
+    """What answers a query by itself."""
+    (built,) = _built({"the query": plan}, shares=plan.options.share != "no").values()
+    return PulledExecution(plan, batch_rows=batch_rows, built=built)
+
+
+def _built(plans: Mapping[str, Plan], *, shares: bool) -> dict[str, Built]:
+    """The operators of queries that run together: parts of them that are equal are made once."""
+    physical = {name: planned(plan) for name, plan in plans.items()}
+    common = parts_in_common(physical) if shares else None
+    parts = None if common is None else common.builder()
+    built = {}
+    for name, plan in plans.items():
+        with plan.pointing_at_options():
+            built[name] = build_plan(physical[name], parts=parts)
+    for part in () if common is None else told_parts(common):
+        built[part.queries[0]].shares.append(part.words)
+    return built
 
 
 def run_together(

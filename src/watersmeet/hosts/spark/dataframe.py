@@ -8,7 +8,7 @@ Streaming inputs give a streaming DataFrame. If all inputs are batch, the same b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -28,6 +28,7 @@ from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs, refuse
 from watersmeet.hosts.spark.exchange.messages import NOW, PACKED_SCHEMA
 from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
+from watersmeet.hosts.spark.jobs.group import JobGroup
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import is_connect, is_local, limit_arrow_batches, wait_for_workers
@@ -36,13 +37,12 @@ from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
 from watersmeet.hosts.spark.reading.event_times import with_arrival
 from watersmeet.hosts.spark.reading.file_stream import FileStream
-from watersmeet.hosts.spark.reading.pulse import pulse_source
+from watersmeet.hosts.spark.reading.pulse import PULSE, pulse_reader
 from watersmeet.hosts.spark.reading.splits import DATED, NEWEST, PACKED
 from watersmeet.hosts.spark.types import is_of_fixed_size, spark_schema
 from watersmeet.io.conform import entered
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.stage_joins import Staged
-from watersmeet.plan.nodes import Input
 from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_relations
 from watersmeet.plan.walks import relations_below, streams_below
@@ -71,7 +71,8 @@ def dataframe(
     sources = _sources(plan)
     is_streaming = _is_streaming(sources)
     job = make_job(plan, buckets, replace(start, shares_memory=is_streaming and _is_one_machine(spark)))
-    if _has_values_of_any_size(job):
+    group = JobGroup((job,))
+    if _has_values_of_any_size(group, sources):
         limit_arrow_batches(spark)
     for one in job.streams:
         source = sources[one.relation.name]
@@ -81,14 +82,14 @@ def dataframe(
         (source,) = sources.values()
         return _without_state(spark, job, source, observed)
     ends = job.waits or is_first
-    packed = _packed_together(spark, job, sources, ending if ends else None, ends=ends)
+    packed = _packed_together(spark, group, sources, ending if ends else None, ends=ends)
     if not is_streaming:
         return packed.applyInArrow(bucket_answer(job, run), spark_schema(job.plan.output_schema))
     output = output_of(job, marks_end=is_first)
     # Of time Spark is to know only where it goes on with it: else it would look for timers in each task, which takes it
     # longer than to open our state.
     joined = packed.transformWithStateInPandas(
-        BucketStage(job, output),
+        BucketStage([(job, output)]),
         output.schema,
         "Append",
         "EventTime" if output.event_time else "None",
@@ -97,6 +98,41 @@ def dataframe(
     answer = output.rows(joined, observed)
     wait_for_workers()
     return answer
+
+
+@dataclass(frozen=True)
+class QueryInSlot:
+    """A query among those that Spark runs as one: its slot in the state, and what is said of this start alone."""
+
+    plan: Plan
+    slot: int
+    start: AtStart = NO_WISHES
+
+
+def dataframe_of_several(
+    spark: SparkSession, members: Sequence[QueryInSlot], buckets: int, ending: Ending | None, gone: Sequence[int] = ()
+) -> DataFrame:
+    """The answers of several queries as packets, each with the slot of its query. They read our own sources alone, each
+    of them once: these have names, by which Spark knows them whatever else comes or goes. `gone`: the keys of the state
+    that nobody needs any more."""
+    shares_memory = _is_one_machine(spark)
+    jobs = [make_job(one.plan, buckets, replace(one.start, shares_memory=shares_memory)) for one in members]
+    group = JobGroup(tuple(replace(job, slot=one.slot) for job, one in zip(jobs, members, strict=True)), tuple(gone))
+    sources = {name: source for one in members for name, source in _sources(one.plan).items()}
+    if _has_values_of_any_size(group, sources):
+        limit_arrow_batches(spark)
+    packed = _packed_together(spark, group, sources, ending if group.waiting else None, named=True)
+    outputs = [PackedOutput(job.plan.output_schema, slot=job.slot) for job in group.jobs]
+    stage = BucketStage(list(zip(group.jobs, outputs, strict=True)))
+    joined = packed.transformWithStateInPandas(stage, outputs[0].schema, "Append", "None")
+    answers = outputs[0].rows(joined, OBSERVED)
+    wait_for_workers()
+    return answers
+
+
+def reads_our_sources(plan: Plan) -> bool:
+    """Whether all streams of a query are read by sources of ours."""
+    return all(isinstance(source, ConnectorStream) for source in _sources(plan).values())
 
 
 def _is_one_machine(spark: SparkSession) -> bool:
@@ -116,18 +152,26 @@ def _is_streaming(sources: Mapping[str, Source]) -> bool:
 
 
 def _packed_together(
-    spark: SparkSession, job: SparkJob, sources: Mapping[str, Source], ending: Ending | None, *, ends: bool
+    spark: SparkSession,
+    group: JobGroup,
+    sources: Mapping[str, Source],
+    ending: Ending | None,
+    *,
+    ends: bool = False,
+    named: bool = False,
 ) -> GroupedData:
-    """The packets of all sources, by bucket. `ends`: buckets are to hear of the end of a run."""
-    # Spark's offset log knows sources by their place in the plan: the order of these parts must stay as it is.
-    parts = [_packed(spark, job, name, source, ending) for name, source in sources.items()]
+    """The packets of all sources, by bucket. `ends`: buckets are to hear of the end of a run, also from those that
+    cannot tell it. `named`: Spark is to know the sources by their names."""
+    # Else its offset log knows them by their place in the plan: the order of these parts must stay as it is.
+    parts = [_packed(spark, group, name, source, ending, named=named) for name, source in sources.items()]
     silent = [name for name, source in sources.items() if _cannot_tell_its_end(source)]
     if silent and ends:
-        parts.append(end_source(spark, ending).mapInArrow(ender(job, silent), PACKED))
+        parts.append(end_source(spark, ending).mapInArrow(ender(group, silent), PACKED))
     if not _is_streaming(sources):
         return reduce(DataFrame.union, parts).groupBy("bucket")
-    if job.pulse_us is not None:
-        parts.append(pulse_source(spark, job.bucket_ids, job.pulse_us))
+    if group.pulse_us is not None:
+        pulse = pulse_reader(spark, group.keys, group.pulse_us)
+        parts.append((pulse.name(PULSE) if named else pulse).load())
     return reduce(DataFrame.union, parts).withColumn(NOW, batch_time()).groupBy("bucket")
 
 
@@ -145,7 +189,7 @@ def _without_state(spark: SparkSession, job: SparkJob, source: Source, observed:
     assert not isinstance(source, Following)
     df = source.dataframe(spark, stream) if isinstance(source, ConnectorStream) else source
     df = with_arrival(df, stream)
-    df = df.select(*_columns(job, df))
+    df = df.select(*_columns(JobGroup((job,)), stream.name, df))
     if not (df.isStreaming and (stream.arrival.skips_nulls or job.start.skipped)):
         return df.mapInArrow(stateless_answer(job), out)
     answer = counting_skipped(df, stream, f"{observed}{FIRST}input").mapInArrow(stateless_answer(job), out)
@@ -155,7 +199,7 @@ def _without_state(spark: SparkSession, job: SparkJob, source: Source, observed:
 def _stateless_from_packets(spark: SparkSession, job: SparkJob, source: Source, observed: str) -> DataFrame:
     output = PackedOutput(job.plan.output_schema, has_side_outputs(job.plan))
     (one,) = job.streams
-    packets = _packed(spark, job, one.relation.name, source, None)
+    packets = _packed(spark, JobGroup((job,)), one.relation.name, source, None)
     return output.rows(packets.mapInArrow(packed_answer(job, output), output.schema), observed)
 
 
@@ -241,43 +285,61 @@ def _source(stream: Stream) -> Source:
     return source.connected(stream) if isinstance(source, FileStream) else source
 
 
-def _packed(spark: SparkSession, job: SparkJob, name: str, source: Source, ending: Ending | None) -> DataFrame:
-    one = next(one for one in job.streams if one.relation.name == name)
+def _packed(
+    spark: SparkSession, group: JobGroup, name: str, source: Source, ending: Ending | None, *, named: bool = False
+) -> DataFrame:
+    stream = group.stream(name)
     if isinstance(source, ConnectorStream):
-        return _packed_at_the_source(spark, job, one, source, ending)
-    assert one.time is not None
-    df = source.df if isinstance(source, Following) else with_arrival(source, stream_of(one))
+        return _packed_at_the_source(spark, group, stream, source, ending, named=named)
+    df = source.df if isinstance(source, Following) else with_arrival(source, stream)
     # The rows of a first stage move no watermark: it tells by itself how far it has come.
     dated = df.isStreaming and not isinstance(source, Following)
-    if dated and (max_future_us := stream_of(one).arrival.max_future_us) is not None:
-        df = _marked_future(df, one.time, max_future_us)
+    if dated and (max_future_us := stream.arrival.max_future_us) is not None:
+        df = _marked_future(df, stream.time, max_future_us)
     marks = [name for name in (END, REACHED, FUTURE) if name in df.columns]
-    rows = df.select(*_columns(job, df), *marks)
+    rows = df.select(*_columns(group, name, df), *marks)
     if not dated:
-        return rows.mapInArrow(packer(job, name), PACKED)
+        return rows.mapInArrow(packer(group, name), PACKED)
     # Declared on rows, a watermark would have Spark look at each of them by itself.
-    return _with_watermark(rows.mapInArrow(packer(job, name, dated=True), DATED), one)
+    return _with_watermark(rows.mapInArrow(packer(group, name, dated=True), DATED), stream)
 
 
 def _packed_at_the_source(
-    spark: SparkSession, job: SparkJob, one: Input, source: ConnectorStream, ending: Ending | None
+    spark: SparkSession,
+    group: JobGroup,
+    stream: Stream,
+    source: ConnectorStream,
+    ending: Ending | None,
+    *,
+    named: bool,
 ) -> DataFrame:
     """The packets of a source that hands them to Spark, with the watermark its rows drive; it knows when it ends."""
-    # Whoever packs rows joins nothing, so the static tables need not travel.
-    reader = source.packed_reader(spark, replace(job, tables={})).option("source", one.relation.name)
+    # Whoever packs rows joins nothing, so the static tables need not travel; nor need queries that do not read it.
+    reading = JobGroup(tuple(replace(job, tables={}) for job, _ in group.reading(stream.name)), group.gone)
+    reader = source.packed_reader(spark, reading).option("source", stream.name)
+    if named:
+        reader = reader.name(name_of_source(stream.name))
     if ending is not None:
         reader = reader.option("ending", ending.run)
-    stream = stream_of(one)
     if stream.arrival.max_future_us is not None:
         reader = reader.option("maxFuture", str(stream.arrival.max_future_us))
     if stream.by_arrival:
         reader = reader.option("arrival", "true")
-    return _with_watermark(reader.load(), one)
+    return _with_watermark(reader.load(), stream)
 
 
-def _with_watermark(packets: DataFrame, one: Input) -> DataFrame:
+def name_of_source(stream: str) -> str:
+    """The name of a source as Spark takes it, of letters, digits and underscores; no two streams have the same.
+
+    >>> name_of_source("clicks"), name_of_source("clicks_2"), name_of_source("grüße")
+    ('s_clicks', 's_clicks_5f_2', 's_gr_fc__df_e')
+    """
+    return "s_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in stream)
+
+
+def _with_watermark(packets: DataFrame, stream: Stream) -> DataFrame:
     columns = [field.name for field in PACKED_SCHEMA]
-    return packets.withWatermark(NEWEST, f"{watermark_delay_ms(one)} milliseconds").select(*columns)
+    return packets.withWatermark(NEWEST, f"{watermark_delay_ms(stream)} milliseconds").select(*columns)
 
 
 def _marked_future(df: DataFrame, time: str, max_future_us: int) -> DataFrame:
@@ -290,20 +352,13 @@ def _marked_future(df: DataFrame, time: str, max_future_us: int) -> DataFrame:
     return df.withColumn(FUTURE, instant > F.current_timestamp() + F.expr(f"INTERVAL '{max_future_us}' MICROSECOND"))
 
 
-def _columns(job: SparkJob, df: DataFrame) -> list[str]:
+def _columns(group: JobGroup, source: str, df: DataFrame) -> list[str]:
     """The columns any alias of a source needs; the others never leave Spark."""
-    needed = {name for one in job.streams for name in _needed(job, one)}
+    needed = group.columns_sent(source)
     return [f"`{name}`" for name in df.columns if name in needed]
 
 
-def _needed(job: SparkJob, one: Input) -> list[str]:
-    stream = stream_of(one)
-    if stream.late_to is not None or stream.arrival.keeps_going:  # of what goes beside the answers all is told
-        return list(stream.schema.names)
-    return job.columns_needed(one)
-
-
-def _has_values_of_any_size(job: SparkJob) -> bool:
+def _has_values_of_any_size(group: JobGroup, sources: Iterable[str]) -> bool:
     """Among those that leave Spark."""
-    sent = ((stream_of(one).schema, name) for one in job.streams for name in _needed(job, one))
+    sent = ((group.stream(source).schema, name) for source in sources for name in group.columns_sent(source))
     return not all(is_of_fixed_size(schema.field(name).type) for schema, name in sent)

@@ -6,9 +6,12 @@ import re
 
 NOTES = {  # of a checkpoint, by name
     "owner": "watersmeet.json",  # whose it is
+    "together": "watersmeet-together.json",  # whose it is, where several queries run as one
     "run": "watersmeet-run.json",  # the name of its run
     "starts": "watersmeet-starts.json",  # those that may have written to its sinks
+    "script": "watersmeet-script.json",  # where the script lay that ran
     "skipped": "watersmeet-skipped.json",  # the batches that are left out when they are repeated
+    "begun": "watersmeet-begun.json",  # the savepoint that it began with
     "committed": "watersmeet-committed.json",  # the last batches whose rows its sinks have
 }
 

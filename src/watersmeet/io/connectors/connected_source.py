@@ -14,7 +14,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.io.bad_rows import OnBad, OnCounted, converted, without_bad_rows
 from watersmeet.io.conform import conform
-from watersmeet.io.connectors.contract import all_bad
+from watersmeet.io.connectors.contract import PartitionedSource, all_bad
 from watersmeet.io.connectors.guarded import GuardedSource
 from watersmeet.io.read_times import Place, doubt_unit, read_batch
 from watersmeet.model.catalog import Stream
@@ -40,6 +40,10 @@ class ConnectedSource:
         """The same, whose records that cannot be read are handed over, or refused if nobody takes them. on_handed_over:
         hears of rows that lie on the other side of a handover."""
         return replace(self, stream=stream, on_bad=on_bad, on_handed_over=on_handed_over)
+
+    def read_by(self, source: PartitionedSource) -> ConnectedSource:
+        """The same, whose rows this gives."""
+        return replace(self, partitioned=GuardedSource(self.partitioned.connector, source))
 
     @property
     def schema(self) -> pa.Schema:

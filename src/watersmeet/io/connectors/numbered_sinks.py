@@ -16,6 +16,8 @@ from watersmeet.io.console import ConsoleSink
 from watersmeet.io.sinks import kind_and_path, limit_of
 from watersmeet.warning import warn
 
+_MODE = "mode"
+
 
 class NumberedConsole(NumberedSink):
     """Prints what comes. A screen cannot be asked what is on it: after a crash the last rows may come once more."""
@@ -74,6 +76,16 @@ def numbered_sink(
     sink = folder_sink(SinkOpening(name, given, schema, run, start=start, threads=threads), path, kind)
     check_committed(name, sink, committed, None, tell)
     return sink
+
+
+def adding(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a sink that leaves what is there where it is, whatever its mode; of one that has no such modes,
+    as they are."""
+    given = {name.lower(): value for name, value in options.items()}
+    connector = connector_of("sink", given)
+    has_modes = adds_to_files(given) if connector is None else _MODE in connector.sink_options.names
+    replaces = given.get(_MODE, "error").lower() in ("error", "overwrite")
+    return {**given, _MODE: "append"} if has_modes and replaces else given
 
 
 def adds_to_files(options: Mapping[str, str]) -> bool:

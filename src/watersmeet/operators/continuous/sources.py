@@ -84,7 +84,7 @@ class LivesSource(Protocol):
         ...
 
 
-class _Windowed:
+class Windowed:
     """What a source has whose rows live by a window."""
 
     lifetimes: Lifetimes | EntryLifetimes
@@ -116,7 +116,7 @@ class _Windowed:
         return self.lifetimes.endless
 
 
-class StreamSource(_Windowed):
+class StreamSource(Windowed):
     """Rows as they were pushed, through their window."""
 
     STATE = ("waiting", "lifetimes", "complete", "_departures")
@@ -193,7 +193,7 @@ class StreamSource(_Windowed):
         yield from ()
 
 
-class ChangesSource(_Windowed):
+class ChangesSource(Windowed):
     """SELECT ISTREAM or DSTREAM … as a stream: the rows that enter, or leave, an answer, at their instants; or CHANGES,
     both with their signs."""
 
@@ -293,7 +293,7 @@ def _by_values(rows: Rows, *first: pa.Array) -> Rows:
     return rows.take(value_order([(column, False, False) for column in (times, *first, *rows.data.columns)]))
 
 
-class JoinSource(_Windowed):
+class JoinSource(Windowed):
     """A plain join or selection inside FROM as a stream, its rows in the order of their event times."""
 
     STATE: tuple[str, ...] = ("operator", "streams", "lifetimes", "complete")
@@ -324,7 +324,10 @@ class JoinSource(_Windowed):
         self.complete = BEGINNING_US
 
     def take(self, until: int) -> Lives | None:
-        """Rows before an instant are all there, so the results up to it are."""
+        return self.lifetimes.of(self.rows_before(until), until)
+
+    def rows_before(self, until: int) -> Rows | None:
+        """What comes of the join before an instant and was not given yet: rows before it are all there."""
         self.complete = until
         found: list[pa.RecordBatch] = []
         for alias, waiting in self.streams.items():
@@ -344,7 +347,7 @@ class JoinSource(_Windowed):
             made = self._given.release(until)
         if made is not None and not self._arrived:
             made = _by_values(made)
-        return self.lifetimes.of(made, until)
+        return made
 
     def next_birth(self) -> int:
         waits = None if self._given is None else self._given.oldest_us

@@ -40,6 +40,22 @@ class Admission:
         rows, kept = _narrow(rows, kept, known)
         return rows, {code: values[where] for code, values in codes.items()}, kept
 
+    def told_of_all(self, rows: Rows) -> tuple[Mask | None, dict[Code, Codes]] | None:
+        """Which rows are let through (None: all), and the codes of all of them, if these are columns as they are."""
+        codes = None if rows.coded is not None else self._as_they_are(rows)
+        if codes is None:
+            return None
+        mask: Mask | None = None
+        for predicate in self.filters:
+            if mask is None:
+                mask = evaluate_predicate(predicate, columns_of(rows), len(rows))
+            else:  # what was left out may be nothing that it can be asked of
+                where = np.flatnonzero(mask)
+                some = rows.take(where)
+                mask = np.zeros(len(rows), np.bool_)
+                mask[where] = evaluate_predicate(predicate, columns_of(some), len(some))
+        return (None if mask is None or bool(mask.all()) else mask), codes
+
     def filtered(self, rows: Rows) -> tuple[Rows, Positions | None]:
         """The rows that pass the filters, and where they stood (None: all passed)."""
         kept: Positions | None = None

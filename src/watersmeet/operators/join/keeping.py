@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from watersmeet.operators.contract import Counters, Rows
 from watersmeet.operators.few_rows import Cells
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.layout import Layout
+from watersmeet.operators.join.program import OUTPUT_ROWS, Program
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.payload import FixedColumn, PayloadColumn
@@ -125,6 +126,14 @@ class Keeping:
 
     def died(self, deaths: Mapping[str, Deaths]) -> None:
         """ROWS windows have taken in new rows, which push others out."""
+
+    def walk(self, program: Program, admitted: Admitted) -> Iterator[tuple[Codes, Rows | None]]:
+        """New rows of one input look for partners: the combinations that are found (see Program.run), in pieces, and
+        the new rows, if these do not lie in their store already."""
+        rows, deaths = admitted.rows, admitted.deaths
+        times = None if deaths is None else deaths.times
+        for numbers in program.run(rows.times, times, admitted.codes, self.stores, OUTPUT_ROWS):
+            yield numbers, rows
 
     def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterable[Codes]:
         """Combinations of new rows were found (see Program.run): those to answer with, in any number of pieces."""

@@ -30,6 +30,7 @@ NO_LIMIT = 2 * FOREVER_US
 ORDERS = {"lt": kernel.LESS, "le": kernel.AT_MOST, "gt": kernel.MORE, "ge": kernel.AT_LEAST}
 ACCESSES = {"hash": kernel.HASH, "sorted": kernel.SORTED, "scan": kernel.SCAN}
 FIRST_LIST_ROOM = 1024
+OUTPUT_ROWS = 1 << 16  # that a walk gives at a time
 
 
 class _Addresses(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.program import OUTPUT_ROWS, Program
+from watersmeet.operators.join.shared_walk import SharedWalks
 from watersmeet.operators.join.shared_window import StreamWindows, WindowView
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.row_windows import Deaths
@@ -36,7 +38,10 @@ class SharedKeeping(Keeping):
     """What is kept of some inputs lies in windows of several joins, unless their first rows have shown that it had
     better not."""
 
-    def __init__(self, before: Keeping, views: Views) -> None:
+    def __init__(self, join: WindowJoin, views: Views, walks: SharedWalks) -> None:
+        before = join.keeping
+        self._join, self._walks = join, walks
+        walks.add(join, {alias: view for alias, (_, view) in views.items()})
         self.layout, self.row_windows, self.stores = before.layout, before.row_windows, before.stores
         self._counters = before.counters
         self._views = views
@@ -71,6 +76,18 @@ class SharedKeeping(Keeping):
             super().index_by(alias, strategy)
         else:
             view.window.index(view)
+            self._walks.change()
+
+    def walk(self, program: Program, admitted: Admitted) -> Iterator[tuple[Codes, Rows | None]]:
+        alias = program.visits[0]
+        numbers = self._walks.walked(self._join, alias, len(admitted))
+        if numbers is None:
+            for found, rows in super().walk(program, admitted):
+                self._walks.walked_alone(self._join, alias, found.shape[1])
+                yield found, rows
+            return
+        for first in range(0, numbers.shape[1], OUTPUT_ROWS):
+            yield numbers[:, first : first + OUTPUT_ROWS], None
 
     def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterable[Codes]:
         """Without those of which a row is not its own."""
@@ -84,6 +101,7 @@ class SharedKeeping(Keeping):
 
     def leave(self) -> None:
         """Nothing more is asked of the join."""
+        self._walks.leave(self._join)
         for windows, view in self._views.values():
             windows.leave(view)
 

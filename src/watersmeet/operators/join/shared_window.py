@@ -8,13 +8,12 @@ which it would not have kept itself. How far back a join sees is a matter of its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.dataclass import dataclass
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.few_rows import Cells
@@ -22,10 +21,11 @@ from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.keeping import stored_payload
 from watersmeet.operators.join.layout import IndexKeys
+from watersmeet.operators.join.let_in import LetIn, let_in
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.payload import FixedColumn
-from watersmeet.plan.expressions import Column, Expression, columns_of, replaced
-from watersmeet.plan.identity import expression_text
+from watersmeet.plan.expressions import columns_of
+from watersmeet.plan.identity import neutral_text
 
 if TYPE_CHECKING:
     from watersmeet.operators.join.window_join import WindowJoin
@@ -37,15 +37,6 @@ MOST_WAYS = 64
 LEAST_SHARE = 1 / 8
 # What stands for the code of a row that has none: the next multiple of an odd number, so that they are all different.
 _SPREAD = np.int64(-7046029254386353131)
-
-
-@dataclass(frozen=True)
-class LetIn:
-    """The rows that a way lets in, their codes by the codes' texts, and where they stood (None: it let in all)."""
-
-    rows: Rows
-    codes: Mapping[str, Codes]
-    places: Positions | None
 
 
 class Way:
@@ -62,11 +53,9 @@ class Way:
     def let_in(self, rows: Rows) -> None:
         """What is wrong with some rows is so for the joins that look at them, and for no others."""
         try:
-            found, codes, places = self._admission.admit(rows.only(self._columns))
+            self.came = let_in(self._admission, rows.only(self._columns), self._texts)
         except Exception as error:
             self.came = error
-        else:
-            self.came = LetIn(found, {self._texts[code]: values for code, values in codes.items()}, places)
 
     def join(self, view: WindowView) -> None:
         """One more goes this way."""
@@ -102,7 +91,7 @@ class WindowView:
         return self.window.store.nbytes // self.window.kept_for
 
     def admitted(self, let_in: LetIn) -> Admitted:
-        return Admitted(let_in.rows, {code: let_in.codes[text] for code, text in self._probing.items()})
+        return Admitted(let_in.rows, let_in.codes_for(self._probing))
 
     def settle(self, window: SharedWindow, bit: int) -> None:
         self.window, self.bit = window, bit
@@ -153,6 +142,8 @@ class SharedWindow:
         self.views = [view for way in ways for view in way.views]
         self.kept_for = len(self.views)  # of them so many were there when rows last came
         self.error: Exception | None = None  # why rows are missing
+        self.pieces = 0
+        self.newest = (0, 0)  # where the rows of the piece that came last lie
         self._keys: dict[WindowView, IndexKeys] = {}
         self._searched: Counter[tuple[int, ...] | int] = Counter()  # how many views search by each key
         texts = dict.fromkeys(text for view in self.views for text in view.held.values())
@@ -208,13 +199,17 @@ class SharedWindow:
 
     def _enter(self, rows: Rows) -> None:
         self._drop()
+        self.pieces += 1
         self.kept_for = len(self.views)
+        store = self.store
+        first = store.numbered_from + store.head
         came = [(place, way.came) for place, way in enumerate(self.ways) if isinstance(way.came, LetIn)]
         if WHO in self.store.payload:
             self._append_of_all(rows, came)
         else:
             for _, one in came:
                 self._append(one.rows, [one.codes[text] for text in self.positions])
+        self.newest = (first - store.numbered_from, store.head)
         for way in self.ways:
             for view in way.views:
                 view.rows += len(way.came.rows) if isinstance(way.came, LetIn) else 0
@@ -229,22 +224,31 @@ class SharedWindow:
         column = self.store.payload[WHO]
         assert isinstance(column, FixedColumn)
         who = np.zeros(len(rows), column.values.dtype)
-        # What no way looked at is no code of the row, and should be in nobody's chain.
-        first = self.store.numbered_from + self.store.head + 1
-        nothing = np.arange(first, first + len(rows)) * _SPREAD
-        codes: dict[str, Codes] = {}
         for place, one in came:
-            places = slice(None) if one.places is None else one.places
-            who[places] |= who.dtype.type(1 << place)
-            for text, values in one.codes.items():
-                if text in self.positions:
-                    codes.setdefault(text, nothing.copy())[places] = values
-        all_codes = [codes.get(text, nothing) for text in self.positions]
+            bit = who.dtype.type(1 << place)
+            if one.mask is None:
+                who |= bit
+            else:
+                who |= one.mask.view(np.uint8) * bit
+        all_codes = [self._codes_of_all(text, len(rows), [one for _, one in came]) for text in self.positions]
         if bool(who.all()):
             self._append(rows, all_codes, who)
         else:
             where = np.flatnonzero(who)
             self._append(rows.take(where), [values[where] for values in all_codes], who[where])
+
+    def _codes_of_all(self, text: str, rows: int, came: Sequence[LetIn]) -> Codes:
+        """A code of the rows of a piece that any way let in."""
+        if came and all(one.of_all is not None and text in one.of_all for one in came):
+            assert came[0].of_all is not None
+            return came[0].of_all[text]
+        # What no way looked at is no code of the row, and should be in nobody's chain.
+        first = self.store.numbered_from + self.store.head + 1
+        codes = np.arange(first, first + rows) * _SPREAD
+        for one in came:
+            if text in one.codes:
+                codes[slice(None) if one.mask is None else one.mask] = one.codes[text]
+        return codes
 
     def _drop(self) -> None:
         """Forget what no view needs any more. It is done as rows come, not as each view lets go of some."""
@@ -334,12 +338,3 @@ class StreamWindows:
 
 def _with_bits(count: int) -> pa.DataType:
     return next(kind for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()) if kind.bit_width >= count)
-
-
-def neutral_text(expression: Expression) -> str:
-    """An expression over one input, whatever that is called."""
-
-    def without_alias(part: Expression) -> Expression | None:
-        return Column("", part.name, part.type) if isinstance(part, Column) else None
-
-    return expression_text(replaced(expression, without_alias))

@@ -20,8 +20,8 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, FewAnswers, as_batch
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Counters, End, Rows
-from watersmeet.operators.few_rows import FEW
-from watersmeet.operators.join.combinations import Combinations
+from watersmeet.operators.few_rows import FEW, picked_from, words_as
+from watersmeet.operators.join.combinations import Combinations, own_code
 from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.few_step import FewStep, Way, plain_columns, takes_few
 from watersmeet.operators.join.keeping import Keeping
@@ -32,6 +32,7 @@ from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us, reach_of
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
 from watersmeet.operators.join.window_store import WindowStore
+from watersmeet.operators.kept_rows import KeptRows, tests_of
 from watersmeet.operators.keyed_state import KeyedState, NumberedAnew
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.partition_key import PartitionKey
@@ -43,7 +44,6 @@ from watersmeet.plan.expressions import Expression
 
 # How many combinations are found before their columns are gathered.
 FEW_FOUND = 1 << 12
-OUTPUT_ROWS = 1 << 16
 # A look at the routes is a search over all orders, so some rows come between two.
 RECONSIDER_AFTER_ROWS = 4096
 
@@ -304,26 +304,26 @@ class WindowJoin(Counting):
         return map(as_batch, self._found(alias, self.door.admit(alias, rows)))
 
     def _found(self, alias: str, admitted: Admitted) -> Iterator[Answer]:
-        rows, deaths = admitted.rows, admitted.deaths
-        if len(rows) == 0:
+        if len(admitted) == 0:
             return
         program, counters = self.programs[alias], self.counters
-        pieces = program.run(rows.times, deaths.times if deaths else None, admitted.codes, self.stores, OUTPUT_ROWS)
+        pieces = self.keeping.walk(program, admitted)
         while True:
             # The kernels' time alone: between two pieces it is the reader's.
             started = perf_counter()
-            numbers = next(pieces, None)
+            found = next(pieces, None)
             counters.kernel_seconds += perf_counter() - started
-            if numbers is None:
+            if found is None:
                 return
-            for part in self.keeping.whole(program.visits, numbers, rows):
+            numbers, rows = found
+            for part in (numbers,) if rows is None else self.keeping.whole(program.visits, numbers, rows):
                 answer = self._selected(program, part, rows)
                 if answer is not None:
                     yield answer
                 elif part.shape[1] >= FEW_FOUND:  # many are looked through in vain: whoever takes them may stop here
                     yield self._nothing
 
-    def _selected(self, program: Program, numbers: Codes, rows: Rows) -> pa.RecordBatch | None:
+    def _selected(self, program: Program, numbers: Codes, rows: Rows | None) -> pa.RecordBatch | None:
         found = Combinations(
             program.visits, numbers, rows, self.stores, self.inputs, self.layout.code_positions, self.timeless
         )
@@ -374,6 +374,26 @@ class WindowJoin(Counting):
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Mask:
         cutoff = self.cutoff_us(alias, dict.fromkeys(self.windows.streams, complete_until))
         return rows.times >= cutoff
+
+    def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
+        store = self.window_stores.get(alias)
+        one = self.inputs[alias]
+        if store is None or not self._keeps_all or self.layout.mortal or one.time is None or one.made:
+            return None
+        admission = self.door.admissions[alias]
+        since_us = max(self.cutoff_us(alias, watermarks), BEGINNING_US)
+        rows = store.since(since_us)
+        codes = {own_code(code.expression): at for code, at in self.layout.code_positions[alias].items()}
+        columns = {name: column.gather(rows) for name, column in store.payload.items()}
+        columns |= {
+            name: words_as(picked_from(store.codes[at], rows), one.schema.field(name).type)
+            for name, at in codes.items()
+            if name is not None
+        }
+        times = picked_from(store.times, rows)
+        columns[one.time] = words_as(times, one.schema.field(one.time).type)
+        tested = tests_of(admission.filters, [code.expression for code in admission.codes])
+        return KeptRows(pa.RecordBatch.from_pydict(columns), times, since_us, tested)
 
     # ---- how its state divides --------------------------------------------------------------------------------------
 

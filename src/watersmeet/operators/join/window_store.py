@@ -200,6 +200,14 @@ class WindowStore:
         """Forget the oldest so many rows, whatever their times."""
         self._drop(count)
 
+    def since(self, instant_us: int) -> Positions:
+        """Where the rows lie that are not older than an instant, in the order of their times."""
+        times = self.live_times
+        young = np.flatnonzero(times >= instant_us)
+        if self.disorder_us:
+            young = young[np.argsort(times[young], kind="stable")]
+        return young + self.tail
+
     def kill(self, serials: npt.NDArray[np.int64], at: Times) -> None:
         """Set the deaths of rows by serial number; rows that are not stored are passed over."""
         assert self.serials is not None

@@ -12,7 +12,7 @@ from time import monotonic
 import numpy as np
 
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
-from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step
+from watersmeet.hosts.local.durable.batches import BatchRecord, Begins, Ready, Step
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.hosts.local.durable.table_loads import TableLoads
@@ -21,7 +21,9 @@ from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
 from watersmeet.operators.answers import Answer, as_batches
+from watersmeet.operators.saving import load_state
 from watersmeet.plan.nodes import AT
+from watersmeet.runtime.beginning import Beginning
 from watersmeet.runtime.skipped_batches import way_past
 
 Give = Callable[[list[Answer]], None]
@@ -102,12 +104,21 @@ class Answering:
             self._take_rows(step.stream, step.batch, ready.timed)
         elif step.kind == "table":
             self._loads.take(step)
+        elif step.kind == "memory":
+            self.execution.have_memory(step.number)
+        elif step.begins is not None:
+            self._gather(self.execution.begin_late(self._beginning(step.begins)))
         elif step.kind == "flush":
             self._gather(self.execution.flush())
         elif step.kind == "end" and not self.execution.clock.clocks[step.stream].ended:
             self._gather(self.execution.end([step.stream]))
         elif step.kind == "promise":
             self._gather(self.execution.promise(step.stream, step.until_us))
+
+    def _beginning(self, begins: Begins) -> Beginning:
+        beginning = Beginning(clock.stream for clock in self.execution.clock.clocks.values())
+        load_state(beginning, begins.state)
+        return beginning
 
     def _take_rows(self, stream: str, batch: SourceBatch, timed: TimedBatch) -> None:
         clock, rows = self.execution.clock.clocks[stream], timed.rows

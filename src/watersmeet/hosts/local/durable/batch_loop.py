@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Lock
 from time import monotonic
+from typing import TypeVar
 
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, remember_pushes
 from watersmeet.hosts.local.durable.input_queue import InputQueue
+from watersmeet.hosts.local.durable.pause import Pause
 from watersmeet.hosts.local.durable.push_account import PushAccount
 from watersmeet.hosts.local.durable.run_parts import RunParts
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.warning import DataWarning
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -28,7 +35,7 @@ class _Writing:
 
 class BatchLoop:
     def __init__(self, parts: RunParts, intake: InputQueue, saver: Saver) -> None:
-        self.stop = parts.answering.stop
+        self.stop, self.pause = parts.answering.stop, Pause()
         self._parts, self._intake, self._saver = parts, intake, saver
         self._execution, self._wall = parts.answering.execution, parts.answering.wall
         self._settings, self._progress, self._unanswered = parts.settings, parts.progress, parts.unanswered
@@ -36,14 +43,46 @@ class BatchLoop:
         self._can_write = True
         self._writing = _Writing(-1, [], [], on_disk=True, is_told=True)
         self._account = PushAccount(self._execution)
+        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._asking = Lock()
+        self._has_ended = False
         parts.answering.may_wait = self._may_wait
         parts.answering.come_to_disk, parts.answering.tell_written = self._come_to_disk, self._tell_written
 
     def run(self) -> None:
         """Until a stop is asked for, the input ends, or something fails, of which `progress` tells."""
-        self._answer_until_it_fails()
-        if self._progress.error is not None:
-            self._only_write()
+        try:
+            self._answer_until_it_fails()
+            if self._progress.error is not None:
+                self._only_write()
+        finally:
+            with self._asking:
+                self._has_ended = True
+            self._do_what_was_asked()
+
+    def between_batches(self, work: Callable[[], T]) -> Future[T]:
+        """Have something done after a batch, before the next; at once if there is none any more. For any thread."""
+        future: Future[T] = Future()
+
+        def done() -> None:
+            try:
+                if self._progress.error is not None:
+                    raise self._progress.error
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        with self._asking:
+            if not self._has_ended:
+                self._asked.put(done)
+                self._intake.wake()
+                return future
+        done()
+        return future
+
+    def _do_what_was_asked(self) -> None:
+        while not self._asked.empty():
+            self._asked.get()()
 
     def fail(self, error: BaseException) -> None:
         self._progress.error = self._progress.error or error
@@ -69,6 +108,7 @@ class BatchLoop:
             arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, None)
             if arrived:
                 self._batch(arrived)
+            self._do_what_was_asked()
 
     def _answer_batches(self) -> None:
         try:
@@ -89,11 +129,13 @@ class BatchLoop:
         self._saver.begin()
         while not self.stop.is_set() and self._progress.error is None:
             arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, self._patience_s())
-            if arrived or self._is_due():
-                self._batch(arrived)
-            if self._settings.available_now and not arrived and self._intake.is_exhausted:
-                break
-            self._saver.save_if_due()
+            with self.pause.not_now():
+                if arrived or self._is_due():
+                    self._batch(arrived)
+                if self._settings.available_now and not arrived and self._intake.is_exhausted:
+                    break
+                self._saver.save_if_due()
+            self._do_what_was_asked()
 
     def _patience_s(self) -> float | None:
         """How long to wait for rows: until time goes on without them, or the state is to be saved."""

@@ -16,6 +16,7 @@ from watersmeet.hosts.local.durable.idempotency import IdempotencyKey, TakenPush
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.connectors.contract import SourceBatch
 from watersmeet.io.event_times import TimedBatch
+from watersmeet.operators.saving import Saved
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import QueryClock
 
@@ -25,17 +26,27 @@ KeyedRows = tuple[IdempotencyKey, int]  # how many rows
 
 
 @dataclass(frozen=True)
+class Begins:
+    """What a query begins with: a `Beginning` as its state, where its readers go on, and which pushes are in."""
+
+    state: Saved
+    positions: Mapping[str, Any]
+    pushed: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie, and are not there before they
-    are read again; those that were pushed are written down themselves. "more" are further answers of the batch before.
-    `number`: of the load of a table."""
+    are read again; those that were pushed are written down themselves. "more" are further answers of the batch before,
+    "begin" is how a query begins beside others. `number`: of the load of a table, or how much memory there is."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more", "begin", "memory"]
     stream: str
     batch: SourceBatch | None = None
     until_us: int = 0
     keys: Sequence[KeyedRows] = ()  # by which rows that were pushed are known again
     number: int = 0
+    begins: Begins | None = None
 
     @property
     def num_rows(self) -> int:
@@ -187,8 +198,12 @@ class BatchRecord:
                     heads.append(["pushed", step.stream, bodies[-1].size, *keys])
                 case "end" | "flush" | "more":
                     heads.append([step.kind, step.stream])
-                case "table":
-                    heads.append(["table", step.stream, step.number])
+                case "table" | "memory":
+                    heads.append([step.kind, step.stream, step.number])
+                case "begin":
+                    assert step.begins is not None
+                    bodies.append(pa.py_buffer(step.begins.state.to_bytes()))
+                    heads.append(["begin", "", bodies[-1].size, step.begins.positions, step.begins.pushed])
                 case "promise":
                     heads.append(["promise", step.stream, step.until_us])
         threads = [self.threads] if self.threads > 1 else []
@@ -216,8 +231,12 @@ class BatchRecord:
                     at += more[0]
                 case "end" | "flush" | "more":
                     steps.append(Step(kind, stream))
-                case "table":
-                    steps.append(Step("table", stream, number=more[0]))
+                case "table" | "memory":
+                    steps.append(Step(kind, stream, number=more[0]))
+                case "begin":
+                    state = Saved.from_bytes(data[at : at + more[0]])
+                    steps.append(Step("begin", "", begins=Begins(state, more[1], more[2])))
+                    at += more[0]
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
         return cls(number, now_s, today_us, steps, part_rows, *threads)

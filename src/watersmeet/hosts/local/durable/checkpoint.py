@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TextIO
 from uuid import uuid4
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.beginning import NOTE, Beginning
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
@@ -19,26 +20,44 @@ from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapsh
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
+from watersmeet.plan.memory import Memory
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
+from watersmeet.runtime.savepoints.fitting import options_of
 from watersmeet.warning import StateWarning
 
+LOCK = "lock"
 _OF_BATCHES = ("journal-*.log", "snapshot-*.json", "blocks-*")
-MAY_CHANGE = ("order", "threads", "share", "boundary", "timezone", "emit")
 
 
 class Checkpoint:
-    def __init__(self, place: Place, plan: Plan, *, sync: bool) -> None:
-        self._folder = CheckpointFolder(place, plan)
+    def __init__(
+        self, place: Place, plan: Plan, *, sync: bool, added: bool = False, beginning: Beginning | None = None
+    ) -> None:
+        """added: whether others were there before it, if it is made now. beginning: with what a new run goes on."""
+        self._folder = CheckpointFolder(place, plan, added=added, beginning=beginning)
         try:
             self.place, self.notes, self.run = place, self._folder.notes, self._folder.identity.run
-            self.pipeline = self._folder.identity.pipeline
+            self.identity = self._folder.identity
+            self.pipeline, self.begins = self._folder.identity.pipeline, self._folder.begins
+            begun_with = self.notes.get(NOTE)
+            # Whether another run has filled its sinks before, and if they are to be looked at, which.
+            self.adds = begun_with is not None and not begun_with["afresh"]
+            self.follows = beginning.contents if beginning is not None and self.adds and self.begins else None
             self.reached = Reached(place, self.run, has_begun=self._folder.has_begun)
             self.journal = Journal(place, self.run, sync=sync, reached=self.reached)
             self._snapshots = Snapshots(place, self.run)
         except BaseException:
             self._folder.close()
             raise
+
+    def with_first_memory(self, plan: Plan) -> Plan:
+        """With the part of a shared memory that the query had at first: what it has later its batches say."""
+        memory, said = plan.options.memory, self._folder.identity.options.get("memory")
+        if memory is None or memory.whole is None or said is None:
+            return plan
+        return replace(plan, options=plan.options.but(memory=memory.whole.part(Memory.parse(said).amount)))
 
     def latest_state(self, tell: Tell) -> Snapshot | None:
         """An older one does as well, if the journal goes back to it: that costs time, and is told."""
@@ -122,9 +141,9 @@ class Identity:
 class CheckpointFolder:
     """Held by one process at a time."""
 
-    def __init__(self, place: Place, plan: Plan) -> None:
-        self.place, self.notes = place, RunNotes(place)
-        self._lock: Any = None
+    def __init__(self, place: Place, plan: Plan, *, added: bool = False, beginning: Beginning | None = None) -> None:
+        self.place, self.notes, self._added = place, RunNotes(place), added
+        self._lock: TextIO | None = None
         path = place.folder
         if (path / "metadata").exists() or (path / "offsets").exists():
             raise RunError(
@@ -133,36 +152,41 @@ class CheckpointFolder:
             )
         with place.writing():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._hold()
+        self._lock = held(place)
         place.hold()
         try:
-            self.identity = self._identity(plan)
+            self.identity = self._identity(plan, beginning)
+            self.begins = self._begins(beginning)
         except BaseException:
             self.close()
             raise
 
-    def _hold(self) -> None:
-        with self.place.writing("lock"):
-            self._lock = (self.place.folder / "lock").open("a")
-        if sys.platform == "win32":  # where a file that is open cannot be removed, but nothing is locked
-            return
-        import fcntl
+    def _begins(self, beginning: Beginning | None) -> bool:
+        """Whether what a savepoint says is still to be loaded."""
+        if beginning is None:
+            if self.notes.get(NOTE) is not None and not self._has_saved:
+                raise RunError(
+                    f"the run of {self.place.shown()} was to begin with a savepoint, and did not come to it",
+                    hint="name the savepoint once more",
+                )
+            return False
+        if not beginning.enter(self.notes, begun=self._has_saved):
+            return False
+        for name in self.place.names("blocks-*"):  # of a start that did not come to its first state
+            self.place.remove(name)
+        return True
 
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise RunError(
-                f"another run is using the checkpoint {self.place.shown()}",
-                hint="stop it first, or give another checkpoint",
-            ) from None
+    @property
+    def _has_saved(self) -> bool:
+        return bool(self.place.names("snapshot-*.json") or self.place.names("journal-*.log"))
 
-    def _identity(self, plan: Plan) -> Identity:
+    def _identity(self, plan: Plan, beginning: Beginning | None) -> Identity:
         noted, query = self.notes.all(), sum_of(identity_of(plan))
         if not noted:
             self._refuse_nameless()
-            made = Identity(uuid4().hex[:12], query, choose_pipeline(plan).pipeline, _options_of(plan))
-            self.notes.note(**made.__dict__)
+            pipeline = choose_pipeline(plan).pipeline if beginning is None else beginning.contents.pipeline
+            made = Identity(uuid4().hex[:12], query, pipeline, options_of(plan))
+            self.notes.note(**made.__dict__, added=self._added)
             return made
         held = Identity(**{one.name: noted[one.name] for one in fields(Identity)})
         if held.query != query:
@@ -170,7 +194,10 @@ class CheckpointFolder:
                 f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns",
                 hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
             )
-        self._check_options(held.options, _options_of(plan))
+        now = options_of(plan)
+        if shares_memory(plan) and _unit(held.options) == _unit(now):  # whose parts go by who shares it
+            now |= {"memory": held.options["memory"]}
+        self._check_options(held.options, now)
         return held
 
     def _refuse_nameless(self) -> None:
@@ -200,6 +227,25 @@ class CheckpointFolder:
             self.place.release()
 
 
-def _options_of(plan: Plan) -> dict[str, str]:
-    """But for what may change from start to start, and what is part of what a query means."""
-    return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
+def held(place: Place) -> TextIO:
+    """The lock of a checkpoint, which one process has at a time, until it closes it."""
+    with place.writing(LOCK):
+        lock = (place.folder / LOCK).open("a")
+    if sys.platform == "win32":  # where a file that is open cannot be removed, but nothing is locked
+        return lock
+    import fcntl
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise RunError(
+            f"another run is using the checkpoint {place.shown()}",
+            hint="stop it first, or give another checkpoint",
+        ) from None
+    return lock
+
+
+def _unit(options: Mapping[str, str]) -> str:
+    """Of the memory: rows or bytes."""
+    return options.get("memory", "").rpartition(" ")[2]

@@ -17,6 +17,7 @@ from watersmeet.hosts.local.driver import Driver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.queue_sink import NotTaken, QueueSink
 from watersmeet.hosts.local.pull import FINISHING_S
+from watersmeet.runtime.savepoints.folder import QUERY, writing_savepoint
 
 
 class DurableDriver(Driver):
@@ -140,6 +141,22 @@ class DurableDriver(Driver):
     @property
     def batches(self) -> int:
         return self.run.progress.number + 1
+
+    def savepoint(self, out: Path | str, timeout: float | None) -> None:
+        try:
+            contents = self.run.contents(timeout)
+        except NotInTime:
+            raise RunError(
+                f"the batch in hand was not done within {timeout:g} s, so no savepoint was taken",
+                hint="wait for longer, or take it of the run once it has stopped",
+            ) from None
+        except NotTaken:
+            raise RunError(
+                "the run ended while answers waited to be taken, and a savepoint would be behind them",
+                hint="start it once more, take() them, and take the savepoint then",
+            ) from None
+        with writing_savepoint(out) as savepoint:
+            savepoint.add(QUERY, contents)
 
     @property
     def repeated_batches(self) -> int:

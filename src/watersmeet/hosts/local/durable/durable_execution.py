@@ -9,8 +9,9 @@ batches behind it are repeated as they were, and of their answers those go to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from threading import Event, Thread, current_thread
 from time import monotonic
 from typing import Any
@@ -20,12 +21,14 @@ import pyarrow as pa
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
-from watersmeet.hosts.local.durable.batches import Arrived, LeftOut, Step
+from watersmeet.hosts.local.durable.batches import Arrived, Begins, LeftOut, Step
+from watersmeet.hosts.local.durable.beginning import Beginning
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
+from watersmeet.hosts.local.durable.savepoints import contents_of
 from watersmeet.hosts.local.durable.saver import Saver
 from watersmeet.hosts.local.pull import FINISHING_S
 from watersmeet.hosts.local.pushed_execution import PUSHED
@@ -34,6 +37,7 @@ from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.warning import warn
 
 
@@ -50,16 +54,31 @@ class DurableExecution:
         settings: RunSettings | None = None,
         *,
         tell: Tell = warn,
+        added: bool = False,
+        others_beside: Collection[str] = (),
+        beginning: Beginning | None = None,
     ) -> None:
-        """make_sink: is given the checkpoint and this start of it."""
+        """make_sink: is given the checkpoint and this start of it. added: whether other queries were there before this
+        one, if it begins now. others_beside: the sinks for bad records and late rows into which other queries of the
+        script have written. beginning: with what a new run goes on."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self.on_end: Callable[[], None] | None = None
-        self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell)
+        self._parts = open_parts(
+            plan,
+            self.settings,
+            place,
+            make_sink,
+            readers,
+            tell,
+            added=added,
+            others_beside=others_beside,
+            beginning=beginning,
+        )
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
-        self.folder, self.name = place.folder, self._parts.checkpoint.run
+        self.place, self.folder, self.name = place, place.folder, self._parts.checkpoint.run
         self.outputs, self.taken_pushes = self._parts.outputs, self._parts.taken_pushes
         self._answering = self._parts.answering
         self._saver = Saver(self._parts)
@@ -79,18 +98,41 @@ class DurableExecution:
 
     def start(self) -> None:
         """Recover what was there before, then begin to read."""
+        self.recover()
+        self.go_on()
+
+    def recover(self, beginning: Callable[[], Begins | None] = lambda: None) -> None:
+        """beginning: what it begins with beside others; see `Recovery`."""
         try:
             self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
-            Recovery(self._parts).recover(self.outputs.committed())
+            Recovery(self._parts).recover(self.outputs.committed(), beginning)
         except LeftInTheMiddle:
             self._close(commit=False)
             self._end()
-            return
         except BaseException:
             self._close(commit=False)
             raise
-        self._intake.start()
-        self._thread.start()
+
+    def go_on(self) -> None:
+        """Begin to read."""
+        if not self.has_ended:
+            self._intake.start()
+            self._thread.start()
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Between two batches, until this is left; at once if it has ended."""
+        return self._loop.pause.held()
+
+    @property
+    def is_added(self) -> bool:
+        """Whether other queries were there before it."""
+        return bool(self._parts.checkpoint.notes.get("added", otherwise=False))
+
+    @property
+    def place_of(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Where its readers are, and which pushes are in: behind the batch that was answered last, between two."""
+        positions = {**self._parts.checkpoint.notes.get("beginnings", {}), **self._parts.readers.positions()}
+        return positions, self._parts.taken_pushes.as_json()
 
     def request_stop(self, patience_s: float = FINISHING_S) -> None:
         """Finish the batch in hand, save the state, and end; a batch whose answers go on for longer is left to the next
@@ -199,6 +241,35 @@ class DurableExecution:
         left_out: Future[LeftOut | None] = Future()
         self._intake.push(Arrived(step, rows, logged, left_out), timeout_s)
         return logged, left_out
+
+    # ---- for a savepoint ---------------------------------------------------------------------------------------------
+
+    def contents(self, timeout_s: float | None = None) -> QueryContents:
+        """What a savepoint says of this run, after the next batch that ends; its sinks have all up to there. Of a run
+        that has ended, or was only recovered, as it is."""
+        if self.is_own_thread:
+            raise RunError(
+                "a savepoint cannot be taken by who is called with answers: the batch in hand is not done",
+                hint="call savepoint() from another thread, or after the run has stopped",
+            )
+        found = self._loop.between_batches(lambda: contents_of(self._parts)).result(timeout_s)
+        if not self.has_ended:
+            self.outputs.settle(found.batch)
+        return found
+
+    def recover_only(self) -> QueryContents:
+        """In the place of `start`: bring back what was there before, commit its answers, and end."""
+        try:
+            self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
+            Recovery(self._parts).recover(self.outputs.committed())
+            self.outputs.hurry()
+            self._saver.save(wait=True)
+            found = contents_of(self._parts)
+        except BaseException:
+            self._close(commit=False)
+            raise
+        self._close(commit=True)
+        return found
 
     # ---- what it is now ---------------------------------------------------------------------------------------------
 

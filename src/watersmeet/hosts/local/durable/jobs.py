@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from watersmeet.errors import RunError, UnsupportedError
+from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.local.durable.batches import Begins
+from watersmeet.hosts.local.durable.beginning import beginning_of
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
-from watersmeet.hosts.local.durable.notes import FILE
+from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
+from watersmeet.hosts.local.durable.places import Dropped, Places, free_folder
+from watersmeet.hosts.local.durable.queue_sink import QueueSink
+from watersmeet.hosts.local.durable.savepoint_requests import Requests
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.connectors.shared_reader import SharedSource
 from watersmeet.model.catalog import Stream
+from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.saving import state_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
-from watersmeet.runtime.checkpoints import query_folders
+from watersmeet.runtime.beginning import Beginning, Left, beginning_beside, whole_words
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.folder import writing_savepoint
 from watersmeet.runtime.script import CONSOLE, Job
 from watersmeet.runtime.sharing import is_same_stream, may_share
 from watersmeet.warning import warn
@@ -42,33 +51,153 @@ class DurableJobs:
         tell: Tell = warn,
         pushed: bool = False,
         skipped: Mapping[str, frozenset[int]] | None = None,
+        queues: Mapping[str, QueueSink] | None = None,
     ) -> None:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
-        are refused, and it prints. skipped: of queries, by name, the batches that are not repeated."""
+        are refused, and it prints. skipped: of queries, by name, the batches that are not repeated. queues: where
+        answers wait to be taken, of queries by name; with them, even if there are none, queries come and go."""
         self.runs: dict[str, DurableExecution] = {}
-        shared = _shared_sources(jobs)
+        self.words: list[str] = []  # what there is to say of those that were added or dropped, once they have started
+        self._requests: Requests | None = None
+        self._beside: set[str] = set()  # the sinks beside answers into which queries have written
+        self._settings, self._tell, self._pushed = settings, tell, pushed
+        self._skipped, self._queues = skipped or {}, queues or {}
+        self._shared = _shared_sources(jobs, all_of_them=queues is not None)
         with place_of(checkpoint) as place:
+            self._folder = place.folder
             try:
-                for job, its in zip(jobs, _places(place, jobs), strict=True):
-                    own = replace(settings, skipped=(skipped or {}).get(job.name, frozenset()))
-                    tell_of = named(tell, job.name) if len(jobs) > 1 else tell
-                    self.runs[job.name] = _made(job, its, own, tell_of, pushed, shared)
+                self._place, places = place, Places(place, jobs)
+                self._dropped, self._beside = places.dropped, places.beside
+                for job, its in zip(jobs, places.of_jobs, strict=True):
+                    self._make(job, its, added=places.are_known, one_of=len(jobs))
             except BaseException:
                 for run in self.runs.values():
                     run.abandon()
                 raise
 
+    def _make(self, job: Job, place: Place, *, added: bool, one_of: int) -> DurableExecution:
+        check_durable(job.plan)
+        tell = named(self._tell, job.name) if one_of > 1 else self._tell
+        streams = streams_of(job.plan).items()
+        readers = {
+            name: _reader(job, one, self._shared) for name, one in streams if one.source is not None or not self._pushed
+        }
+
+        def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
+            if self._pushed and job.sink is CONSOLE:
+                return self._queues.get(job.name) or NoSink()
+            return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
+
+        own = replace(self._settings, skipped=self._skipped.get(job.name, frozenset()))
+        run = DurableExecution(
+            job.plan,
+            place,
+            sink,
+            readers,
+            own,
+            tell=tell,
+            added=added,
+            others_beside=self._beside,
+            beginning=beginning_of(own, job.name),
+        )
+        self.runs[job.name] = run
+        return run
+
+    # ---- queries come and go ----------------------------------------------------------------------------------------
+
+    def make(self, job: Job) -> DurableExecution:
+        """A run of one more query, that `begin` starts."""
+        self._shared += _shared_sources([job], all_of_them=True, beside=self._shared)
+        self._beside |= {name for run in self.runs.values() for name in RunNotes(run.place).get("sides", [])}
+        return self._make(job, self._place.below(free_folder(self._place, job)), added=True, one_of=2)
+
+    def begin(self, name: str) -> None:
+        """Start a query that was made beside the others, which wait meanwhile: between two batches of theirs."""
+        run = self.runs[name]
+        others = [one for one in self.runs.values() if one is not run]
+        try:
+            with ExitStack() as pausing:
+                for one in others:
+                    pausing.enter_context(one.paused())
+                run.recover(partial(self._beginning, name, run, others))
+        except BaseException:
+            del self.runs[name]
+            raise
+        run.go_on()
+
+    def drop(self, name: str) -> None:
+        """End a query after the batch in hand, with its answers in its sink, and let go of its state."""
+        run = self.runs.pop(name)
+        run.stop()
+        self.words.append(Dropped(run.place, name).release())
+
     def start(self) -> None:
+        """All that were there before recover first; those that were added begin with what they have kept. What was
+        dropped is let go of when all others are there."""
+        recovered: list[DurableExecution] = []
         started: list[DurableExecution] = []
         try:
+            for name, run in sorted(self.runs.items(), key=lambda one: one[1].is_added):
+                run.recover(partial(self._beginning, name, run, list(recovered)))
+                recovered.append(run)
             for run in self.runs.values():
-                run.start()
+                run.go_on()
                 started.append(run)
+            self._release()
+            if self._folder.is_dir():
+                self._requests = Requests(self._folder, self.savepoint)
         except BaseException:
             for run in self.runs.values():
                 with suppress(Exception):  # what went wrong at first is told
                     run.stop() if run in started else run.abandon()
             raise
+
+    def _beginning(self, name: str, run: DurableExecution, others: Sequence[DurableExecution]) -> Begins | None:
+        """What an added query begins with: the rows that others keep, where they keep all that its windows look at or
+        its streams cannot be read again. Else it reads these from their beginning."""
+        beside = [one for one in others if not (one.has_ended or one.failed)]
+        found = beginning_beside(run.execution, [one.execution for one in beside], Left({}))
+        if not found.begun:
+            return None
+        if not _is_kept(run, found):
+            self.words.append(f"{name} was added, and reads its streams from their beginning")
+            return None
+        self.words.append(whole_words(name, found))
+        positions: dict[str, Any] = {}
+        pushed: dict[str, Any] = {"keys": {}, "clients": {}}
+        for stream in found.clocks:
+            at = next((one for one in beside if one.execution is found.beside.get(stream)), None)
+            if at is None:
+                continue
+            its_positions, its_pushed = at.place_of
+            positions |= {stream: its_positions[stream]} if stream in its_positions else {}
+            for kind, taken in its_pushed.items():
+                pushed[kind] |= {stream: taken[stream]} if stream in taken else {}
+        return Begins(state_of(found), positions, pushed)
+
+    def _release(self) -> None:
+        for dropped in self._dropped:
+            self.words.append(dropped.release())
+
+    def savepoint(self, out: Path | str) -> None:
+        """Of all queries, each between two of its batches."""
+        found = {name: run.contents() for name, run in self.runs.items()}
+        with writing_savepoint(out) as savepoint:
+            for name, contents in found.items():
+                savepoint.add(name, contents)
+
+    def recover_only(self, out: Path | str) -> None:
+        """In the place of `start`: a savepoint of what is there, with the answers of batches that have to be repeated
+        in their sinks."""
+        runs = iter(self.runs.items())
+        with writing_savepoint(out) as savepoint:
+            for name, run in runs:
+                try:
+                    savepoint.add(name, run.recover_only())
+                except BaseException:
+                    for _, other in runs:
+                        other.abandon()
+                    raise
 
     def request_stop(self) -> None:
         for run in self.runs.values():
@@ -90,6 +219,8 @@ class DurableJobs:
             if any(run.failed and not run.settings.writes_on for run in self.runs.values()):
                 self.request_stop()
             look()
+        if self._requests is not None:
+            self._requests.close()
         if failure is not None:
             raise failure
 
@@ -98,19 +229,21 @@ class DurableJobs:
         self.wait()
 
 
-Sources = list[tuple[Stream, SharedSource]]
+Sources = Sequence[tuple[Stream, SharedSource]]
 
 
-def _shared_sources(jobs: Sequence[Job]) -> Sources:
-    """The streams that several of the jobs read, and what gives each of these its rows. Each has a checkpoint of its
-    own, and so its own place there."""
+def _shared_sources(
+    jobs: Sequence[Job], *, all_of_them: bool, beside: Sources = ()
+) -> list[tuple[Stream, SharedSource]]:
+    """The streams that several of the jobs read, or all of them, and what gives each of these its rows. Each has a
+    checkpoint of its own, and so its own place there. beside: those that are known."""
     seen: list[Stream] = []
-    shared: Sources = []
+    shared: list[tuple[Stream, SharedSource]] = []
     for job in jobs:
         for stream in streams_of(job.plan).values() if may_share(job) else ():
-            if stream.source is None or any(is_same_stream(stream, one) for one, _ in shared):
+            if stream.source is None or any(is_same_stream(stream, one) for one, _ in [*beside, *shared]):
                 continue
-            if any(is_same_stream(stream, one) for one in seen):
+            if all_of_them or any(is_same_stream(stream, one) for one in seen):
                 shared.append((stream, SharedSource(partial(reader_of, stream))))
             else:
                 seen.append(stream)
@@ -123,17 +256,14 @@ def _reader(job: Job, stream: Stream, shared: Sources) -> Reader:
     return reader_of(stream) if source is None else source.reader()
 
 
-def _made(job: Job, place: Place, settings: RunSettings, tell: Tell, pushed: bool, shared: Sources) -> DurableExecution:
-    check_durable(job.plan)
-    streams = streams_of(job.plan)
-    readers = {name: _reader(job, one, shared) for name, one in streams.items() if one.source is not None or not pushed}
-
-    def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
-        if pushed and job.sink is CONSOLE:
-            return NoSink()
-        return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
-
-    return DurableExecution(job.plan, place, sink, readers, settings, tell=tell)
+def _is_kept(run: DurableExecution, found: Beginning) -> bool:
+    """Whether others keep all that the windows of a query look at, of streams of which some cannot be read again."""
+    if not all(run.is_read(stream) for stream in found.clocks):
+        return True
+    physical = run.execution.built.physical
+    leaves = () if physical is None or run.plan.options.share == "no" else physical.leaves
+    reached = {leaf.stream.name for leaf in leaves if leaf.reach_us > 0}
+    return bool(reached) and found.whole_us < FOREVER_US and reached <= found.kept
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:
@@ -148,20 +278,3 @@ def check_durable(plan: Plan) -> None:
             "twice",
             hint="leave one of them out, or run on Spark",
         )
-
-
-def _places(place: Place, jobs: Sequence[Job]) -> list[Place]:
-    """The given one, or one below it for each of several jobs."""
-    if len(jobs) == 1:
-        below = sorted(one.parent.name for one in place.folder.glob(f"*/{FILE}"))
-        if below:
-            raise RunError(
-                f"{place.shown()} holds the checkpoints of several queries ({', '.join(below)}), and this is one",
-                hint="give the folder of that query, or another one",
-            )
-        return [place]
-    if place.names(FILE):
-        raise RunError(
-            f"{place.shown()} is the checkpoint of one query, and these are {len(jobs)}", hint="give another checkpoint"
-        )
-    return [place.below(name) for name in query_folders([job.name for job in jobs])]

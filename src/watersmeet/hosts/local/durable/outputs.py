@@ -9,16 +9,18 @@ import pyarrow as pa
 
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.progress import Progress
+from watersmeet.hosts.local.durable.queue_sink import QueueSink
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
 from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
-from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.numbered_sinks import adding, numbered_sink
 from watersmeet.io.modes import appending, replaced_path
 from watersmeet.operators.answers import Answer, as_batches
 from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.fitting import check_not_ahead
 from watersmeet.warning import warn
 
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
@@ -32,6 +34,7 @@ class Outputs:
         # Asked once: what it has of later batches, if this life has not given it, is another start's.
         self._there = sink.committed()
         self._writer: SinkWriter | None = None
+        self._last = -1  # that this life has given
 
     def committed(self) -> int:
         """The last batch of which a sink had something when this life began."""
@@ -61,6 +64,7 @@ class Outputs:
         is_there = progress.number <= max(self._there, progress.given_before)  # committed before a crash
         self._writer.put(progress.number, [] if is_there else answers)
         self.sides.put(progress.number)
+        self._last = progress.number
         if any(one.num_rows for one in answers):
             progress.answered = progress.number
         if self.on_answers is not None and answers:
@@ -72,6 +76,12 @@ class Outputs:
         assert self._writer is not None
         self._writer.flush(number)
         self.sides.flush(number)
+
+    def settle(self, number: int) -> None:
+        """Return when all answers up to a batch are where they are for good. Those that wait in memory are not waited
+        for: whoever holds this run may still take them."""
+        if not isinstance(self._sink, QueueSink):
+            self.flush(min(number, self._last))
 
     def hurry(self) -> None:
         """From now on nothing waits for the time of its commit."""
@@ -93,18 +103,26 @@ def sink_of(
     """The sink for the answers of a run. It replaces what is at a path once, when the run begins, and adds to it in
     later lives, when what is there may be another query's."""
     replaced, path = set(checkpoint.notes.get("replaced", [])), replaced_path(options)
-    made = numbered_sink(
-        name,
-        appending(options, replaced),
-        plan.output_schema,
-        checkpoint.run,
-        keys=answer_keys(plan),
-        changes=change_column(plan),
-        committed=checkpoint.committed().answers,
-        tell=tell,
-        start=start,
-        threads=plan.options.threads,
-    )
+
+    def opened(run: str, options: Mapping[str, str], committed: int, start: Start | None) -> NumberedSink:
+        return numbered_sink(
+            name,
+            options,
+            plan.output_schema,
+            run,
+            keys=answer_keys(plan),
+            changes=change_column(plan),
+            committed=committed,
+            tell=tell,
+            start=start,
+            threads=plan.options.threads,
+        )
+
+    if checkpoint.adds:
+        options = adding(options)
+    if checkpoint.follows is not None:
+        check_not_ahead(name, checkpoint.follows, opened(checkpoint.follows.run, options, -1, None))
+    made = opened(checkpoint.run, appending(options, replaced), checkpoint.committed().answers, start)
     if path is not None:
         checkpoint.notes.note(replaced=sorted({*replaced, path}))
     return made

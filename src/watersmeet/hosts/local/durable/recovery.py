@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
+from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
-from watersmeet.hosts.local.durable.batches import BatchRecord, Ready, Step, remember_pushes, together
+from watersmeet.hosts.local.durable.batches import BatchRecord, Begins, Ready, Step, remember_pushes, together
 from watersmeet.hosts.local.durable.run_parts import RunParts
+from watersmeet.hosts.local.durable.savepoints import begin_with
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
-from watersmeet.operators.partitioned import parts_in
-from watersmeet.operators.saving import load_state
 from watersmeet.runtime.skipped_batches import way_past
 
 
@@ -25,8 +24,9 @@ class Recovery:
             parts.checkpoint.notes, parts.settings.skipped, parts.answering, parts.answering_apart, parts.tell
         )
 
-    def recover(self, in_sinks: int) -> None:
-        """in_sinks: the last batch of which a sink has something."""
+    def recover(self, in_sinks: int, beginning: Callable[[], Begins | None] = lambda: None) -> None:
+        """in_sinks: the last batch of which a sink has something. beginning: what the query begins with beside others,
+        if it begins now and was not there when they did."""
         checkpoint, progress = self._parts.checkpoint, self._progress
         snapshot = checkpoint.latest_state(self._tell)
         progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
@@ -38,6 +38,8 @@ class Recovery:
         arriving.begin_readers()
         if snapshot is not None:
             self._load(snapshot)
+        elif self._parts.beginning is not None:
+            begin_with(self._parts, self._parts.beginning)
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         self._repeat_all(arriving)
         execution.in_parts(threads)
@@ -48,12 +50,38 @@ class Recovery:
         checkpoint.reached.begin(logged, progress.given_before, progress.saved)
         self._parts.loads.begin()
         self._answering.wall.restarted()
+        self._begin_beside(beginning)
+        self._have_memory()
         progress.first, progress.rows_before = progress.written + 1, execution.report().rows_in
+
+    def _begin_beside(self, beginning: Callable[[], Begins | None]) -> None:
+        """Where nothing was written yet, the first batch is what others have kept."""
+        if self._progress.written < 0 and self._parts.checkpoint.notes.get("added", otherwise=False):
+            begins = beginning()
+            if begins is not None:
+                self._add(Step("begin", "", begins=begins))
+
+    def _have_memory(self) -> None:
+        """The part that is its now, of a memory that several share; batches before had the part of then."""
+        amount = self._parts.memory
+        if amount is not None and amount != self._answering.execution.memory_amount and self._progress.error is None:
+            self._add(Step("memory", "", number=amount))
+
+    def _add(self, step: Step) -> None:
+        """A batch of its own. It is on the disk before it is answered, so a later start repeats it as it was."""
+        number, wall, execution = self._progress.written + 1, self._answering.wall, self._answering.execution
+        wall.go_on()
+        record = BatchRecord(number, wall.now, wall.today, [step], PART_ROWS, execution.operator.parts)
+        self._parts.checkpoint.journal.append(number, record.parts())
+        self._progress.written = number
+        self._repeat_or_fail(record)
+        self._progress.repeated -= 1
 
     def _load(self, snapshot: Snapshot) -> None:
         progress, notes = self._progress, snapshot.notes
-        self._answering.execution.in_parts(parts_in(snapshot.state, "operator"))
-        load_state(self._answering.execution, snapshot.state)
+        if "memory" in notes:
+            self._answering.execution.have_memory(notes["memory"])
+        self._answering.execution.load_from(snapshot.state)
         progress.number = progress.given = progress.saved = snapshot.number
         self._parts.readers.resume(notes["positions"])
         progress.answered = progress.answered_before = notes.get("answered", snapshot.number)
@@ -98,10 +126,11 @@ class Recovery:
         self._answering.wall.put(record.now_s, record.today_us)
         self._answering.execution.in_parts(record.threads)
         steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
+        self._parts.note_begins(steps)
         remember_pushes(self._parts.taken_pushes, steps, record.number)
         if self._skips.holds(record.number):
             self._skips.skip(record, steps, self._given, self._ready)
-            steps = [step for step in steps if step.kind == "table"]
+            steps = [step for step in steps if step.kind in ("table", "memory")]
         goes_on = not self._skips.was_given(record.number)
         try:
             answers = self._answering.answer(record.number, self._ready(steps), record.part_rows, goes_on=goes_on)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import Answering, Give
 from watersmeet.hosts.local.durable.batch_clock import BatchClock
-from watersmeet.hosts.local.durable.batches import Admission, BatchRecord
+from watersmeet.hosts.local.durable.batches import Admission, BatchRecord, Step
+from watersmeet.hosts.local.durable.beginning import Beginning
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+from watersmeet.hosts.local.durable.entering import enter
 from watersmeet.hosts.local.durable.idempotency import TakenPushes
 from watersmeet.hosts.local.durable.outputs import Outputs
 from watersmeet.hosts.local.durable.place import Place
@@ -19,8 +21,10 @@ from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.plan.query import Plan
+from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.fitting import check_fits
 
 MakeSink = Callable[[Checkpoint, Start], NumberedSink]
 
@@ -38,6 +42,16 @@ class RunParts:
     outputs: Outputs
     progress: Progress
     unanswered: Unanswered
+    memory: int | None = None
+    """How much of a memory that several queries share is this one's from now on."""
+    beginning: Beginning | None = None
+
+    def note_begins(self, steps: Sequence[Step]) -> None:
+        """Go on where others were, if a query begins so."""
+        for step in steps:
+            if step.begins is not None:
+                self.readers.resume(step.begins.positions)
+                self.taken_pushes.load(step.begins.pushed)
 
     def answering_apart(self, record: BatchRecord, progress: Progress, give: Give) -> Answering:
         """Answers a batch apart from the run, at the moment at which it was answered there."""
@@ -49,18 +63,35 @@ class RunParts:
 
 
 def open_parts(
-    plan: Plan, settings: RunSettings, place: Place, make_sink: MakeSink, readers: Mapping[str, Reader], tell: Tell
+    plan: Plan,
+    settings: RunSettings,
+    place: Place,
+    make_sink: MakeSink,
+    readers: Mapping[str, Reader],
+    tell: Tell,
+    *,
+    added: bool = False,
+    others_beside: Collection[str] = (),
+    beginning: Beginning | None = None,
 ) -> RunParts:
-    checkpoint = Checkpoint(place, plan, sync=settings.sync)
+    """added: a checkpoint that is made now belongs to a query that others were before. beginning: with what a new run
+    goes on."""
+    if beginning is not None:
+        check_fits(beginning.contents, plan)
+    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added, beginning=beginning)
     try:
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
+        memory = plan.options.memory.amount if shares_memory(plan) and plan.options.memory is not None else None
+        plan = checkpoint.with_first_memory(plan)
+        if beginning is not None and checkpoint.begins:
+            enter(beginning, checkpoint, plan)
         kept, wall, progress = kept_tables(checkpoint, plan), BatchClock(), Progress()
         execution = PushedExecution(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
         loads = TableLoads(checkpoint, execution, tell, kept)
         start = checkpoint.notes.new_start()
         sink = make_sink(checkpoint, start)
-        sides = SideOutputs(execution.clock.side, checkpoint, start, tell)
+        sides = SideOutputs(execution.clock.side, checkpoint, start, tell, others_beside)
         checkpoint.notes.sinks_opened(start, [sink, *sides.sinks])
         outputs = Outputs(sink, sides, progress)
     except BaseException:
@@ -78,4 +109,6 @@ def open_parts(
         outputs,
         progress,
         Unanswered(execution.clock),
+        memory,
+        beginning if checkpoint.begins else None,
     )

@@ -94,6 +94,7 @@ class Saver:
             "answered": self._progress.answered,
             "sides": dict(self._parts.outputs.sides.last_with_rows),
             "tables": dict(self._parts.loads.numbers),
+            **({} if (amount := self._answering.execution.memory_amount) is None else {"memory": amount}),
         }
 
     def _is_fetching(self) -> bool:

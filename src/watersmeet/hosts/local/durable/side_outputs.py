@@ -11,16 +11,25 @@ from collections.abc import Callable, Collection
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.sink_writer import SinkWriter
 from watersmeet.io.connectors.contract import NumberedSink, Start
-from watersmeet.io.connectors.numbered_sinks import adds_to_files, numbered_sink
+from watersmeet.io.connectors.numbered_sinks import adding, adds_to_files, numbered_sink
 from watersmeet.model.side_sink import SideSink
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.fitting import check_not_ahead
 from watersmeet.runtime.side_output import SideOutput, side_run
 from watersmeet.warning import warn
 
 
 class SideOutputs:
-    def __init__(self, output: SideOutput, checkpoint: Checkpoint, start: Start, tell: Tell = warn) -> None:
+    def __init__(
+        self,
+        output: SideOutput,
+        checkpoint: Checkpoint,
+        start: Start,
+        tell: Tell = warn,
+        others: Collection[str] = (),
+    ) -> None:
+        """others: the names of sinks into which other queries of the script have written before this start."""
         self._output = output
         self.last_with_rows = dict(checkpoint.committed().sides)  # the last batch that brought something, by sink
         self._sinks: dict[str, NumberedSink] = {}
@@ -28,7 +37,10 @@ class SideOutputs:
         had = set(checkpoint.notes.get("sides", []))
         try:
             for name, sink in output.sinks.items():
-                options = _options(sink, is_new=name not in had)
+                options = _options(sink, had=name in had, others_had=name in others)
+                if checkpoint.follows is not None:
+                    run = side_run(checkpoint.follows.run, name)
+                    check_not_ahead(name, checkpoint.follows, numbered_sink(name, options, output.schemas[name], run))
                 self._sinks[name] = numbered_sink(
                     name,
                     options,
@@ -53,6 +65,10 @@ class SideOutputs:
     @property
     def sinks(self) -> Collection[NumberedSink]:
         return self._sinks.values()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._sinks)
 
     def committed(self) -> int:
         """The last number that one of the sinks had when it was opened."""
@@ -92,10 +108,8 @@ class SideOutputs:
             raise failure
 
 
-def _options(sink: SideSink, *, is_new: bool) -> dict[str, str]:
+def _options(sink: SideSink, *, had: bool, others_had: bool) -> dict[str, str]:
+    """What lay there before was looked at when the sink was new to the first query of the script. What lies there since
+    may be another query's, also where this one has written nothing yet, or was added later."""
     given = {name.lower(): value for name, value in sink.options.items()}
-    # Another query of the script may have written there since, and this one nothing yet. What was there before was
-    # looked at when the sink was new.
-    if is_new or not adds_to_files(given):
-        return given
-    return {**given, "mode": "append"}
+    return adding(given) if others_had or (had and adds_to_files(given)) else given

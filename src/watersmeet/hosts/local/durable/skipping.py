@@ -22,7 +22,7 @@ from watersmeet.hosts.local.durable.progress import Progress
 from watersmeet.io.consolidation import COUNT, by_row, consolidated
 from watersmeet.model.wording import counted
 from watersmeet.operators.answers import Answer, as_batches
-from watersmeet.operators.saving import Saved, load_state, state_of
+from watersmeet.operators.saving import Saved, state_of
 from watersmeet.plan.nodes import AT, OP
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.skipped_batches import not_repeated
@@ -62,6 +62,11 @@ class Skips:
     def skip(self, record: BatchRecord, steps: Sequence[Step], given: int, ready: MakeReady) -> None:
         """given: the last batch, or part of one, whose answers were given. ready: looks at the rows of the steps."""
         number, more = record.number, self._answering.parts_behind()
+        if any(step.begins is not None for step in steps):
+            raise CannotSkipError(
+                f"batch {number:,} cannot be left out: it is what the query began with beside others",
+                hint="start without --skip-batch, or drop the query and add it with another name",
+            )
         if number not in self._left_out:
             if given >= number + len(more):
                 raise CannotSkipError(
@@ -113,7 +118,7 @@ class Skips:
         answering = self._apart(record, progress, take)
         answering.stop = self._answering.stop
         before = state_of(self._answering.execution, tables=False)
-        load_state(answering.execution, Saved.from_bytes(before.to_bytes()))
+        answering.execution.load_from(Saved.from_bytes(before.to_bytes()))
         answering.expect(iter(more))
         with suppress(_EnoughError):
             answering.answer(record.number, steps, record.part_rows)

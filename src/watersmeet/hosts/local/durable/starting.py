@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from watersmeet.errors import OptionError
+from watersmeet.hosts.local.durable.beginning import beginning_of
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
 from watersmeet.hosts.local.durable.durable_driver import DurableDriver
@@ -25,6 +26,8 @@ from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.declaration import Declaration
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.run_settings import Answers, OnAnswer, RunSettings
+from watersmeet.runtime.savepoints.fitting import check_not_ahead
+from watersmeet.runtime.savepoints.folder import QUERY
 
 MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
@@ -47,19 +50,28 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDrive
         return _sink(plan, answers, kept, checkpoint, start)
 
     with place_of(settings.checkpoint) as place:
-        run = DurableExecution(plan, place, sink, readers, settings)
+        run = DurableExecution(plan, place, sink, readers, settings, beginning=beginning_of(settings, QUERY))
     run.execution.on_late = answers.on_late
     on_answer = answers.on_answer
-    if kept is not None:
-        run.outputs.on_answers = _behind(run, kept.add)
-        run.on_abandoned, run.on_end = kept.let_go, kept.ended
-    elif on_answer is not None:
+    wired(run, kept)
+    if kept is None and on_answer is not None:
         run.outputs.on_answers = _behind(run, _each(on_answer))
     run.start()
     if kept is not None:
         kept.bound()
-    _running[run] = kept
+    stopped_at_exit(run, kept)
     return DurableDriver(run, kept, answers.timeout_s, "on_answer" if answers.sink is None else "its sink")
+
+
+def wired(run: DurableExecution, kept: QueueSink | None) -> None:
+    """Before it starts: have its answers wait to be taken, if they do."""
+    if kept is not None:
+        run.outputs.on_answers = _behind(run, kept.add)
+        run.on_abandoned, run.on_end = kept.let_go, kept.ended
+
+
+def stopped_at_exit(run: DurableExecution, kept: QueueSink | None) -> None:
+    _running[run] = kept
 
 
 # What runs when the program ends without a word is stopped, so that the next start need not repeat it.
@@ -102,6 +114,8 @@ def _sink(plan: Plan, answers: Answers, kept: QueueSink | None, checkpoint: Chec
     if answers.sink is None:
         return NoSink()
     if callable(answers.sink):
+        if checkpoint.follows is not None:
+            check_not_ahead("out", checkpoint.follows, _own(answers.sink(checkpoint.follows.run)))
         return _own(answers.sink(checkpoint.run))
     check_sink_options(Declaration.in_python("sink", "out", answers.sink), "local")
     return sink_of(plan, "out", answers.sink, checkpoint, start)

@@ -27,7 +27,7 @@ from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 from watersmeet.warning import ConnectorWarning
 
-_FOLDER = "tables"
+TABLES = "tables"
 
 
 class TableLoads:
@@ -36,7 +36,7 @@ class TableLoads:
     ) -> None:
         """kept: what `kept_tables` has given."""
         self._notes, self._run = checkpoint.notes, checkpoint.run
-        self._place = checkpoint.place.below(_FOLDER)
+        self._place = checkpoint.place.below(TABLES)
         self._kept = kept
         self._tell = tell
         self._tables = {one.name: one for one in relations_below(execution.plan.root) if isinstance(one, Table)}
@@ -107,12 +107,7 @@ class TableLoads:
         self.numbers[name] = number
 
     def _write(self, name: str, number: int, load: Load) -> None:
-        self._place.folder.mkdir(exist_ok=True)
-        data = io.BytesIO()
-        with pa.ipc.new_file(data, self._tables[name].schema) as writer:
-            for batch in load:
-                writer.write_batch(batch)
-        self._place.write_sealed(_file_of(name, number), data.getvalue(), self._run)
+        _write(self._place, name, number, load, self._tables[name].schema, self._run)
 
     def _read(self, name: str, number: int) -> Load:
         return _read(self._place, name, number, self._run)
@@ -123,13 +118,29 @@ def kept_tables(checkpoint: Checkpoint, plan: Plan) -> dict[str, Load | None]:
     if plan.kind == "rows":
         return {}  # what has met is given for good
     names = {one.name for one in relations_below(plan.root) if isinstance(one, Table)}
-    place, had = checkpoint.place.below(_FOLDER), _had(checkpoint.notes)
+    place, had = checkpoint.place.below(TABLES), _had(checkpoint.notes)
     return {name: _read(place, name, 0, checkpoint.run) if name in had else None for name in names}
 
 
 def _had(notes: RunNotes) -> set[str]:
     """The tables whose first load is in the checkpoint."""
     return set(notes.get("tables", []))
+
+
+def begin_tables(checkpoint: Checkpoint, tables: Mapping[str, pa.Table]) -> None:
+    """The first loads of tables, of a run that goes on with those of another."""
+    for name, rows in tables.items():
+        _write(checkpoint.place.below(TABLES), name, 0, rows.to_batches(), rows.schema, checkpoint.run)
+    checkpoint.notes.note(tables=sorted(tables))
+
+
+def _write(place: Place, name: str, number: int, load: Load, schema: pa.Schema, run: str) -> None:
+    place.folder.mkdir(exist_ok=True)
+    data = io.BytesIO()
+    with pa.ipc.new_file(data, schema) as writer:
+        for batch in load:
+            writer.write_batch(batch)
+    place.write_sealed(_file_of(name, number), data.getvalue(), run)
 
 
 def _file_of(name: str, number: int) -> str:

@@ -138,11 +138,15 @@ class BucketLog:
     def save(self, state: bytes, rows: int, newest_us: int) -> None:
         """Replace what was saved whole before."""
         manifest = self.manifest
-        if manifest.saved is not None:
-            self.store.remove(WHOLE, manifest.saved.number)
+        self.forget_saved()
         manifest.saved = Segment(manifest.next_number, rows, newest_us, len(state))
         manifest.next_number += 1
         self.store.write(WHOLE, manifest.saved.number, state)
+
+    def forget_saved(self) -> None:
+        if self.manifest.saved is not None:
+            self.store.remove(WHOLE, self.manifest.saved.number)
+            self.manifest.saved = None
 
     def saved(self) -> bytes | None:
         held = self.manifest.saved

@@ -28,6 +28,7 @@ OBSERVED = "watersmeet"  # the name under which a query is observed
 FIRST = "_first_"  # in that of a first stage
 REPORTS = "reports"  # what is observed: a text from each bucket that took part
 SIDE = "side"  # packets of what goes to sinks beside the answers
+QUERY = "query"  # the column of the slot of the query that a packet is of, where several answer together
 REPORT = "__report"  # the column of such a text; a row that has one is no result
 
 
@@ -85,15 +86,18 @@ class PackedOutput:
     event_time = ""
     marks_end = False
 
-    def __init__(self, results: pa.Schema, keeps: bool = False) -> None:
-        """keeps: something goes to sinks beside the answers. Then packets are what is given, of both."""
+    def __init__(self, results: pa.Schema, keeps: bool = False, slot: int | None = None) -> None:
+        """keeps: something goes to sinks beside the answers. Then packets are what is given, of both. slot: that of the
+        query among those that answer together; then packets, and what goes beside them, are given with it."""
         self.results = results
-        self.keeps = keeps
+        self.keeps = keeps or slot is not None
+        self.slot = slot
 
     @property
     def schema(self) -> spark.StructType:
         columns = ["payload", *([SIDE] if self.keeps else [])]
         fields = [spark.StructField(name, spark.BinaryType()) for name in columns]
+        fields += [] if self.slot is None else [spark.StructField(QUERY, spark.IntegerType())]
         return spark.StructType([*fields, spark.StructField(REPORT, spark.StringType())])
 
     def frame(self, results: Sequence[pa.RecordBatch]) -> pd.DataFrame:
@@ -108,7 +112,7 @@ class PackedOutput:
 
     def _rows(self, payload: Any = None, side: Any = None, report: Any = None) -> pd.DataFrame:
         """What is not given is NULL in all of them."""
-        made = pd.DataFrame({"payload": payload, SIDE: side, REPORT: report})
+        made = pd.DataFrame({"payload": payload, SIDE: side, QUERY: self.slot, REPORT: report})
         return made[self.schema.names]
 
     def ended(self, run: str, watermark_us: int) -> pd.DataFrame:
@@ -119,7 +123,7 @@ class PackedOutput:
 
     def rows(self, frames: DataFrame, observed: str) -> DataFrame:
         if self.keeps:
-            return _observe(frames, observed).select("payload", SIDE)
+            return _observe(frames, observed).drop(REPORT)
         out = spark_schema(self.results)
         return _observe(frames, observed).select("payload").mapInArrow(unpacker(self.results), out)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
-from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket import begun, warm_state
 from watersmeet.hosts.spark.bucket.account import Account
 from watersmeet.hosts.spark.bucket.archive import write_page
 from watersmeet.hosts.spark.bucket.clocks import (
@@ -29,11 +29,11 @@ from watersmeet.hosts.spark.bucket.clocks import (
 from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output, report_of
+from watersmeet.hosts.spark.bucket.rebuilding import rebuilt
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts
 from watersmeet.hosts.spark.exchange.handed_over import let_go, rows_of
 from watersmeet.hosts.spark.exchange.late_rows import late_among
 from watersmeet.hosts.spark.exchange.messages import (
-    GUARD,
     BadRecords,
     Ended,
     Inbox,
@@ -63,8 +63,8 @@ MS_US = 1_000
 
 
 class BucketProcessor:
-    """Runs a SparkJob for the buckets of one partition, on the state of its stage (stage.py). The key GUARD keeps the
-    query's fingerprint instead."""
+    """Runs a SparkJob for its buckets of one partition, on the state of their stage (stage.py). The key of its guard
+    keeps the query's fingerprint instead."""
 
     def __init__(self, job: SparkJob, output: Output, meta: Any, segments: Any) -> None:
         self.job = job
@@ -74,18 +74,19 @@ class BucketProcessor:
 
     def turn(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues) -> Iterator[pd.DataFrame]:
         packets = Inbox(rows)
-        if key[0] == GUARD:
+        is_guard = key[0] == self.job.guard
+        if is_guard:
             self._guard()
         if self.job.leaves_out(batch_number()):  # no bucket takes part, so that all of them still say the same
             report = report_of(int(key[0]), {"rows_in": packets.rows_in}, {})
             yield self.output.report(report, _watermark_us(timer_values))
             return
-        if key[0] == GUARD:
+        if is_guard:
             bad = BadCounts.of(packets.messages(BadRecords))
             for records in bad.kept:
                 yield self.output.side(records)
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
-            report = report_of(GUARD, counts, bad.told(packets.messages(LeftOut)))
+            report = report_of(self.job.guard, counts, bad.told(packets.messages(LeftOut)))
             yield self.output.report(report, _watermark_us(timer_values))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), packets.now_ms * MS_US)
@@ -117,12 +118,12 @@ class BucketProcessor:
             version, nonce, manifest = self._manifest()
             layouts = [self.job.layout(one) for one in self.job.streams]
             log = BucketLog(manifest, _SparkSegments(self.segments), layouts)
+            clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
             # Version 0: the bucket has no state yet, so that a fresh operator is neither a hit nor a miss.
-            warm = self._warm(bucket, version, nonce) if version else self.job.make_operator()
-            operator = warm if warm is not None else self._rebuild(log)
+            warm = self._warm(bucket, version, nonce) if version else self._fresh(bucket, log, clock, now_us)
+            operator = warm if warm is not None else rebuilt(self.job, log)
             came = [one.came for one in packets.messages(MemoryNeeds)]
             memory = self.job.share_memory(operator, bucket, came)
-        clock = BucketClock(dict(zip(self.job.aliases, self._relations, strict=True)), now_us)
         if manifest.clock is not None:
             load_state(clock, Saved(manifest.clock))
         seen = packets.messages(Seen)
@@ -179,7 +180,7 @@ class BucketProcessor:
             self.meta.update((version, nonce, turn.manifest.to_bytes()))
             if turn.ended is None or operator.goes_on:  # where an operator that has ended cannot go on, its log can
                 warm_state.keep(query_id(), bucket, version, nonce, operator)
-            if self.job.hands_over:
+            if self.job.start.shares_memory:
                 let_go()
         return archived
 
@@ -228,6 +229,7 @@ class BucketProcessor:
         for stream, (alias, rows) in enumerate(zip(self.job.aliases, arrived, strict=True)):
             log.append(stream, rows.take(np.flatnonzero(operator.worth_keeping(alias, rows, complete_until))))
             log.trim(stream, alias, operator, complete_until, counted=self.job.counts_rows)
+        begun.let_go(self.job, log, operator)
 
     def _looked_after(
         self, answers: Iterator[pa.RecordBatch], operator: Operator, manifest: Manifest
@@ -275,18 +277,10 @@ class BucketProcessor:
         """The operator as the last batch left it, its static tables with it."""
         return warm_state.fetch(query_id(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
 
-    def _rebuild(self, log: BucketLog) -> Operator:
-        operator = self.job.make_operator()
-        if operator.is_kept_whole:
-            state = log.saved()
-            assert state is not None
-            operator.load(Saved.from_bytes(state))
-            return operator
-        rows = {alias: log.rows(stream) for stream, alias in enumerate(self.job.aliases)}
-        begun = [self.job.aliases[stream] for stream in log.manifest.begun]
-        operator.begun_before(begun, log.manifest.complete_until)
-        operator.restore(rows, log.manifest.complete_until, log.manifest.ends)
-        return operator
+    def _fresh(self, bucket: int, log: BucketLog, clock: BucketClock, now_us: int) -> Operator:
+        if self.job.start.begun is None:
+            return self.job.make_operator()
+        return begun.begin(self.job, bucket, log, clock, now_us)
 
     def _lateness(self, turn: Turn, stream: int, oldest_us: int) -> dict[str, int]:
         """By what the batches before this one left."""
@@ -295,7 +289,9 @@ class BucketProcessor:
 
     def _arrived(self, stream: int, turn: Turn) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        watermark_us, layout = turn.manifest.complete_until, turn.log.layouts[stream]
+        layout = turn.log.layouts[stream]
+        # Who answers every row by itself waits for none, so that none comes too late.
+        watermark_us = BEGINNING_US if self.job.is_stateless else turn.manifest.complete_until
         packets = [(one.primary, data) for one in turn.packets.rows_of(stream) for data in rows_of(one.payload)]
         if not packets:
             return layout.no_rows()

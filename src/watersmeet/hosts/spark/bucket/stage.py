@@ -1,13 +1,13 @@
-"""The stateful stage as Spark is given it: what it keeps in the state, and its job as one pickled value.
+"""The stateful stage as Spark is given it: what it keeps in the state, and its jobs as one pickled value.
 
 Before the first batch Spark starts a Python on the driver only to ask which state there is. That one imports this
-module and next to nothing else; the job is unpickled where rows come, once in each worker for all of its batches.
+module and next to nothing else; the jobs are unpickled where rows come, once in each worker for all of its batches.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -29,32 +29,54 @@ SEGMENT = "rows binary"
 
 
 class BucketStage(StatefulProcessor):
-    """Runs a SparkJob for the buckets of one partition."""
+    """Runs jobs, each with its output, for their buckets of one partition."""
 
-    def __init__(self, job: SparkJob, output: Output) -> None:
+    def __init__(self, jobs: Sequence[tuple[SparkJob, Output]]) -> None:
         # As pyspark sends its own functions: those that a user has brought may be known to this process only.
-        self.shipped: bytes = cloudpickle.dumps((job, output))  # type: ignore[no-untyped-call]
+        self.shipped: bytes = cloudpickle.dumps(tuple(jobs))  # type: ignore[no-untyped-call]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.meta = handle.getValueState("meta", META)
         self.segments = handle.getMapState("segments", SEGMENT_KEY, SEGMENT)
-        self._processor: BucketProcessor | None = None
+        self._processors: dict[int, BucketProcessor] = {}
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        if self._processor is None:
+        from watersmeet.hosts.spark.jobs.ids import slot_of
+
+        if not self._processors:
             from watersmeet.hosts.spark.bucket.processor import BucketProcessor
 
-            self._processor = BucketProcessor(*_unpickled(self.shipped), self.meta, self.segments)
-        return self._processor.turn(key, rows, timerValues)
+            self._processors = {
+                job.slot: BucketProcessor(job, output, self.meta, self.segments)
+                for job, output in _unpickled(self.shipped)
+            }
+        processor = self._processors.get(slot_of(int(key[0])))
+        if processor is not None:
+            frames = processor.turn(key, rows, timerValues)
+            return frames if len(self._processors) == 1 else _of_query(processor.job.start.query, frames)
+        self.meta.clear()  # the query is not in the script any more
+        self.segments.clear()
+        return iter(())
 
     def close(self) -> None:
         pass
 
 
-# A worker serves few queries at a time. What a job works out at first use, such as its plan, is kept with it.
+def _of_query(name: str, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """An error says of which of several queries it is."""
+    from watersmeet.errors import WatersmeetError
+
+    try:
+        yield from frames
+    except WatersmeetError as error:
+        error.message = f"{name}: {error.message}"
+        raise
+
+
+# A worker serves few queries at a time. What jobs work out at first use, such as their plans, is kept with them.
 @lru_cache(maxsize=4)
-def _unpickled(shipped: bytes) -> tuple[SparkJob, Output]:
-    job, output = pickle.loads(shipped)
-    return job, output
+def _unpickled(shipped: bytes) -> tuple[tuple[SparkJob, Output], ...]:
+    jobs: tuple[tuple[SparkJob, Output], ...] = pickle.loads(shipped)
+    return jobs

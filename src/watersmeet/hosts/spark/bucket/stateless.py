@@ -15,7 +15,6 @@ from watersmeet.hosts.spark.bucket.archive import write_page_into
 from watersmeet.hosts.spark.bucket.output import Output, report_of
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts, left_out_by_stream
 from watersmeet.hosts.spark.exchange.messages import (
-    GUARD,
     BadRecords,
     Kind,
     LeftOut,
@@ -24,6 +23,7 @@ from watersmeet.hosts.spark.exchange.messages import (
     Seen,
     decode,
 )
+from watersmeet.hosts.spark.jobs.ids import GUARD
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.task import batch_number

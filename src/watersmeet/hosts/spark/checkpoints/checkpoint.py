@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from time import monotonic
@@ -55,12 +57,13 @@ class Owner:
     run: str = ""  # its name, if sinks know it by that: noted twice, as what is answered would come again under another
 
     @classmethod
-    def of(cls, plan: Plan, buckets: int) -> Owner:
+    def of(cls, plan: Plan, buckets: int, *, is_shared: bool = False) -> Owner:
+        """is_shared: the checkpoint is that of several queries, where each has a state."""
         inputs = {
             one.name: ", ".join(f"{field.name} {field.type}" for field in one.schema)
             for one in relations_below(plan.root)
         }
-        jobs = list(_jobs(plan, buckets))
+        jobs = [job for job in _jobs(plan, buckets) if is_shared or not job.is_stateless]
         streams = {job.fingerprint: [_called(one) for one in job.streams] for job in jobs}
         return cls(plan.sql.strip(), buckets, inputs, [job.fingerprint for job in jobs], VERSION, streams)
 
@@ -68,6 +71,10 @@ class Owner:
     def of_another_format(self) -> str | None:
         """A state that this version cannot read, if there is one."""
         return next((state for state in self.states if not is_of_this_format(state)), None)
+
+    def is_same(self, other: Owner) -> bool:
+        """Whether both are the same query."""
+        return self.states == other.states and self.streams == other.streams
 
     def differs_from(self, held: Owner) -> str:
         """What another owner had that this one has not, in words."""
@@ -132,14 +139,17 @@ class Checkpoint:
         held = self._held()
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
-            raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=_way_out(held, owner))
+            raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=way_out(held, owner))
+        self.refuse_moved()
+        return held is not None or self._guard_knows(owner)
+
+    def refuse_moved(self) -> None:
         home = _made_at(self.folder) if self.place.is_here else None
         if home is not None:
             raise SetupError(
                 f"{self.folder} was made as {home}, and Spark can go on with a checkpoint only there",
                 hint=f"move it back to {home}, or start with a new one",
             )
-        return held is not None or self._guard_knows(owner)
 
     def note(self, owner: Owner) -> None:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
@@ -150,6 +160,21 @@ class Checkpoint:
                 self.notes.note(owner=asdict(replace(held or owner, run=run)))
         except Exception as error:
             logger.warning("%s/%s cannot be written: %s", self.folder, NOTES["owner"], first_useful_line(error))
+
+    def belongs_to(self, owner: Owner) -> bool:
+        """Whether it is the checkpoint of that query alone, as far as is noted. What keeps no state is known by its
+        text."""
+        held = self._held()
+        if held is None:
+            return False
+        if held.states:
+            return held.states == owner.states
+        return " ".join(held.sql.split()) == " ".join(owner.sql.split())
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether it is noted that the checkpoint is one of ours."""
+        return self._held() is not None
 
     def _guard_knows(self, owner: Owner) -> bool:
         """Of a checkpoint without the file: ask its state, which knows nothing before its first rows."""
@@ -192,14 +217,15 @@ class Checkpoint:
         return begun if begun > self.newest(COMMITS) else None
 
     def left_out(self, asked: frozenset[int], name: str) -> frozenset[int]:
-        """The numbers of batches that are left out by this start: of those that are asked for, and those that a start
-        before was asked for. `name`: that of the query.
+        """The numbers of batches that are left out of a query by this start: of those that are asked for, and those
+        that a start before was asked for. `name`: that of the query, of which there may be several.
 
         Spark repeats the batch that it has begun and not committed, and only that one. It is noted before: should this
         start be killed between the commit of a sink and Spark's own, the next must leave it out as well, or the state
         would have rows whose answers the sink passes over.
         """
-        noted = frozenset(self.notes.get("skipped", []))
+        all_noted = self.notes.get("skipped", {})
+        noted = frozenset(all_noted.get(name, []))
         if not noted and not asked:
             return frozenset()
         repeated = self.repeated_batch()
@@ -207,7 +233,7 @@ class Checkpoint:
             logger.warning("%s: %s", name, not_repeated(number))
         found = (asked | noted) & {repeated}
         if found - noted:
-            self.notes.note(skipped=sorted(found))
+            self.notes.note(skipped={**all_noted, name: sorted(found)})
         return frozenset(found)
 
     def newest(self, log: str) -> int:
@@ -216,16 +242,14 @@ class Checkpoint:
 
 
 def _jobs(plan: Plan, buckets: int) -> Iterator[SparkJob]:
-    """The stages of a query that keep a state, as its DataFrame is made of them."""
+    """The stages of a query, as its DataFrame is made of them."""
     staged = in_stages(plan)
     if staged is not None:
         for join in staged.joins.values():
             yield from _jobs(join, buckets)
         yield from _jobs(staged.plan, buckets)
         return
-    job = job_of(with_archive_path(plan), {}, buckets)
-    if not job.is_stateless:
-        yield job
+    yield job_of(with_archive_path(plan), {}, buckets)
 
 
 def _called(one: Input) -> str:
@@ -234,7 +258,7 @@ def _called(one: Input) -> str:
     return name if one.alias == name else f"{one.alias} ({name})"
 
 
-def _way_out(held: Owner, owner: Owner) -> str:
+def way_out(held: Owner, owner: Owner) -> str:
     if held.of_another_format is not None:
         return OTHER_VERSION
     if held.buckets != owner.buckets:
@@ -267,6 +291,21 @@ def _schema_files(folder: Path) -> Iterator[str]:
             yield from (str(path) for store in held["stateStoreInfo"] for path in store["stateSchemaFilePaths"])
         except (OSError, ValueError, KeyError, TypeError):  # written in another way: Spark will say what is wrong
             continue
+
+
+# What of a folder is a checkpoint: there may be those of other queries below it.
+_PARTS = (METADATA, OFFSETS, COMMITS, "state", "sources", "watersmeet*", ".*.crc")
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """One of this machine, of a query that is not asked any more."""
+    for path in (path for part in _PARTS for path in folder.glob(part)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 _RARELY_S = 60.0  # in a store a note is a job of Spark's

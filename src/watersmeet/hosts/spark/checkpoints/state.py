@@ -5,7 +5,7 @@ Files of this machine are read as they are (state_files.py), in a second or two;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,16 +21,15 @@ from watersmeet.hosts.spark.checkpoints.state_files import (
     STATE,
     Kept,
     NotReadableError,
-    Packet,
     RocksReader,
     Stage,
     StateFiles,
-    stage_of,
+    by_query,
     stages_of,
-    unpacked_stage,
+    unpacked_stages,
 )
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.jobs.ids import GUARD, in_its_slot, slot_of
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.paths import NOTES, has_scheme
 from watersmeet.io.rows import python_rows
@@ -67,6 +66,7 @@ class BucketState:
     rows: dict[int, pa.Table]
     stage: int = 0
     names: tuple[str, ...] = ()
+    query: str = ""  # its name, where several share a state
 
     def name(self, number: int) -> str:
         if number == WHOLE:
@@ -122,10 +122,11 @@ class State:
         """The state as text, with a few rows of each input."""
         lines = [f"{self.checkpoint}: {len(self.buckets)} bucket{'s' if len(self.buckets) != 1 else ''}"]
         several = len({bucket.stage for bucket in self.buckets}) > 1
+        is_shared = any(bucket.query for bucket in self.buckets)
         for bucket in self.buckets:
             until = format_instant(bucket.manifest.complete_until)
-            of = f"stage {bucket.stage}, " if several else ""
-            lines.append(f"{of}bucket {bucket.bucket}: version {bucket.version}, complete until {until}")
+            of = f"{bucket.query}, " if is_shared else f"stage {bucket.stage}, " if several else ""
+            lines.append(f"{of}bucket {in_its_slot(bucket.bucket)}: version {bucket.version}, complete until {until}")
             lines += aligned([_cells(row) for row in bucket.summary()], left=1)
         for stage, number, name in self._shown() if rows else []:
             shown = self.rows(number, stage).slice(0, rows)
@@ -146,7 +147,7 @@ def read_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -
     folder = _folder_of(checkpoint)
     try:
         with _in_format_of(spark, folder):
-            stages = [_stage(spark, folder, number, batch) for number in _stages(spark, folder)]
+            stages = [one for number in _stages(spark, folder) for one in _kept_by(spark, folder, number, batch)]
     except Exception as error:
         raise SourceError(f"the state in {checkpoint} cannot be read: {first_useful_line(error)}") from None
     return _state_of(checkpoint, stages, None if has_scheme(folder) else Path(folder))
@@ -160,7 +161,8 @@ def read_state_files(checkpoint: str, batch: int | None = None) -> State:
     files = StateFiles.of(folder, batch)
     try:
         with RocksReader() as reader:
-            stages = [unpacked_stage(files.variables(number, reader)) for number in stages_of(folder)]
+            numbers = stages_of(folder)
+            stages = [one for number in numbers for one in unpacked_stages(files.variables(number, reader))]
     except NotReadableError:
         raise
     except Exception as error:  # whatever is wrong with the files, Spark has better words for it
@@ -169,22 +171,26 @@ def read_state_files(checkpoint: str, batch: int | None = None) -> State:
 
 
 def _state_of(checkpoint: str, stages: Sequence[Stage], folder: Path | None) -> State:
-    noted = _noted_names(folder)
+    noted, queries = _noted_names(folder)
     buckets = [
-        _bucket(one, stage.packets, number, tuple(noted.get(stage.guard or "", ())))
+        _bucket(one, stage, number, tuple(noted.get(stage.guard or "", ())), queries.get(slot_of(one.bucket), ""))
         for number, stage in enumerate(stages)
         for one in sorted(stage.buckets, key=lambda one: one.bucket)
     ]
     return State(checkpoint, next((stage.guard for stage in stages), None), tuple(buckets))
 
 
-def _noted_names(folder: Path | None) -> dict[str, list[str]]:
-    """The names of the streams of each stage, as `checkpoint.Owner` noted them; none where nobody did."""
+def _noted_names(folder: Path | None) -> tuple[dict[str, list[str]], dict[int, str]]:
+    """The names of the streams of each stage, as `checkpoint.Owner` noted them, and those of the queries that share the
+    state, by their slots; none where nobody did."""
     with suppress(OSError, SetupError):
         if folder is not None:
-            owner = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES).get("owner", {})
-            return dict(owner.get("streams", {}))
-    return {}
+            notes = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES)
+            queries = notes.get("together", {}).get("queries", {})
+            owners = [notes.get("owner", {}), *(one["owner"] for one in queries.values())]
+            streams = {state: names for owner in owners for state, names in owner.get("streams", {}).items()}
+            return streams, {one["slot"]: name for name, one in queries.items()}
+    return {}, {}
 
 
 def _stages(spark: SparkSession, folder: str) -> list[int]:
@@ -197,14 +203,14 @@ def _stages(spark: SparkSession, folder: str) -> list[int]:
     return sorted(int(row[0]) for row in known.select("operatorId").distinct().collect())
 
 
-def _stage(spark: SparkSession, folder: str, number: int, batch: int | None) -> Stage:
+def _kept_by(spark: SparkSession, folder: str, number: int, batch: int | None) -> list[Stage]:
     meta = _load(spark, folder, "meta", batch, number).selectExpr("key.bucket AS bucket", "value.*").toArrow()
     kept = _load(spark, folder, "segments", batch, number).selectExpr(
         "key.bucket AS bucket", "user_map_key.input", "user_map_key.number", "user_map_value.rows"
     )
     packets = {(row["bucket"], row["input"], row["number"]): row["rows"] for row in kept.toArrow().to_pylist()}
     rows = [Kept(row["bucket"], row["version"], bytes(row["manifest"])) for row in meta.to_pylist()]
-    return stage_of(rows, packets)
+    return by_query(rows, packets)
 
 
 def read_guard(spark: SparkSession, checkpoint: str) -> str | None:
@@ -253,14 +259,14 @@ def _load(spark: SparkSession, folder: str, variable: str, batch: int | None, op
     return (reader if batch is None else reader.option("batchId", batch)).load(folder)
 
 
-def _bucket(kept: Kept, packets: Mapping[Packet, bytes], stage: int, names: tuple[str, ...]) -> BucketState:
+def _bucket(kept: Kept, stage: Stage, number_of_stage: int, names: tuple[str, ...], query: str) -> BucketState:
     manifest = Manifest.from_bytes(kept.manifest)
     rows = {}
     for number, log in manifest.segments.items():
-        batches = [b for segment in log for b in from_packet(packets[kept.bucket, number, segment.number])]
+        batches = [b for segment in log for b in from_packet(stage.packets[kept.bucket, number, segment.number])]
         if batches:
             rows[number] = pa.Table.from_batches(batches)
-    return BucketState(kept.bucket, kept.version, manifest, rows, stage, names)
+    return BucketState(kept.bucket, kept.version, manifest, rows, number_of_stage, names, query)
 
 
 def _oldest_us(rows: pa.Table | None, newest_us: int | None) -> int | None:

@@ -30,7 +30,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # 
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
-from watersmeet.hosts.spark.exchange.messages import GUARD
+from watersmeet.hosts.spark.jobs.ids import slot_of
 from watersmeet.hosts.spark.launching.java import use_java
 from watersmeet.private_folders import temporary_folder
 
@@ -247,7 +247,7 @@ def _placed(path: Path, to: Path) -> None:
 
 @dataclass(frozen=True)
 class Kept:
-    """A bucket: how often it was written, and its manifest; of the GUARD the fingerprint instead."""
+    """A bucket: how often it was written, and its manifest; of a guard the fingerprint instead."""
 
     bucket: int
     version: int
@@ -256,23 +256,33 @@ class Kept:
 
 @dataclass(frozen=True)
 class Stage:
+    """What one query, or one stage of it, keeps."""
+
     guard: str | None
     buckets: tuple[Kept, ...]
     packets: Mapping[Packet, bytes]
 
 
-def stage_of(kept: Sequence[Kept], packets: Mapping[Packet, bytes]) -> Stage:
-    guard = next((one.manifest.decode() for one in kept if one.bucket == GUARD), None)
-    return Stage(guard, tuple(one for one in kept if one.bucket != GUARD), packets)
+def by_query(kept: Sequence[Kept], packets: Mapping[Packet, bytes]) -> list[Stage]:
+    """The same for each of the queries that keep their buckets together."""
+    found: dict[int, list[Kept]] = {}
+    for one in kept:
+        found.setdefault(slot_of(one.bucket), []).append(one)
+    return [_stage(found[slot], packets) for slot in sorted(found)]
 
 
-def unpacked_stage(variables: Mapping[str, Mapping[bytes, bytes]]) -> Stage:
+def _stage(kept: Sequence[Kept], packets: Mapping[Packet, bytes]) -> Stage:
+    guard = next((one.manifest.decode() for one in kept if one.bucket < 0), None)
+    return Stage(guard, tuple(one for one in kept if one.bucket >= 0), packets)
+
+
+def unpacked_stages(variables: Mapping[str, Mapping[bytes, bytes]]) -> list[Stage]:
     """From keys and values as bytes; see META, SEGMENT_KEY and SEGMENT of the processor."""
     kept = [
         Kept(_integer(key, 0), _long(value, 0), _binary(value, 2)) for key, value in variables.get("meta", {}).items()
     ]
     packets = {_packet(key): _binary(value, 0) for key, value in variables.get("segments", {}).items()}
-    return stage_of(kept, packets)
+    return by_query(kept, packets)
 
 
 def _packet(key: bytes) -> Packet:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOW = "now_ms"  # the column of the time of the batch, the same when it is repeated, that Spark puts beside packets
-GUARD = -1  # a key of the state that is no bucket: ids of buckets are never negative
 # The same columns as reading/splits.py, which says them in Spark's words because it must not import Arrow.
 PACKED_SCHEMA = pa.schema(
     [
@@ -48,6 +47,7 @@ class Kind(IntEnum):
     BAD_RECORDS = -7
     MAYBE_LATE = -8
     LEFT_OUT = -9
+    GONE = -10
 
 
 class Message:
@@ -71,7 +71,7 @@ def decode(kind: type[M], payload: bytes) -> M:
 
 
 class Packet(NamedTuple):
-    """Rows or a message for one bucket, or for the GUARD. `part` orders rows the same way in every bucket; `primary`
+    """Rows or a message for one bucket, or for the guard. `part` orders rows the same way in every bucket; `primary`
     marks the one copy of them that counts."""
 
     bucket: int
@@ -116,7 +116,7 @@ class Inbox:
 
     @property
     def rows_in(self) -> int:
-        """What was read, as the GUARD is told."""
+        """What was read, as the guard is told."""
         read, bad = self.messages(RowsRead), self.messages(BadRecords)
         return sum(one.rows for one in read) + sum(one.rows for one in bad)
 
@@ -159,7 +159,7 @@ class Waiting(Message):
 
 @dataclass(frozen=True)
 class Pulse(Message):
-    """Time has gone on. To the GUARD too: the first batch after a restart may be nothing else, and must not touch the
+    """Time has gone on. To the guard too: the first batch after a restart may be nothing else, and must not touch the
     state of another query."""
 
     kind: ClassVar = Kind.PULSE
@@ -198,6 +198,13 @@ class MemoryNeeds(Message):
         return Came(self.stream, self.rows, self.size, self.oldest_us, self.newest_us, counts)
 
 
+@dataclass(frozen=True)
+class Gone(Message):
+    """To the buckets and the guard of a query that is not in the script any more: what they keep is let go."""
+
+    kind: ClassVar = Kind.GONE
+
+
 # ---- to one bucket, or to the guard ---------------------------------------------------------------------------------
 
 
@@ -211,7 +218,7 @@ class MaybeLate(Message):
 
 @dataclass(frozen=True)
 class RowsRead(Message):
-    """To the GUARD: rows are counted once, where they are read. In the buckets there may be copies of one, or none."""
+    """To the guard: rows are counted once, where they are read. In the buckets there may be copies of one, or none."""
 
     kind: ClassVar = Kind.ROWS_READ
     rows: int = 0
@@ -219,7 +226,7 @@ class RowsRead(Message):
 
 @dataclass(frozen=True)
 class BadRecords(Message):
-    """To the GUARD: records that cannot be read, which are counted as well (see bad_records.py)."""
+    """To the guard: records that cannot be read, which are counted as well (see bad_records.py)."""
 
     kind: ClassVar = Kind.BAD_RECORDS
     rows: int
@@ -228,7 +235,7 @@ class BadRecords(Message):
 
 @dataclass(frozen=True)
 class LeftOut(Message):
-    """To the GUARD: how many rows of a stream lie on the other side of a handover."""
+    """To the guard: how many rows of a stream lie on the other side of a handover."""
 
     kind: ClassVar = Kind.LEFT_OUT
     stream: str

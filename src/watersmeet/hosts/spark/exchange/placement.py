@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import cloudpickle
 
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.jobs.job import SparkJob
@@ -21,6 +24,7 @@ from watersmeet.physical.strategy import Code
 from watersmeet.plan.nodes import Input
 
 Cells = npt.NDArray[np.int64]
+_pickle: Any = cloudpickle
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,17 @@ class Placement:
         self.layout = job.layout(one)
         self.keys = Admission((), job.keys_of(one))
         self.nulls_count = job.nulls_count
+        self.schema = job.row_schema(one)
+
+    @cached_property
+    def alike(self) -> Hashable:
+        """Equal for inputs of other jobs whose rows lie in the same places, with the same columns and codes."""
+        inside = (self.one.alias, self.buckets, self.dimensions, self.announced, self.admission, self.layout)
+        return bytes(_pickle.dumps((*inside, self.keys, self.nulls_count, self.schema)))
 
     def placed(self, rows: Rows) -> Placed:
         """The rows that go anywhere, and where."""
+        rows = Rows(rows.data.select(self.schema.names), rows.times)
         rows, codes, _ = self.admission.admit(rows)
         # The admission of such jobs makes no codes. NULLs must land in one place to be grouped, hence a fixed code for
         # them; an announced row without a key matches nothing, so any bucket may own it.

@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.hosts.spark.jobs.fingerprint import fingerprint_of
+from watersmeet.hosts.spark.jobs.ids import balanced_ids, guard_of
 from watersmeet.hosts.spark.jobs.layout import PacketLayout
 from watersmeet.hosts.spark.jobs.mailbox import Mailbox, log_only
 from watersmeet.hosts.spark.packets import from_packet
@@ -22,6 +23,7 @@ from watersmeet.model.catalog import Stream
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.memory_bound import Came, Sharing
+from watersmeet.optimizer.asked_rows import AskedRows
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.plan import PhysicalPlan
@@ -42,12 +44,15 @@ ARRIVAL_SILENCE_US = 8_000_000  # so that windows come out about two seconds aft
 class AtStart:
     """What is said of one start of a query, and is nothing of the query itself: the numbers of batches that are left
     out, where floods are told, whether answers go by way of the driver, a batch at a time, and whether all tasks run on
-    one machine, where rows can be handed over in its memory."""
+    one machine, where rows can be handed over in its memory. `begun`: the savepoint that buckets without a state begin
+    with: its place, the name of the query in it, and its mark."""
 
     skipped: frozenset[int] = frozenset()
     floods: Mailbox | None = None
     by_driver: bool = False
     shares_memory: bool = False
+    query: str = ""  # its name, where several run as one
+    begun: tuple[str, str, str] | None = None
 
 
 NO_WISHES = AtStart()
@@ -67,6 +72,7 @@ class SparkJob(ABC):
     tables: Mapping[str, bytes]
     buckets: int
     start: AtStart = NO_WISHES
+    slot: int = 0  # among the jobs that are read together
 
     def __getstate__(self) -> dict[str, object]:
         """What was worked out stays behind: it is worked out anew where it is needed."""
@@ -131,11 +137,6 @@ class SparkJob(ABC):
         return False
 
     @property
-    def hands_over(self) -> bool:
-        """Whether rows go to buckets by the memory that all tasks share, where they are many."""
-        return self.start.shares_memory and not self.is_stateless
-
-    @property
     def nulls_count(self) -> bool:
         """Whether rows without a key belong somewhere: they match nothing, but they can be grouped."""
         return False
@@ -150,11 +151,20 @@ class SparkJob(ABC):
 
     @cached_property
     def bucket_ids(self) -> list[int]:
-        return balanced_ids(self.partitioning.buckets)
+        return balanced_ids(self.partitioning.buckets, self.slot)
+
+    @property
+    def guard(self) -> int:
+        """The key of the state that has the fingerprint."""
+        return guard_of(self.slot)
 
     @cached_property
     def aliases(self) -> list[str]:
         return [one.alias for one in self.streams]
+
+    def number_of(self, one: Input) -> int:
+        """By which packets refer to an input."""
+        return self.aliases.index(one.alias)
 
     def copies(self, alias: str) -> int:
         """In how many buckets a row of a stream is, also where it only counts."""
@@ -163,6 +173,10 @@ class SparkJob(ABC):
 
     def row_schema(self, one: Input) -> pa.Schema:
         return pa.schema([one.schema.field(name) for name in self.columns_needed(one)])
+
+    def asked_of(self, source: str) -> Sequence[AskedRows]:
+        """The rows of a stream that it asks for by constants, where no others are let in."""
+        return ()
 
     def layout(self, one: Input) -> PacketLayout:
         """How the rows of a stream reach a bucket."""
@@ -243,39 +257,3 @@ def _dimension(one: Dimension) -> str:
 def stream_of(one: Input) -> Stream:
     assert isinstance(one.relation, Stream)
     return one.relation
-
-
-_MASK = 0xFFFFFFFF
-
-
-def murmur3_of_int(value: int, seed: int = 42) -> int:
-    """Spark's hash of one INT column, as a signed 32-bit number."""
-    # Murmur3_x86_32 of a single block of 4 bytes. Spark partitions by it with the seed 42.
-    k = value * 0xCC9E2D51 & _MASK
-    k = (k << 15 | k >> 17) & _MASK
-    k = k * 0x1B873593 & _MASK
-    h = seed ^ k
-    h = (h << 13 | h >> 19) & _MASK
-    h = (h * 5 + 0xE6546B64) & _MASK
-    h ^= 4  # the length of an INT in bytes, where the final mixing begins
-    h ^= h >> 16
-    h = h * 0x85EBCA6B & _MASK
-    h ^= h >> 13
-    h = h * 0xC2B2AE35 & _MASK
-    h ^= h >> 16
-    return h - (1 << 32) if h >= 1 << 31 else h
-
-
-def balanced_ids(buckets: int) -> list[int]:
-    """One id per bucket such that `hash(id) mod buckets` takes every value once.
-
-    They depend on the number of buckets alone, never on a session's settings, because they are the keys of the
-    checkpointed state.
-    """
-    ids: dict[int, int] = {}
-    candidate = 0
-    while len(ids) < buckets:
-        # Python's % is never negative, like the pmod by which Spark chooses a partition.
-        ids.setdefault(murmur3_of_int(candidate) % buckets, candidate)
-        candidate += 1
-    return [ids[i] for i in range(buckets)]

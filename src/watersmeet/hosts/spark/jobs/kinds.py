@@ -3,7 +3,7 @@ job or several, in stages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from watersmeet.operators.contract import Operator
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.keeping.policies import POLICIES
 from watersmeet.operators.memory_bound import Sharing
+from watersmeet.optimizer.asked_rows import AskedRows, asked_of
 from watersmeet.optimizer.choose_bucket_key import bucket_codes, choose_bucket_key
 from watersmeet.optimizer.choose_partitioning import choose_partitioning
 from watersmeet.optimizer.stage_joins import Staged, stage_joins
@@ -110,6 +111,9 @@ class JoinJob(SparkJob):
         strategy = self.bucket_strategy
         compared = (*strategy.probing_codes(one.alias), *strategy.stored_codes(one.alias))
         return Admission(strategy.filters.get(one.alias, ()), (*self.keys_of(one), *compared))
+
+    def asked_of(self, source: str) -> Sequence[AskedRows]:
+        return asked_of(self.physical).get(source, ())
 
     @cached_property
     def bucket_strategy(self) -> JoinStrategy:

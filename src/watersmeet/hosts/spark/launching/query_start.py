@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+SOURCES_BY_NAME = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 TOO_SLOW = "Python worker failed to connect back"
 TRIES = 6
 LONGEST_S = 60.0  # after that the next query starts whatever this one does
@@ -38,7 +39,7 @@ def start_in_turn(
 ) -> StreamingQuery:
     """A query that is under way, has ended, or has failed for a reason of its own. `look` is called while it is not."""
     for attempt in range(1, TRIES + 1):
-        with _without_empty_batches(spark):
+        with _with_setting(spark, EMPTY_BATCHES, "false"):
             query = start()
         _wait(spark, query, stopping, look)
         if attempt == TRIES or not _was_too_slow(query) or stopping():
@@ -47,18 +48,24 @@ def start_in_turn(
     return query
 
 
+def sources_by_name(spark: SparkSession) -> AbstractContextManager[None]:
+    """Spark knows the sources of a query that is made and started meanwhile by their names, so that some may come and
+    others go."""
+    return _with_setting(spark, SOURCES_BY_NAME, "true")
+
+
 @contextmanager
-def _without_empty_batches(spark: SparkSession) -> Iterator[None]:
+def _with_setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     """For what is started meanwhile: a query keeps the settings that it found. Others of the session may need them."""
-    said = spark.conf.getAll.get(EMPTY_BATCHES)
-    spark.conf.set(EMPTY_BATCHES, "false")
+    said = spark.conf.getAll.get(name)
+    spark.conf.set(name, value)
     try:
         yield
     finally:
         if said is None:
-            spark.conf.unset(EMPTY_BATCHES)
+            spark.conf.unset(name)
         else:
-            spark.conf.set(EMPTY_BATCHES, said)
+            spark.conf.set(name, said)
 
 
 def _wait(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from watersmeet.hosts.spark.bucket import processor  # noqa: F401  # what workers import by themselves
 from watersmeet.hosts.spark.bucket.output import output_of
 from watersmeet.hosts.spark.exchange.pack import packer
+from watersmeet.hosts.spark.jobs.group import JobGroup
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import job_of
 from watersmeet.hosts.spark.packets import from_packet
@@ -66,7 +67,7 @@ def _arrived(job: SparkJob, one: Input, batch: int) -> Rows:
     numbers = np.arange(ROWS) % 8
     at = pa.array((np.arange(ROWS) + batch * ROWS) * 1000).cast(SCHEMA.field("ts").type)
     rows = pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(numbers.astype(str)), at], schema=SCHEMA)
-    made = list(packer(job, one.relation.name)(iter([rows])))
+    made = list(packer(JobGroup((job,)), one.relation.name)(iter([rows])))
     number = job.aliases.index(one.alias)
     parts = [
         data

@@ -12,6 +12,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.bucket.lateness import LATENESS, most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, REPORTS
+from watersmeet.hosts.spark.jobs.ids import in_its_slot, slot_of
 from watersmeet.hosts.spark.reading.changed_files import ChangedFiles, changed_in
 from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
@@ -71,6 +72,7 @@ class Tally:
     last: Batch | None = None
     observed: str = OBSERVED
     skipped: frozenset[int] = frozenset()  # batches that are left out
+    slot: int = 0  # that of the query among those that Spark runs as one
     _latest: dict[tuple[str, int], Report] = field(default_factory=dict)  # of every bucket, also if it took no part
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
@@ -83,7 +85,7 @@ class Tally:
         # Spark may also report a trigger that found nothing to do: no batch ran then.
         if "addBatch" not in (progress.durationMs or {}):
             return None
-        batch = batch_of(progress, self.total.watermark_us, self.observed)
+        batch = batch_of(progress, self.total.watermark_us, self.observed, self.slot)
         if batch.number in self.skipped:
             batch = replace(batch, values={**batch.values, "rows_in": 0, "skipped_batch_rows": batch.metrics.rows_in})
         if batch.changed:
@@ -120,18 +122,20 @@ def sharing_text(metrics: Metrics) -> str:
     return f"{text} and a recall of {min(recalls):.1%} to {max(recalls):.1%}" if recalls else text
 
 
-def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED) -> Batch:
+def batch_of(progress: Any, watermark_us: int, observed: str = OBSERVED, slot: int = 0) -> Batch:
     rows = progress.observedMetrics or {}
-    stages = {name: row for name, row in rows.items() if name == observed or name.startswith(observed + FIRST)}
-    reports = [one for name, row in stages.items() for one in _reports(name, row)]
-    values = _added_up({name: _counts(row) for name, row in stages.items()}, observed) | _done(reports)
+    named = {name: _by_name(row) for name, row in rows.items()}
+    stages = {name: row for name, row in named.items() if name == observed or name.startswith(observed + FIRST)}
+    by_stage = {name: _reports(name, row, slot) for name, row in stages.items()}
+    reports = [one for stage in by_stage.values() for one in stage]
+    values = _added_up({name: _counts(row, by_stage[name]) for name, row in stages.items()}, observed) | _done(reports)
     # A stage without input tells no clock; the last known one stands.
     values["watermark_us"] = max(values.get("watermark_us", watermark_us), watermark_us)
     # Queries without state observe nothing of ours.
     if not stages:
         values["rows_in"] = int(progress.numInputRows)
     if ANSWER in rows:
-        values["results"] = _counts(rows[ANSWER])["results"]
+        values["results"] = _counts(named[ANSWER], [])["results"]
     seconds = (progress.durationMs or {}).get("triggerExecution", 0) / 1000
     by_bucket = {(one["stage"], one["bucket"]): one for one in reports}
     return Batch(int(progress.batchId), seconds, values, by_bucket, changed_in(progress.sources or ()))
@@ -201,17 +205,18 @@ def _bucket(report: Report) -> BucketMetrics:
     return BucketMetrics(**{name: report[name] for name in BUCKET_METRICS if name in report})
 
 
-def _reports(stage: str, row: Any) -> list[dict[str, Any]]:
-    """What the buckets of a stage told."""
-    return [{**json.loads(text), "stage": stage} for text in _by_name(row).get(REPORTS) or ()]
+def _reports(stage: str, row: Mapping[str, Any], slot: int) -> list[dict[str, Any]]:
+    """What the buckets of a stage told, of the query with that slot."""
+    told = [json.loads(text) for text in row.get(REPORTS) or ()]
+    return [
+        {**one, "bucket": in_its_slot(one["bucket"]), "stage": stage} for one in told if slot_of(one["bucket"]) == slot
+    ]
 
 
-def _counts(row: Any) -> dict[str, int]:
+def _counts(row: Mapping[str, Any], reports: Sequence[Report]) -> dict[str, int]:
     """The numbers of an observed row, and those that its buckets told, added up."""
-    named = _by_name(row)
-    columns = {name: int(value or 0) for name, value in named.items() if name != REPORTS}
-    told = (json.loads(text).get("counts", {}) for text in named.get(REPORTS) or ())
-    return reduce(sum_by_name, told, columns)
+    columns = {name: int(value or 0) for name, value in row.items() if name != REPORTS}
+    return reduce(sum_by_name, (one.get("counts", {}) for one in reports), columns)
 
 
 def _by_name(row: Any) -> dict[str, Any]:

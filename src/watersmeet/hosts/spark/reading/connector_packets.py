@@ -9,7 +9,6 @@ from dataclasses import replace
 import pyarrow as pa
 
 from watersmeet.hosts.spark.exchange.pack import NOTHING_NEW_US, left_out_packets, waiting_packets, with_newest
-from watersmeet.hosts.spark.jobs.job import stream_of
 from watersmeet.hosts.spark.reading.source_packets import (
     packed_rows,
     packets_of_bad,
@@ -27,23 +26,23 @@ from watersmeet.runtime.bad_records import refusal
 
 
 def packets_of_split(
-    encoded_job: str, connected: ConnectedSource, source: str, split: SourceSplit
+    encoded_jobs: str, connected: ConnectedSource, source: str, split: SourceSplit
 ) -> Iterator[pa.RecordBatch]:
-    job = shipped(encoded_job)
-    stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
+    group = shipped(encoded_jobs)
+    stream = group.stream(source)
     bad: list[pa.RecordBatch] = []
     left_out: list[int] = []
     if split.waiting is not None and not stream.by_arrival:  # what arrives now is not behind
-        yield with_newest(waiting_packets(job, source, split.waiting), NOTHING_NEW_US)
+        yield with_newest(waiting_packets(group, source, split.waiting), NOTHING_NEW_US)
 
     def read(wanted: pa.Schema, stream: Stream) -> Iterator[pa.RecordBatch]:
         return batches_of_split(connected, split, wanted, stream, bad.append, left_out.append)
 
     partition, is_alone = split.partition, split.is_alone
-    yield from packed_rows(job, source, read, split.number, split.moments, partition=partition, is_alone=is_alone)
-    yield from packets_of_bad(job, source, bad)
+    yield from packed_rows(group, source, read, split.number, split.moments, partition=partition, is_alone=is_alone)
+    yield from packets_of_bad(group, source, bad)
     if sum(left_out):
-        yield with_newest(left_out_packets(stream, sum(left_out)), NOTHING_NEW_US)
+        yield with_newest(left_out_packets(group, source, sum(left_out)), NOTHING_NEW_US)
 
 
 def rows_of_split(encoded_stream: str, connected: ConnectedSource, split: SourceSplit) -> Iterator[pa.RecordBatch]:

@@ -54,7 +54,7 @@ WIDENING, MOST_WIDENINGS = 4, 12
 
 
 class PackedConnector(DataSource):
-    """The data source of a connector that hands packets on; its options carry the job and the connector's source."""
+    """The data source of a connector that hands packets on; its options carry the jobs and the connector's source."""
 
     @classmethod
     def name(cls) -> str:
@@ -68,16 +68,17 @@ class PackedConnector(DataSource):
 
 
 class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its options carry the job. `ending` is a run that ends for good: its last offset names it."""
+    """Its options carry the jobs. `ending` is a run that ends for good: its last offset names it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.given = {key.lower(): value for key, value in options.items()}
         self.source = self.given["source"]
-        self.encoded_job = self.given["job"]
+        self.encoded_jobs = self.given["jobs"]
         self.ending = self.given.get("ending")
         self.by_arrival = "arrival" in self.given
         self.max_future_us = int(self.given["maxfuture"]) if "maxfuture" in self.given else None
         self.encoded_connector = self.given["connector"]
+        self.place = json.loads(self.given["place"]) if "place" in self.given else None
         self.stops_at_what_is_there = False
         self.last: Offsets | None = None  # of a run that takes what is there and ends
         self.is_known = False  # that what is read is what was read before
@@ -91,8 +92,20 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Opened when it is first used: before that Spark waits for this process, and not for long.
         if "folder" in self.given:  # to list files takes less than to read them
             folder: PartitionedSource = pickle.loads(base64.b64decode(self.given["folder"]))
-            return folder
-        return connector_from(self.encoded_connector).partitioned
+            return self._resumed(folder)
+        return self._resumed(connector_from(self.encoded_connector).partitioned)
+
+    def _resumed(self, source: PartitionedSource) -> PartitionedSource:
+        if self.place is None:
+            return source
+        from watersmeet.io.connectors.resumed import ResumedSource
+
+        return ResumedSource(source, self.place)
+
+    def _connected(self) -> ConnectedSource:
+        """What tasks read."""
+        connected = connector_from(self.encoded_connector)
+        return connected if self.place is None else connected.read_by(self._resumed(connected.partitioned))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         files, rows = self.given.get("maxfilespertrigger"), self.given.get("maxrows")
@@ -104,8 +117,9 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.stops_at_what_is_there = True
 
     def initialOffset(self) -> Offset:
-        known = self.partitioned.identity()
-        return {"upto": to_text(self.partitioned.begin())} | ({} if known is None else {"of": known})
+        known = self.partitioned.identity() if self.place is None else self.place.get("of")
+        read = {} if self.place is None or "files" not in self.place else {"files": json.dumps(self.place["files"])}
+        return {"upto": to_text(self.partitioned.begin()), **read} | ({} if known is None else {"of": known})
 
     def _check(self, offset: Offset) -> None:
         """Once in a process: what is read may have been made anew under the same name since an offset was noted."""
@@ -247,7 +261,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         for part in partition.parts if isinstance(partition, Together) else [partition]:
             if isinstance(part, EndSplit):
-                yield end_of_stream(self.encoded_job, self.source, part.run)
+                yield end_of_stream(self.encoded_jobs, self.source, part.run)
             else:
                 yield from self.rows_of(part)
 
@@ -255,7 +269,7 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from watersmeet.hosts.spark.reading.connector_packets import packets_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from packets_of_split(self.encoded_job, connector_from(self.encoded_connector), self.source, partition)
+        yield from packets_of_split(self.encoded_jobs, self._connected(), self.source, partition)
 
     def commit(self, end: Offset) -> None:
         """Spark calls it when all up to an offset was answered, mostly a batch later."""
@@ -287,7 +301,7 @@ class ConnectorRowsReader(ConnectorReader):
         from watersmeet.hosts.spark.reading.connector_packets import rows_of_split
 
         assert isinstance(partition, SourceSplit)
-        yield from rows_of_split(self.encoded_job, connector_from(self.encoded_connector), partition)
+        yield from rows_of_split(self.encoded_jobs, self._connected(), partition)
 
 
 def _are_alone(offsets: Offsets) -> bool:

@@ -4,7 +4,8 @@ knows of it (see connector_source.py)."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError
-from watersmeet.hosts.spark.jobs.job import SparkJob, send_by_value
+from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.job import send_by_value
 from watersmeet.hosts.spark.reading.connector_source import FORMAT, ROWS_FORMAT, ConnectorRows, PackedConnector
 from watersmeet.hosts.spark.reading.inputs import as_dataframe
 from watersmeet.hosts.spark.reading.source_packets import encoded
@@ -38,29 +40,31 @@ class ConnectorStream:
 
     source: ConnectedSource
     max_rows_per_batch: int | None = None
+    place: Mapping[str, Any] | None = None  # where a new run begins, if another was there (see ResumedSource)
 
     @property
     def has_history(self) -> bool:
         return isinstance(self.source.partitioned.inner, HistoryThenLive)
 
-    def packed_reader(self, spark: SparkSession, job: SparkJob) -> DataStreamReader:
-        """Of its packets, for a job."""
+    def packed_reader(self, spark: SparkSession, group: JobGroup) -> DataStreamReader:
+        """Of its packets, for the jobs that read it."""
         spark.dataSource.register(PackedConnector)
-        return spark.readStream.format(FORMAT).options(**self.encoded_options()).option("job", encoded(job))
+        return spark.readStream.format(FORMAT).options(**self.encoded_options()).option("jobs", encoded(group))
 
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
         """The same stream as ordinary Spark rows, for queries that keep no state."""
         spark.dataSource.register(ConnectorRows)
         reader = spark.readStream.schema(spark_schema(stream.given_schema)).format(ROWS_FORMAT)
         reader = reader.options(**self.encoded_options()).option("source", stream.name)
-        return reader.option("job", encoded(replace(stream, source=None))).load()
+        return reader.option("jobs", encoded(replace(stream, source=None))).load()
 
     def encoded_options(self) -> dict[str, str]:
         """What the data source is told, in texts."""
         send_by_value()
         connector = base64.b64encode(_pickle.dumps(self.source)).decode()
         limit = self.max_rows_per_batch
-        return {"connector": connector} | ({} if limit is None else {"maxRows": str(limit)})
+        begins = {} if self.place is None else {"place": json.dumps(self.place)}
+        return {"connector": connector, **begins} | ({} if limit is None else {"maxRows": str(limit)})
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class FolderStream(ConnectorStream):
     folder: FileStream
 
     def dataframe(self, spark: SparkSession, stream: Stream) -> DataFrame:
-        if not self._is_for_spark(stream):
+        if self.place is not None or not self._is_for_spark(stream):
             return super().dataframe(spark, stream)
         # By itself Spark passes over files that are a week older than the newest, without a word.
         reader = spark.readStream.schema(spark_schema(stream.given_schema)).option("maxFileAge", ANY_AGE)

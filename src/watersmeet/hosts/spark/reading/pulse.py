@@ -22,21 +22,23 @@ from watersmeet.hosts.spark.reading.splits import PACKED
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 FORMAT = "watersmeet_pulse"
+PULSE = "pulse"  # its name among the named sources of a query
 SECOND_US = 1_000_000
 # Pulses in the shortest silence that counts, and how far apart they are at least and at most.
 PER_IDLE = 4
 SHORTEST_US, LONGEST_US = SECOND_US, 30 * SECOND_US
 
 
-def pulse_source(spark: SparkSession, bucket_ids: Sequence[int], idle_us: int) -> DataFrame:
-    """Packets that wake all buckets every now and then; `idle_us` is the shortest silence that counts."""
+def pulse_reader(spark: SparkSession, keys: Sequence[int], idle_us: int) -> DataStreamReader:
+    """Of packets that wake all buckets and guards every now and then; `idle_us` is the shortest silence that counts."""
     spark.dataSource.register(Pulses)
     every_us = min(max(idle_us // PER_IDLE, SHORTEST_US), LONGEST_US)
-    reader = spark.readStream.format(FORMAT).option("buckets", json.dumps(list(bucket_ids)))
-    return reader.option("every", str(every_us)).load()
+    reader = spark.readStream.format(FORMAT).option("keys", json.dumps(list(keys)))
+    return reader.option("every", str(every_us))
 
 
 class Pulses(DataSource):
@@ -53,7 +55,7 @@ class Pulses(DataSource):
 
 class PulseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.buckets: list[int] = json.loads(options["buckets"])
+        self.keys: list[int] = json.loads(options["keys"])
         self.every_us = int(options["every"])
         self.still = False
 
@@ -76,4 +78,4 @@ class PulseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from watersmeet.hosts.spark.exchange.pack import pulse_packets
 
-        yield pulse_packets(self.buckets)
+        yield pulse_packets(self.keys)

@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from watersmeet.hosts.spark.exchange.pack import (
     NOTHING_NEW_US,
+    Packing,
     bad_packets,
     end_packets,
     gathered,
-    packets,
     with_newest,
 )
-from watersmeet.hosts.spark.exchange.placement import Placement
-from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
+from watersmeet.hosts.spark.jobs.group import JobGroup
 from watersmeet.hosts.spark.reading.splits import Moments
 from watersmeet.model.arriving import stamped
 from watersmeet.model.catalog import Stream
@@ -26,14 +25,14 @@ from watersmeet.model.catalog import Stream
 Read = Callable[[pa.Schema, Stream], Iterator[pa.RecordBatch]]
 
 
-def encoded(job: SparkJob | Stream) -> str:
+def encoded(job: JobGroup | Stream) -> str:
     """What travels with a data source, whose options are texts."""
     return base64.b64encode(pickle.dumps(job)).decode()
 
 
-def shipped(encoded_job: str) -> SparkJob:
-    job: SparkJob = pickle.loads(base64.b64decode(encoded_job))
-    return job
+def shipped(encoded_jobs: str) -> JobGroup:
+    group: JobGroup = pickle.loads(base64.b64decode(encoded_jobs))
+    return group
 
 
 def shipped_stream(encoded_stream: str) -> Stream:
@@ -42,7 +41,7 @@ def shipped_stream(encoded_stream: str) -> Stream:
 
 
 def packed_rows(
-    job: SparkJob,
+    group: JobGroup,
     source: str,
     read: Read,
     number: int,
@@ -53,20 +52,17 @@ def packed_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The packets of a part of a source, the part's number in its batch being this. `partition`: that of the rows, if
     they have one; `is_alone`: there is no other."""
-    inputs = [one for one in job.streams if one.relation.name == source]
-    placings = [Placement(job, one) for one in inputs]
-    needed = {name for one in inputs for name in job.columns_needed(one)}
-    stream = stream_of(inputs[0])
-    whole = stream.late_to is not None  # late rows go to a sink whole
-    wanted = pa.schema([column for column in inputs[0].schema if whole or column.name in needed])
+    packing, stream = Packing(group, source), group.stream(source)
+    needed = group.columns_read(source)
+    wanted = pa.schema([column for column in stream.schema if column.name in needed])
     if stream.by_arrival:
         wanted = _without_moments(wanted, stream)
     batches = read(wanted, stream)
     if moments.arrival_us is not None:
         batches = _arrived(batches, stream, moments.arrival_us)
-    for place, group in enumerate(gathered(batches)):
+    for place, some in enumerate(gathered(batches)):
         at = (number << 32) + place
-        packed = packets(job, inputs, placings, group, at, moments.limit_us, partition=partition, dated=is_alone)
+        packed = packing.packets(some, at, moments.limit_us, partition=partition, dated=is_alone)
         # Spark would take the newest of all partitions for the time of a stream, and refuse answers of slower ones.
         yield packed if is_alone else with_newest(packed, NOTHING_NEW_US)
 
@@ -82,14 +78,12 @@ def _arrived(batches: Iterator[pa.RecordBatch], stream: Stream, moment_us: int) 
     return (stamped(batch, field, moment_us) for batch in batches)
 
 
-def packets_of_bad(job: SparkJob, source: str, records: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def packets_of_bad(group: JobGroup, source: str, records: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What tells of records of a source that cannot be read, if there are any."""
     if records:
-        stream = next(stream_of(one) for one in job.streams if one.relation.name == source)
-        yield with_newest(bad_packets(stream, records), NOTHING_NEW_US)
+        yield with_newest(bad_packets(group, source, records), NOTHING_NEW_US)
 
 
-def end_of_stream(encoded_job: str, source: str, run: str) -> pa.RecordBatch:
+def end_of_stream(encoded_jobs: str, source: str, run: str) -> pa.RecordBatch:
     """What tells every bucket that a stream has ended in a run."""
-    job = shipped(encoded_job)
-    return with_newest(end_packets(job, {source}, run), NOTHING_NEW_US)
+    return with_newest(end_packets(shipped(encoded_jobs), {source}, run), NOTHING_NEW_US)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from watersmeet.errors import SinkError
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.writing.sink_run import SinkRun
 from watersmeet.io.connectors.files.local_folder import FolderClaim
 from watersmeet.io.modes import SPARK_LOG
 from watersmeet.io.writers import writable
@@ -20,17 +20,16 @@ RACE = "Race while writing batch"  # what Spark says of a batch that its log has
 
 
 class FileClaim:
-    def __init__(self, name: str, folder: Path, checkpoint: Checkpoint) -> None:
-        start = checkpoint.notes.new_start()
+    def __init__(self, name: str, folder: Path, run: SinkRun) -> None:
         self._name, self._folder = name, folder
-        self._claim = FolderClaim(name, folder, checkpoint.run_name(), start)
+        self._claim = FolderClaim(name, folder, run.name_for(name), run.start)
         self._written = _newest(folder)
-        checkpoint.refuse_newer(name, self._written)
+        run.check({name: self._written})
         with writable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with self._claim.taking_over():
                 pass
-        checkpoint.notes.sinks_opened(start, [self._claim])
+        run.claims(self._claim)
 
     def look(self, *, has_written: bool) -> None:
         """Raises if the folder is another start's. has_written: since the last look."""

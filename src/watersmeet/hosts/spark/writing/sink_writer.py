@@ -53,6 +53,11 @@ class SideSinks:
             sink.close()
 
 
+def unpacked(packets: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+    """The rows of some packets."""
+    return pa.Table.from_batches([conform(one, schema) for packet in packets for one in from_packet(packet)], schema)
+
+
 class SinkWriter:
     """Takes batches into a sink, and what goes beside them into others: for `foreachBatch`."""
 
@@ -72,12 +77,18 @@ class SinkWriter:
     def __call__(self, batch: DataFrame, number: int) -> None:
         # Asked for in any case: the state goes on, and numbers are observed, only when the batch is computed.
         found = batch.toArrow()
-        if self._sides is not None:
-            self._sides.commit(number, found[SIDE].drop_null().to_pylist(), self._noted)
-            packets = found["payload"].drop_null().to_pylist()
-            parts = [conform(part, self._plan.output_schema) for packet in packets for part in from_packet(packet)]
-            found = pa.Table.from_batches(parts, self._plan.output_schema)
-        rows = self._rows(found)
+        if self._sides is None:
+            self._commit(number, found)
+            return
+        self._sides.commit(number, found[SIDE].drop_null().to_pylist(), self._noted)
+        self.take(number, found["payload"].drop_null().to_pylist())
+
+    def take(self, number: int, packets: Sequence[bytes]) -> None:
+        """The rows of a batch, in packets."""
+        self._commit(number, unpacked(packets, self._plan.output_schema))
+
+    def _commit(self, number: int, answer: pa.Table) -> None:
+        rows = self._rows(answer)
         if rows:
             self._sink.commit(number, rows)
             self._noted(self._name, number)

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import SinkError, WatersmeetError
-from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA as CHECKPOINT_METADATA
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, CommittedBatches
+from watersmeet.hosts.spark.checkpoints.beginning import Beginning
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
 from watersmeet.hosts.spark.checkpoints.place import is_here
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
 from watersmeet.hosts.spark.formats import way_out
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
-from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter
+from watersmeet.hosts.spark.writing.group_writer import FORMATS, SparkFiles, Take
+from watersmeet.hosts.spark.writing.sink_run import SinkRun
+from watersmeet.hosts.spark.writing.sink_writer import SideSinks, SinkWriter, unpacked
 from watersmeet.io.conform import conform
-from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.files.local_folder import PREFIX
-from watersmeet.io.connectors.numbered_sinks import numbered_sink
+from watersmeet.io.connectors.numbered_sinks import adding, numbered_sink
 from watersmeet.io.connectors.registry import OURS as OUR_CONNECTORS
 from watersmeet.io.connectors.registry import connector_named
 from watersmeet.io.console import ConsoleSink
@@ -42,6 +44,7 @@ from watersmeet.io.sinks import limit_of
 from watersmeet.io.source_options import TO_SPARK, name_for_spark
 from watersmeet.io.writers import WRITERS
 from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput, side_run
@@ -55,8 +58,19 @@ FILES = frozenset({"parquet", "csv", "tsv", "json", "orc", "text"})
 class SparkSink:
     """Where the results of one job go. Making it checks what can be checked before anything runs."""
 
-    def __init__(self, job: Job, checkpoint: str, *, over_connect: bool = False, durable: bool = False) -> None:
-        """durable: a later run may go on with the checkpoint, or with a copy of it."""
+    def __init__(
+        self,
+        job: Job,
+        checkpoint: str,
+        *,
+        over_connect: bool = False,
+        durable: bool = False,
+        begun: Beginning | None = None,
+    ) -> None:
+        """durable: a later run may go on with the checkpoint, or with a copy of it. begun: with what the run began, if
+        with a savepoint: then it adds to what another has written, which Spark's own writer of files cannot."""
+        adds = begun is not None and not begun.afresh
+        job = replace(job, sink=adding(job.sink)) if adds else job
         given = {key.lower(): value for key, value in job.sink.items()}
         self.job = job
         self.on_rows: OnAnswers | None = None  # is called with rows that are printed
@@ -69,9 +83,13 @@ class SparkSink:
         # Spark has other texts than we, and of its intervals in Parquet nobody else knows what they are.
         in_its_way = self.kind in TEXTS or (self.kind == "parquet" and _has_intervals(job.plan.output_schema))
         self.is_numbered = (
-            self.connector is not None or self.has_sides or (in_its_way and not said.startswith(TO_SPARK))
+            self.connector is not None
+            or self.has_sides
+            or (in_its_way and not said.startswith(TO_SPARK))
+            or (adds and self.kind in WRITERS)
         )
         self._durable = durable
+        self._run: SinkRun | None = None
         self._numbered: SinkWriter | None = None
         self.claimed: FileClaim | None = None  # what Spark writes there by itself
         self.mode = given.get("mode", "error").lower()
@@ -96,23 +114,29 @@ class SparkSink:
                 hint="write to files with CREATE SINK, or use --master instead of --remote",
             )
 
-    def open(self, spark: SparkSession) -> None:
-        """Open what we write to ourselves, before any query of the script starts: several may send to one sink beside
-        their answers, and what one has sent there is not for another to refuse or to clear away."""
-        if self.is_numbered:
-            self._clear_old()
-            with self._starting():
-                self._numbering(spark)
+    def open(self, spark: SparkSession, run: SinkRun | None = None) -> None:
+        """Open what is written to, before any query of the script starts: several may send to one sink beside their
+        answers, and what one has sent there is not for another to refuse or to clear away. run: that of the queries
+        that share a checkpoint."""
+        if self._run is not None:  # a query may start again, to end
+            return
+        self._run = run or SinkRun(Checkpoint(spark, self.checkpoint), durable=self._durable)
+        self._clear_old()
+        with self._starting():
+            if self.is_numbered:
+                self._numbered = self._numbering(self._run)
+            else:
+                self._claim_files(spark, self._run)
+        if run is None:
+            self._run.opened()
 
     def start(self, df: DataFrame, trigger: Mapping[str, Any]) -> StreamingQuery:
         """Start writing a streaming DataFrame."""
-        if self._numbered is None:
-            self._clear_old()
-            self._claim_files(df.sparkSession)
+        self.open(df.sparkSession)
         writer = df.writeStream.queryName(self.job.name).outputMode("append")
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         with self._starting():
-            return self._to(writer, df.sparkSession).start()
+            return self._to(writer).start()
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
@@ -129,10 +153,10 @@ class SparkSink:
         if self.kind in FILES and self.mode == "overwrite" and not self._resumes():
             _clear(Path(self.path or ""), self.partition_by)
 
-    def _claim_files(self, spark: SparkSession) -> None:
+    def _claim_files(self, spark: SparkSession, run: SinkRun) -> None:
         """Where we can see them."""
-        if self._durable and self.claimed is None and self.kind in FILES and self.path and is_here(spark, self.path):
-            self.claimed = FileClaim(self.job.name, Path(self.path), Checkpoint(spark, self.checkpoint))
+        if self._durable and self.kind in FILES and self.path and is_here(spark, self.path):
+            self.claimed = FileClaim(self.job.name, Path(self.path), run)
 
     @property
     def by_driver(self) -> bool:
@@ -179,65 +203,68 @@ class SparkSink:
             "writes texts and intervals in its own way",
         )
 
-    def _numbering(self, spark: SparkSession) -> SinkWriter:
-        """What takes the batches of this run; opened once, also if the query starts again to end."""
-        if self._numbered is None:
-            plan = self.job.plan
-            checkpoint = Checkpoint(spark, self.checkpoint)
-            run, note = checkpoint.run_name(), CommittedBatches(checkpoint)
-            taken = note.known()
-            start = checkpoint.notes.new_start() if self._durable else None
-            # Going on, what is there may be another query's: what was there before was replaced when this one began.
-            goes_on = checkpoint.place.read(CHECKPOINT_METADATA) is not None
-            sink = numbered_sink(
-                self.job.name,
-                appending(self.job.sink, {self.path}) if goes_on and self.path else self.job.sink,
-                plan.output_schema,
-                run,
-                keys=answer_keys(plan),
-                changes=change_column(plan),
-                committed=taken.get(self.job.name, -1),
-                tell=_tell,
-                start=start,
-            )
-            if any(name.lower() == "commit_every" for name in self.job.sink):
-                log.warning(
-                    "%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", self.job.name
-                )
-            sides = self._sides(run, start, taken, goes_on=goes_on) if self.has_sides else None
-            if start is not None:
-                checkpoint.notes.sinks_opened(start, [sink, *(() if sides is None else sides.sinks.values())])
-            self._numbered = SinkWriter(self.job.name, plan, sink, note.add, self.on_rows, sides)
-            for name, number in self._numbered.committed().items():
-                checkpoint.refuse_newer(name, number)
-        return self._numbered
+    def _numbering(self, run: SinkRun) -> SinkWriter:
+        """What takes the batches of this run."""
+        plan, name = self.job.plan, self.job.name
+        sink = numbered_sink(
+            name,
+            appending(self.job.sink, {self.path}) if run.goes_on and self.path else self.job.sink,
+            plan.output_schema,
+            run.name_for(name),
+            keys=answer_keys(plan),
+            changes=change_column(plan),
+            committed=run.taken.get(name, -1),
+            tell=_tell,
+            start=run.start,
+        )
+        if any(option.lower() == "commit_every" for option in self.job.sink):
+            log.warning("%s: on Spark every batch is a commit, whatever commit_every says; see --trigger", name)
+        run.claims(sink)
+        sides = open_sides([plan], run) if self.has_sides and not run.is_shared else None
+        made = SinkWriter(name, plan, sink, run.noted, self.on_rows, sides)
+        run.check(made.committed())
+        return made
 
-    def _sides(self, run: str, start: Start | None, taken: Mapping[str, int], *, goes_on: bool) -> SideSinks:
-        """The sinks beside the answers; another query of the script may write to them too."""
-        output = SideOutput(streams_below(self.job.plan.root))
-        sinks = {
-            name: numbered_sink(
-                name,
-                side_options(one.options, goes_on=goes_on),
-                output.schemas[name],
-                side_run(run, name),
-                committed=taken.get(name, -1),
-                tell=_tell,
-                start=start,
-            )
-            for name, one in output.sinks.items()
-        }
-        return SideSinks(output, sinks, {one.name: one for one in streams_below(self.job.plan.root)})
-
-    def _to(self, writer: DataStreamWriter, spark: SparkSession) -> DataStreamWriter:
-        if self.is_numbered:
-            return writer.foreachBatch(self._numbering(spark))
+    @property
+    def take(self) -> Take | None:
+        """What takes the rows of a batch here; None where Spark writes them to files."""
+        if self._numbered is not None:
+            return self._numbered.take
         if self.kind == "console":
-            return writer.foreachBatch(_printer(self.job, self.limit, self.on_rows))
+            show, schema = self._printer(), self.job.plan.output_schema
+            return lambda number, packets: show(unpacked(packets, schema), number)
+        return None
+
+    @property
+    def files(self) -> SparkFiles:
+        schema = self.job.plan.output_schema
+        return SparkFiles(str(self.path), self.kind, self.options, tuple(self.partition_by or ()), schema)
+
+    def _to(self, writer: DataStreamWriter) -> DataStreamWriter:
+        if self._numbered is not None:
+            return writer.foreachBatch(self._numbered)
+        if self.kind == "console":
+            show = self._printer()
+            return writer.foreachBatch(lambda batch, number: show(batch.toArrow(), number))
         writer = writer.format(self.kind).options(**self.options)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
         return writer.option("path", str(self.path)) if self.path else writer
+
+    def _printer(self) -> Callable[[pa.Table, int], None]:
+        """What prints the rows of every batch here."""
+        schema = self.job.plan.output_schema
+        console = ConsoleSink(schema, sys.stdout, self.limit)
+
+        def show(answers: pa.Table, number: int) -> None:
+            rows = [conform(one, schema) for one in answers.to_batches()]
+            for one in rows:
+                console.write(one)
+            console.flush()
+            if self.on_rows is not None:
+                self.on_rows(number, rows)
+
+        return show
 
     def _resumes(self) -> bool:
         return is_checkpoint(self.checkpoint)
@@ -265,8 +292,37 @@ class SparkSink:
         raise in_the_way(f"{target} {holds if self.mode == 'append' else 'already exists'}", can_append=False)
 
 
+def takes_batches(job: Job) -> bool:
+    """Whether the sink of a query can be given the rows of a batch, as where several queries run as one."""
+    given = {key.lower(): value for key, value in job.sink.items()}
+    said = given.get("sink", "").lower()
+    kind = _kind(job.name, said, given.get("path"))
+    ours = () if said.startswith(TO_SPARK) else (*WRITERS, "console")
+    return kind in (*ours, *FORMATS) or connector_named(given.get("sink")) is not None
+
+
 def _tell(what: Warning) -> None:
     log.warning("%s", what)
+
+
+def open_sides(plans: Sequence[Plan], run: SinkRun) -> SideSinks:
+    """The sinks beside the answers of queries; another query of the script may write to them too."""
+    streams = {one.name: one for plan in plans for one in streams_below(plan.root)}
+    output = SideOutput(streams.values())
+    sinks = {
+        name: numbered_sink(
+            name,
+            side_options(one.options, goes_on=run.goes_on),
+            output.schemas[name],
+            side_run(run.name, name),
+            committed=run.taken.get(name, -1),
+            tell=_tell,
+            start=run.start,
+        )
+        for name, one in output.sinks.items()
+    }
+    run.claims(*sinks.values())
+    return SideSinks(output, sinks, streams)
 
 
 def side_options(options: Mapping[str, str], *, goes_on: bool) -> dict[str, str]:
@@ -317,18 +373,3 @@ def _clear(target: Path, columns: Sequence[str]) -> None:
         target.unlink()
     elif target.is_dir():
         shutil.rmtree(target)
-
-
-def _printer(job: Job, limit: int | None, on_rows: OnAnswers | None) -> Callable[[DataFrame, int], None]:
-    """The function for foreachBatch that prints the rows of every batch here."""
-    console = ConsoleSink(job.plan.output_schema, sys.stdout, limit)
-
-    def show(batch: DataFrame, number: int) -> None:
-        rows = [conform(one, job.plan.output_schema) for one in batch.toArrow().to_batches()]
-        for one in rows:
-            console.write(one)
-        console.flush()
-        if on_rows is not None:
-            on_rows(number, rows)
-
-    return show

@@ -12,9 +12,10 @@ from watersmeet.lab.papers.go03.figure_2 import E2
 from watersmeet.lab.papers.go03.figure_3 import E3A, E3B
 from watersmeet.lab.papers.go03.figure_4a import E4A
 from watersmeet.lab.papers.go03.figure_4b import E4B
+from watersmeet.lab.papers.go03.shared_evaluation import O3
 from watersmeet.lab.papers.go03.stream_properties import O2
 from watersmeet.lab.papers.go03.table_8 import E8
 from watersmeet.lab.papers.go03.tables_2_and_3 import W1
 from watersmeet.lab.papers.go03.tables_5_to_7 import E5, E6, E7
 
-EXPERIMENTS: tuple[Experiment, ...] = (E2, E3A, E3B, E5, E6, E7, E8, E4A, E4B, W1, O2)
+EXPERIMENTS: tuple[Experiment, ...] = (E2, E3A, E3B, E5, E6, E7, E8, E4A, E4B, W1, O2, O3)

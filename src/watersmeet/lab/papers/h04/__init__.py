@@ -19,6 +19,7 @@ _IN_ORDER = (
     "W2",
     "O1",
     "O2",
+    "O2s",
     "E12-flights",
     "E12-pizzas",
 )

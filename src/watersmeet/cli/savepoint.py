@@ -1,0 +1,86 @@
+"""`watersmeet savepoint`: where a run is, so that another goes on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watersmeet.cli.arguments import BAD_INPUT, Script, fail, interruptible, text_of
+from watersmeet.cli.voice import voice
+from watersmeet.noticing import phase
+
+
+def savepoint(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a run, on either engine.")],
+    out: Annotated[str, typer.Argument(help="A folder that is not there yet, or an address in a store.")],
+    script: Annotated[
+        Script | None,
+        typer.Option(
+            "--script", metavar="FILE", help="The script that was running; by default the file that the run was given."
+        ),
+    ] = None,
+) -> None:
+    """Write down where a run is, for `run --from OUT` to go on from: in this process or on Spark, in any number of
+    buckets, with another checkpoint. A run that goes on is asked for it after a batch."""
+    with interruptible():
+        folder = Path(checkpoint).expanduser()
+        with phase("reading the checkpoint"):
+            from watersmeet.hosts.local.durable.checkpoint_state import is_checkpoint
+            from watersmeet.hosts.local.durable.savepoint_requests import ask, is_running, scripts_of
+
+        if is_checkpoint(folder):
+            if is_running(folder):
+                ask(folder, _whole(out))
+            else:
+                _of_stopped(folder, out, _text(script, scripts_of(folder)))
+        else:
+            _of_spark(folder, out, script)
+        voice().remark(f"{out}: a savepoint; watersmeet run FILE.sql --from {out} --checkpoint DIR goes on from it")
+
+
+def _whole(out: str) -> str:
+    return out if "://" in out else str(Path(out).expanduser().absolute())
+
+
+def _text(script: Path | None, noted: list[str]) -> str:
+    if script is None and len(noted) == 1 and Path(noted[0]).is_file():
+        script = Path(noted[0])
+    if script is None:
+        was = f", and {noted[0]}, which it was given, is not there" if noted else ""
+        fail(
+            f"the checkpoint does not have the script of its run{was}\nhint: name it: --script FILE.sql",
+            BAD_INPUT,
+        )
+    return text_of(script)
+
+
+def _of_stopped(folder: Path, out: str, text: str) -> None:
+    from watersmeet.hosts.local.durable.jobs import DurableJobs
+    from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.run_settings import RunSettings
+    from watersmeet.runtime.script import read_script
+
+    jobs = [job for job in read_script(text, explain=True, opener=open_to_go_on) if job.explaining is None]
+    DurableJobs(jobs, folder, RunSettings(checkpoint=folder), tell=voice().warn, pushed=True).recover_only(out)
+
+
+def _of_spark(folder: Path, out: str, script: Path | None) -> None:
+    from watersmeet.cli.arguments import need_spark
+
+    need_spark()
+    from watersmeet.hosts.spark.checkpoints.savepoints import checkpoint_of, is_checkpoint, read_contents, scripts_of
+    from watersmeet.runtime.declaring import open_to_go_on
+    from watersmeet.runtime.savepoints.folder import writing_savepoint
+    from watersmeet.runtime.script import read_script
+
+    if not any(is_checkpoint(one) for one in (folder, *folder.glob("*/"))):
+        fail(f"{folder} is not the checkpoint of a run\nhint: give the folder that --checkpoint named", BAD_INPUT)
+    text = _text(script, scripts_of(folder))
+    jobs = [job for job in read_script(text, explain=True, opener=open_to_go_on) if job.explaining is None]
+    with phase("reading the state"), writing_savepoint(out) as written:
+        places = {job.name: checkpoint_of(folder, job.name, alone=len(jobs) == 1) for job in jobs}
+        for job in jobs:
+            together = [one.plan for one in jobs if places[one.name] == places[job.name]]
+            written.add(job.name, read_contents(places[job.name], job.plan, job.name, together))

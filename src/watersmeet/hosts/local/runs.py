@@ -1,0 +1,209 @@
+"""Queries that run side by side over the same rows, and come and go meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import RLock
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+
+from watersmeet.errors import CatalogError, RunError
+from watersmeet.hosts.local.instants import instant_us
+from watersmeet.hosts.local.run import Run
+from watersmeet.model.names import nearest
+from watersmeet.model.wording import listed
+from watersmeet.runtime.script import CONSOLE, Job
+from watersmeet.sql.parameters import Parameters
+
+Reads = Callable[[str, Parameters | None], Sequence[Job]]
+
+
+class Members(Protocol):
+    """The queries that run, and how others begin beside them and leave."""
+
+    runs: dict[str, Run]
+
+    def start(self, job: Job) -> Run: ...
+
+    def drop(self, name: str) -> None: ...
+
+    def ended(self) -> None:
+        """All were ended, well or not."""
+
+
+class Runs:
+    """The queries of a script that rows are pushed into, by their names. `session.start()` makes them.
+
+    A name is that of the sink that a query goes into; a SELECT alone is called by its place, as 'query 1', or as `add`
+    is told. `runs[name]` is the `Run` of a query, by which its answers are taken; rows go in here, for all of them.
+    """
+
+    def __init__(self, members: Members, reads: Reads) -> None:
+        """reads: makes jobs of a text, by what is declared."""
+        self._members, self._reads = members, reads
+        self._lock = RLock()
+        self._runs = dict(members.runs)
+
+    # ---- queries come and go ----------------------------------------------------------------------------------------
+
+    def add(self, query: str, parameters: Parameters | None = None, *, name: str | None = None) -> Run:
+        """Run one more query from now on: a SELECT, or CREATE SINK … AS SELECT ….
+
+        It begins with the rows that the others have kept of its streams, and answers from the instant on at which no
+        row is missing that its windows reach back to: `whole_from` of the run that is given.
+
+        name: what a SELECT is called here.
+        """
+        with self._lock:
+            self._check_open()
+            jobs = self._reads(query, parameters)
+            if len(jobs) != 1:
+                raise RunError(
+                    f"expected one query to add, found {len(jobs)}", hint="add them one by one, each with its own call"
+                )
+            job = jobs[0]
+            taken = name or (self._free_name() if job.sink is CONSOLE else job.name)
+            return self._start(Job(taken, job.plan, job.sink))
+
+    def drop(self, name: str) -> Run:
+        """Run a query no longer. What only it kept is let go of, its sink is closed with all that was answered, and its
+        last answers can still be taken from the run that is given."""
+        with self._lock:
+            run = self[name]
+            del self._runs[name]
+            self._members.drop(name)
+            return run
+
+    def _free_name(self) -> str:
+        number = len(self._runs) + 1
+        while f"query {number}" in self._runs:
+            number += 1
+        return f"query {number}"
+
+    def _start(self, job: Job) -> Run:
+        if job.name in self._runs:
+            raise RunError(f"a query {job.name!r} is running", hint=f"drop({job.name!r}), or give another name")
+        self._runs[job.name] = run = self._members.start(job)
+        return run
+
+    # ---- rows and time go in ----------------------------------------------------------------------------------------
+
+    def push(self, stream: str, rows: Any, *, at: int | None = None, timeout: float | None = None) -> None:
+        """Take new rows of a stream, for all queries that look at it; see `Run.push`. A query that fails stops alone,
+        and the others have the rows all the same; then its failure is raised, once.
+
+        at: the number of the first of these rows among all of their stream, counted from 0, for whoever pushes after a
+        crash: a query is not given again what it has. `taken` tells how many all have.
+        """
+        with self._lock:
+            readers = self._readers(stream)
+            execution = readers[0].driver.execution
+            given = execution.incoming[execution.named(stream)].batches(rows)
+            table = pa.Table.from_batches(given) if given else None
+
+            def push(run: Run) -> None:
+                new = table if table is None or at is None else table.slice(max(run.taken(stream) - at, 0))
+                if new is not None and new.num_rows:
+                    run.push(stream, new, timeout=timeout)
+
+            self._each(readers, push)
+
+    def taken(self, stream: str) -> int:
+        """How many rows of a stream all queries have that look at it, with a checkpoint in all lives."""
+        with self._lock:
+            return min(run.taken(stream) for run in self._readers(stream))
+
+    def advance(self, stream: str, time: Any) -> None:
+        """No row of this stream before this time will come any more."""
+        instant_us(time)  # what is wrong with it is said before any query goes on
+        with self._lock:
+            self._each(self._readers(stream), lambda run: run.advance(stream, time))
+
+    def end(self, stream: str) -> None:
+        """No row of this stream will come any more at all."""
+        with self._lock:
+            self._each(self._readers(stream), lambda run: run.end(stream))
+
+    def flush(self) -> None:
+        """Answer all that waits for time to go on."""
+        with self._lock:
+            self._each(self._open(), lambda run: run.flush())
+
+    def _open(self) -> list[Run]:
+        self._check_open()
+        return [run for run in self._runs.values() if run.is_open]
+
+    def _readers(self, stream: str) -> list[Run]:
+        readers = [run for run in self._open() if stream.lower() in map(str.lower, run.driver.execution.streams)]
+        if not readers:
+            known = sorted({name for run in self._open() for name in run.driver.execution.streams})
+            near = nearest(stream, known)
+            hint = f"did you mean {near!r}?" if near else f"they read {listed(known)}" if known else "add a query"
+            raise CatalogError(f"none of the queries that run has a stream {stream!r}", hint=hint)
+        return readers
+
+    def _each(self, runs: Sequence[Run], do: Callable[[Run], object]) -> None:
+        failure: Exception | None = None
+        for run in runs:
+            try:
+                do(run)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """No row will come any more: everything that waits is answered, and the sinks are closed."""
+        self._end(lambda run: run.finish())
+
+    def stop(self) -> None:
+        """End all where they are, without answering what waits for time to go on."""
+        self._end(lambda run: run.stop())
+
+    def _end(self, how: Callable[[Run], object]) -> None:
+        with self._lock:
+            try:
+                self._each(list(self._runs.values()), how)
+            finally:
+                self._members.ended()
+
+    @property
+    def is_open(self) -> bool:
+        return any(run.is_open for run in self._runs.values())
+
+    def _check_open(self) -> None:
+        if self._runs and not self.is_open:
+            raise RunError("the queries have ended", hint="session.start() begins others")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self.stop()
+
+    # ---- by name ----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Run:
+        run = self._runs.get(name)
+        if run is None:
+            raise RunError(f"no query {name!r} is running", hint=f"there is {listed(list(self._runs)) or 'none'}")
+        return run
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._runs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._runs))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __repr__(self) -> str:
+        return "\n".join(["<Runs>", *(f"  {name}: {run!r}" for name, run in self._runs.items())])

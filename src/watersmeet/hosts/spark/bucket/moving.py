@@ -1,0 +1,139 @@
+"""The state of a query whose buckets hold it between them, as one, and the share of a bucket in such a state.
+
+What divides by the key of the query goes where new rows of the same key go. In a join each row of a window knows all
+codes that it is compared by, so that its place in any grid follows from it; of rows that are copied along a dimension
+the first copies are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.operators.contract import Operator
+from watersmeet.operators.join.window_join import WindowJoin
+from watersmeet.operators.kernels.spread import coordinates
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
+from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.repartition import merge
+from watersmeet.optimizer.choose_partition_key import choose_partition_key
+from watersmeet.physical.strategy import Code
+
+_STORES = "window_stores."
+
+
+def key_of(job: SparkJob, operator: Operator) -> PartitionKey | None:
+    """By which the state lies together, if it divides."""
+    key = choose_partition_key(job.plan, job.physical)
+    return None if key is None or operator.undivided(key) is not None else key
+
+
+def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
+    """What all buckets hold, in their order."""
+    whole = job.make_operator()
+    key = key_of(job, whole)
+    if len(operators) == 1:
+        return _of_one(operators[0], key)
+    if key is None:
+        raise _undivided(job, whole)
+    if not _is_a_grid(job):
+        return merge([one.keyed_state(key) for one in operators])
+    # Rows lie by several keys, and copies of them elsewhere: first as they come, then by the one key.
+    anywhere = PartitionKey({}, next(iter(job.aliases)))
+    parts = [_first_copies(job, place, _all_rows(one, anywhere)) for place, one in enumerate(operators)]
+    whole.take_over(merge(parts))
+    return whole.keyed_state(key)
+
+
+def _of_one(operator: Operator, key: PartitionKey | None) -> KeyedState:
+    if key is None:
+        return KeyedState(whole=operator.save(tables=False).values, whole_rows=operator.kept_rows)
+    return operator.keyed_state(key)
+
+
+def share(job: SparkJob, state: KeyedState, bucket: int) -> KeyedState:
+    """That of one bucket, by its id."""
+    buckets, place = job.partitioning.buckets, job.bucket_ids.index(bucket)
+    if buckets == 1:
+        return state
+    if state.whole:
+        raise _undivided(job, job.make_operator())
+    if not _is_a_grid(job):
+        rows = {
+            name: one.take(np.flatnonzero(coordinates(one.keys, buckets) == place)) for name, one in state.rows.items()
+        }
+    else:
+        held = {**state.rows, **state.copies}
+        rows = {name: one.take(np.flatnonzero(_is_here(job, place, name, one))) for name, one in held.items()}
+    if place == 0:
+        return replace(state, rows=rows, copies={})
+    return KeyedState(rows, latest=state.latest, earliest=state.earliest)
+
+
+def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
+    key = choose_partition_key(job.plan, job.physical)
+    why = "no key keeps together what belongs together" if key is None else operator.undivided(key)
+    return UnsupportedError(
+        f"what this query remembers cannot move into or out of several buckets: {why}",
+        hint="run it in one: --buckets 1",
+    )
+
+
+# ---- grids ----------------------------------------------------------------------------------------------------------
+
+
+def _is_a_grid(job: SparkJob) -> bool:
+    """Whether rows are placed by other than the one key of the query."""
+    dimensions = job.partitioning.dimensions
+    return len(dimensions) != 1 or not all(alias in dimensions[0].keys for alias in job.aliases)
+
+
+def _all_rows(operator: Operator, anywhere: PartitionKey) -> KeyedState:
+    assert isinstance(operator, WindowJoin)
+    return operator.divided(anywhere)
+
+
+def _first_copies(job: SparkJob, place: int, state: KeyedState) -> KeyedState:
+    """Without rows that another bucket has as well, and comes before it."""
+    nothing = np.arange(0)
+    coordinate = _coordinates(job, place)
+
+    def is_first(alias: str) -> bool:
+        own = zip(job.partitioning.dimensions, coordinate, strict=True)
+        return all(at == 0 or dimension.places(alias) for dimension, at in own)
+
+    rows = {name: one if is_first(_alias_of(name)) else one.take(nothing) for name, one in state.rows.items()}
+    return replace(state, rows=rows)
+
+
+def _is_here(job: SparkJob, place: int, name: str, rows: KeyedRows) -> npt.NDArray[np.bool_]:
+    alias, found = _alias_of(name), np.ones(len(rows), np.bool_)
+    positions = _code_positions(job)[alias]
+    for dimension, at in zip(job.partitioning.dimensions, _coordinates(job, place), strict=True):
+        if alias in dimension.keys:
+            found &= coordinates(rows.numbers[f"code_{positions[dimension.keys[alias]]}"], dimension.size) == at
+        elif alias == dimension.fragment:
+            found &= coordinates(np.arange(len(rows)), dimension.size) == at
+    return found
+
+
+def _code_positions(job: SparkJob) -> Mapping[str, Mapping[Code, int]]:
+    operator = job.make_operator()
+    assert isinstance(operator, WindowJoin)
+    return operator.layout.code_positions
+
+
+def _coordinates(job: SparkJob, place: int) -> list[int]:
+    """Of a bucket in the grid: the digits of its place, the first dimension the lowest."""
+    sizes = [dimension.size for dimension in job.partitioning.dimensions]
+    return [place // prod(sizes[:i]) % size for i, size in enumerate(sizes)]
+
+
+def _alias_of(name: str) -> str:
+    return name.rpartition(_STORES)[2]

@@ -1,0 +1,85 @@
+"""The queries that Spark runs as one, as their checkpoint knows them: each has a slot of the state for as long as it is
+in the script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
+from typing import Any
+
+from watersmeet.dataclass import dataclass
+from watersmeet.errors import SetupError
+from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, Checkpoint, Owner, way_out
+from watersmeet.hosts.spark.jobs.ids import balanced_ids, guard_of
+from watersmeet.hosts.spark.jobs.job import SparkJob
+
+FOLDER = "together-"  # how the folders of such checkpoints begin; a number follows
+
+
+@dataclass(frozen=True)
+class Member:
+    """`keys`: of the state, those of its buckets and of its guard."""
+
+    slot: int
+    keys: tuple[int, ...]
+    owner: Owner
+
+
+@dataclass
+class Members:
+    """`gone` are the keys of those that are not in the script any more, by the batch after which they were not: what
+    they kept is let go in the next."""
+
+    checkpoint: Checkpoint
+    by_name: dict[str, Member]
+    gone: dict[int, list[int]] = field(default_factory=dict)
+    dropped: Sequence[str] = ()  # by this start
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> Members | None:
+        held = checkpoint.notes.get("together")
+        if held is None:
+            return None
+        by_name = {
+            name: Member(one["slot"], tuple(one["keys"]), Owner(**one["owner"]))
+            for name, one in held["queries"].items()
+        }
+        return cls(checkpoint, by_name, {int(batch): keys for batch, keys in held["gone"].items()})
+
+    def note(self) -> None:
+        queries = {name: asdict(one) for name, one in self.by_name.items()}
+        self.checkpoint.notes.note(together={"queries": queries, "gone": self.gone})
+
+    @property
+    def keys_gone(self) -> list[int]:
+        return [key for keys in self.gone.values() for key in keys]
+
+    def go_on(self, owners: Mapping[str, tuple[str, Owner]]) -> None:
+        """With those of the members that are in a script still, by the names that they have there. One that has become
+        another query is refused; what others kept is let go."""
+        for name, (_, owner) in owners.items():
+            self._check(name, owner)
+        newest = self.checkpoint.newest(COMMITS)
+        self.gone = {batch: keys for batch, keys in self.gone.items() if batch >= newest}
+        self.dropped = [name for name in self.by_name if name not in owners]
+        keys = [key for name in self.dropped for key in self.by_name[name].keys]
+        if keys:
+            self.gone[newest] = [*self.gone.get(newest, []), *keys]
+        self.by_name = {now: self.by_name[name] for name, (now, _) in owners.items()}
+
+    def _check(self, name: str, owner: Owner) -> None:
+        held = self.by_name[name].owner
+        if held.states != owner.states:
+            raise SetupError(
+                f"{self.checkpoint.folder}, of {name!r} and others, {owner.differs_from(held)}",
+                hint=way_out(held, owner),
+            )
+
+
+def keys_of(job: SparkJob, slot: int) -> tuple[int, ...]:
+    """Those of a query in a slot."""
+    return (*balanced_ids(job.partitioning.buckets, slot), guard_of(slot))
+
+
+def _member(slot: int, keys: Sequence[int], owner: Mapping[str, Any]) -> Member:
+    return Member(slot, tuple(keys), Owner(**owner))

@@ -1,0 +1,71 @@
+"""Queries that begin with a savepoint, and the sinks that the run before has filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import SinkError, UnsupportedError
+from watersmeet.hosts.spark.checkpoints.beginning import Beginning, begin_with, noted_beginning
+from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.jobs.kinds import in_stages
+from watersmeet.hosts.spark.paths import has_scheme
+from watersmeet.io.connectors.numbered_sinks import adding, numbered_sink
+from watersmeet.io.modes import SPARK_LOG
+from watersmeet.plan.answer_keys import answer_keys, change_column
+from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.contents import QueryContents
+from watersmeet.runtime.savepoints.fitting import check_not_ahead
+from watersmeet.runtime.savepoints.folder import Savepoint
+from watersmeet.runtime.script import Job
+from watersmeet.runtime.side_output import SideOutput, side_run
+
+
+def begun_queries(
+    spark: SparkSession,
+    jobs: Sequence[Job],
+    checkpoints: Sequence[str],
+    settings: RunSettings,
+    buckets: int,
+    remark: Callable[[str], None],
+) -> dict[str, Beginning]:
+    """What queries begin or have begun with, by their checkpoints."""
+    savepoint = None if settings.savepoint is None else Savepoint(settings.savepoint)
+    found: dict[str, Beginning] = {}
+    for job, folder in zip(jobs, checkpoints, strict=True):
+        checkpoint = Checkpoint(spark, folder)
+        if savepoint is None:
+            noted = noted_beginning(checkpoint)
+        else:
+            if in_stages(job.plan) is not None:
+                raise UnsupportedError(
+                    f"{job.name} runs in two stages on Spark, and what it remembers in one process is not cut so",
+                    hint="go on with it in-process: --engine local",
+                )
+            noted, contents = begin_with(checkpoint, savepoint, job.name, job.plan, buckets, afresh=settings.afresh)
+            if contents is not None and not settings.afresh:
+                _check_sinks(job, contents)
+        if noted is not None:
+            found[folder] = noted
+            if noted.buckets is not None:
+                remark(f"{job.name} runs in one bucket, not in {buckets}: what it remembers does not divide by key")
+    return found
+
+
+def _check_sinks(job: Job, contents: QueryContents) -> None:
+    path = job.sink.get("path")
+    if path is not None and not has_scheme(path) and (Path(path).expanduser() / SPARK_LOG).is_dir():
+        raise SinkError(
+            f"{path} has a log of Spark's writer, by which its readers go, and another run cannot add to it",
+            hint="write to another folder; sink = 'files' in the script that begins is what any run can go on with",
+        )
+    schema, keys, changes = job.plan.output_schema, answer_keys(job.plan), change_column(job.plan)
+    sink = numbered_sink(job.name, adding(job.sink), schema, contents.run, keys=keys, changes=changes)
+    check_not_ahead(job.name, contents, sink)
+    output = SideOutput(streams_below(job.plan.root))
+    for name, one in output.sinks.items():
+        run = side_run(contents.run, name)
+        check_not_ahead(name, contents, numbered_sink(name, adding(one.options), output.schemas[name], run))

@@ -1,0 +1,176 @@
+"""How a query begins beside others of the same streams: where they are, with the rows that they have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.dataclass import dataclass
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
+from watersmeet.model.wording import listed
+from watersmeet.operators.contract import Rows
+from watersmeet.operators.kept_rows import KeptRows, tests_of
+from watersmeet.physical.nodes import PartitionedNode, WindowJoinNode
+from watersmeet.physical.plan import PhysicalPlan
+from watersmeet.plan.nodes import AT, OP
+from watersmeet.plan.query import Plan
+from watersmeet.runtime.build import Built
+from watersmeet.runtime.clock import QueryClock, StreamClock
+from watersmeet.runtime.present import PresentAnswer
+from watersmeet.runtime.sharing import is_same_stream
+
+
+class Other(Protocol):
+    """A query that runs, or is about to."""
+
+    built: Built
+    clock: QueryClock
+
+    def kept_of(self, stream: str) -> KeptRows | None: ...
+
+
+class Beginning:
+    """By the names of a query's streams: the rows that were kept, from which instant on none is missing (where some
+    are), and how far the stream is; and from which instant on the answer is whole, which may be never."""
+
+    STATE = ("rows", "since_us", "clocks", "whole_us")
+
+    def __init__(self, streams: Iterable[Stream]) -> None:
+        """With nothing, at the beginning of all streams."""
+        named = {stream.name: stream for stream in streams}
+        self.clocks = {name: StreamClock(stream) for name, stream in named.items()}
+        self.rows = {name: _no_rows(stream.schema) for name, stream in named.items()}
+        self.since_us: dict[str, int] = {}
+        self.whole_us = BEGINNING_US
+        # What is known when it is made: the streams whose rows were kept, and beside whom each stream begins.
+        self.kept: set[str] = set()
+        self.beside: dict[str, Other] = {}
+
+    def begin(self, stream: str, other: Other) -> None:
+        """Where another is with a stream."""
+        self.clocks[stream].take_over(other.clock.clocks[stream])
+        self.beside[stream] = other
+
+    @property
+    def begun(self) -> list[str]:
+        """The streams of which rows had come."""
+        return [name for name, clock in self.clocks.items() if clock.last_us > BEGINNING_US]
+
+
+def _no_rows(schema: pa.Schema) -> Rows:
+    return Rows(pa.RecordBatch.from_pylist([], schema), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Left:
+    """How far the streams were when queries left, by name: nobody may look at them now."""
+
+    clocks: dict[str, StreamClock]
+
+
+def beginning_beside(one: Other, others: Sequence[Other], left: Left) -> Beginning:
+    """Of a query that is built, beside others that were given rows of its streams."""
+    found = Beginning(clock.stream for clock in one.clock.clocks.values())
+    for name, clock in found.clocks.items():
+        beside = [other for other in others if _reads(other, clock.stream)]
+        kept = [(rows, other) for other in beside if (rows := other.kept_of(name)) is not None]
+        serving = [(rows, other) for rows, other in kept if _serves(one.built, name, rows)]
+        if serving:
+            rows, widest = min(serving, key=lambda pair: pair[0].since_us)
+            found.begin(name, widest)
+            found.rows[name] = Rows(_with_all_columns(rows.data, clock.stream.schema), rows.times)
+            found.since_us[name] = rows.since_us
+            found.kept.add(name)
+            continue
+        if beside:
+            found.begin(name, max(beside, key=lambda other: other.clock.clocks[name].came))
+        elif name in left.clocks:
+            clock.take_over(left.clocks[name])
+        if clock.last_us > BEGINNING_US:
+            found.since_us[name] = clock.last_us + 1
+    found.whole_us = _whole_us(one.built.physical, found.since_us)
+    if found.whole_us >= FOREVER_US:
+        found.rows = Beginning(clock.stream for clock in found.clocks.values()).rows
+    return found
+
+
+def _with_all_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as others of their stream come, with nothing in columns that nobody looks at."""
+    names = rows.schema.names
+    found = [rows.column(one.name) if one.name in names else pa.nulls(rows.num_rows, one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(found, schema=schema)
+
+
+def _reads(other: Other, stream: Stream) -> bool:
+    clock = other.clock.clocks.get(stream.name)
+    return clock is not None and is_same_stream(clock.stream, stream)
+
+
+def _serves(built: Built, stream: str, kept: KeptRows) -> bool:
+    """Whether rows do for all that a query looks at of their stream."""
+    tested = _tested(built.physical)
+    looked_at = built.looked_at
+    aliases = [alias for alias, one in built.streams.items() if one.name == stream]
+    return all(kept.serve(looked_at[alias], tested.get(alias, frozenset())) for alias in aliases)
+
+
+def _tested(physical: PhysicalPlan | None) -> dict[str, frozenset[str]]:
+    """The conditions that rows of an input must pass to be any matter of a join."""
+    root = None if physical is None else physical.root
+    node = root.inner if isinstance(root, PartitionedNode) else root
+    if not isinstance(node, WindowJoinNode):
+        return {}
+    strategy, found = node.strategy, {}
+    for one in strategy.join.streams:
+        codes = (*strategy.probing_codes(one.alias), *strategy.stored_codes(one.alias))
+        found[one.alias] = tests_of(strategy.filters.get(one.alias, ()), [code.expression for code in codes])
+    return found
+
+
+def _whole_us(physical: PhysicalPlan | None, since_us: Mapping[str, int]) -> int:
+    """The first instant at which all is there that any window reaches back to; FOREVER_US: there is none."""
+    whole_us = BEGINNING_US
+    for leaf in () if physical is None else physical.leaves:
+        begun_us = since_us.get(leaf.stream.name, BEGINNING_US)
+        first = leaf.stream.first
+        if begun_us > BEGINNING_US:
+            counted = leaf.window is not None or leaf.reach_us >= FOREVER_US
+            reach_us = leaf.reach_us + (0 if first is None else first.within_us)
+            whole_us = FOREVER_US if counted else max(whole_us, begun_us + reach_us)
+        if whole_us >= FOREVER_US:
+            return FOREVER_US
+    return whole_us
+
+
+def whole_words(name: str, beginning: Beginning) -> str:
+    """What a person is told of it."""
+    if beginning.whole_us <= BEGINNING_US:
+        return f"{name} begins with all rows that have come: its answer is whole"
+    if beginning.whole_us >= FOREVER_US:
+        return (
+            f"{name} looks at all rows ever of a stream, or counts them, and those before it was added are not kept: "
+            "its answer is that over the rows from here on"
+        )
+    kept = [stream for stream, rows in beginning.rows.items() if len(rows)]
+    rows = sum(len(beginning.rows[stream]) for stream in kept)
+    begins = f"begins with {rows:,} rows of {listed(kept)} that others kept" if kept else "begins with rows to come"
+    return f"{name} {begins}: its answer is whole from {format_instant(beginning.whole_us)} on"
+
+
+def present_at(plan: Plan, withheld: Sequence[pa.RecordBatch], at_us: int) -> list[pa.RecordBatch]:
+    """What is given of what was answered before an answer is whole: of one that changes, all that is in it then, as
+    entering it; of others nothing."""
+    if plan.kind != "changes":
+        return []
+    present = PresentAnswer(plan)
+    for changes in withheld:
+        present.add(changes)
+    table, schema = present.table(), plan.output_schema
+    assert schema.names[:2] == [OP, AT]
+    signs, instants = pa.repeat("+", table.num_rows), pa.repeat(pa.scalar(at_us, schema.field(AT).type), table.num_rows)
+    given: list[pa.RecordBatch] = pa.table([signs, instants, *table.columns], schema=schema).to_batches()
+    return given

@@ -1,0 +1,82 @@
+"""Whether a query can go on from what a savepoint says of one; else why not, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from watersmeet.errors import RunError
+from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.plan.identity import identity_of, sum_of
+from watersmeet.plan.query import Plan
+from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.savepoints.contents import QueryContents
+
+MAY_CHANGE = (  # from start to start, or it is part of what a query means
+    "order",
+    "threads",
+    "share",
+    "boundary",
+    "timezone",
+    "emit",
+)
+_GO_BACK = "go on with the script as it was, or start anew without the savepoint"
+
+
+def options_of(plan: Plan) -> dict[str, str]:
+    """But for what may change from start to start, and what is part of what a query means."""
+    return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
+
+
+def check_fits(contents: QueryContents, plan: Plan) -> None:
+    if sum_of(identity_of(plan)) != contents.identity:
+        raise RunError(
+            f"the savepoint is of another query, or of the same one with other columns:\n{contents.sql}",
+            hint=_GO_BACK,
+        )
+    before, now = contents.options, options_of(plan)
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            was, is_now = (f"{name} = '{one[name]}'" if name in one else f"no {name}" for one in (before, now))
+            raise RunError(
+                f"the savepoint was taken of this query with {was} in OPTIONS, and now it has {is_now}: what is kept "
+                "would not fit",
+                hint=_GO_BACK,
+            )
+    unknown = sorted({one.name for one in streams_below(plan.root)} - set(contents.streams))
+    if unknown:
+        raise RunError(
+            f"the savepoint knows no stream {unknown[0]!r}; it has {', '.join(map(repr, contents.streams))}",
+            hint="streams are known by their names: call it what it was called",
+        )
+
+
+def check_kinds(contents: QueryContents, kinds: Mapping[str, str | None]) -> None:
+    """kinds: what reads each stream now, None where rows are pushed."""
+    for name, kind in kinds.items():
+        place = contents.streams[name]
+        if kind is None or place.kind == kind:
+            if kind is not None and not place.moves:
+                raise RunError(
+                    f"stream {name!r} was read from {place.kind}, and how far does not move with a savepoint",
+                    hint="what moves are sources that watersmeet reads itself, such as files and topics",
+                )
+            continue
+        if place.kind is not None:
+            raise RunError(
+                f"stream {name!r} was read from {place.kind}, and is to be read from {kind} now",
+                hint="name what it read before; files may lie elsewhere, with the names and times that they had",
+            )
+
+
+def check_not_ahead(name: str, contents: QueryContents, sink: NumberedSink) -> None:
+    """sink: opened in the name of the run that the savepoint was taken of."""
+    try:
+        has = sink.committed()
+    finally:
+        sink.close()
+    if has > contents.batch:
+        raise RunError(
+            f"sink {name!r} is ahead of the savepoint: it has batches of run {contents.run} up to {has:,}, and the "
+            f"savepoint was taken after batch {contents.batch:,}, so that their answers would come twice",
+            hint="take a newer savepoint; or begin with the sink afresh: --afresh, or afresh=True in Python",
+        )
