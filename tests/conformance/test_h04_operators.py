@@ -12,9 +12,11 @@ import pytest
 
 from tests.relays import Relay, goes_on_as_if_nothing_had_happened
 from tests.runners import Source, bound_plan
-from watersmeet.errors import OptionError
+from watersmeet.errors import OptionError, WatersmeetError
+from watersmeet.lab.papers.h04.examples import sums_told
 from watersmeet.lab.papers.k05.invalidation import at_random
 from watersmeet.lab.papers.running import session_of
+from watersmeet.lab.slow_paths import told_on_slow_paths
 from watersmeet.operators.continuous.node import everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.contract import Rows
@@ -25,7 +27,6 @@ from watersmeet.papers.pipelines.expiry_cases import CASES, expiry_cases
 from watersmeet.papers.pipelines.group_by import Contents, Increments
 from watersmeet.papers.pipelines.set_operations import WMinus
 from watersmeet.papers.pipelines.tuples import INVALID, NEGATIVE, POSITIVE, Tuples
-from watersmeet.papers.pipelines.voluntary import sums
 from watersmeet.plan.published import PUBLISHED_PIPELINES
 from watersmeet.reference.join import answer
 from watersmeet.runtime.build import build
@@ -419,13 +420,46 @@ def test_what_it_costs_to_find_what_expired_is_what_the_formula_says(
 
 def test_figure_2_expiry_by_an_operators_own_clock_is_wrong() -> None:
     """The tuple of value 7 takes three ticks to the SUM."""
-    above_4 = {tick: value for tick, value in FIGURE_1A if value > 4}
-    probing, voluntary = (sums(above_4, 6, {5: 8}, range(-4, 9), voluntary=wrong) for wrong in (False, True))
-    right = {28, 22, 13, 20, 15, 7, 6}  # and 7 when 8 has left too
+    probing, voluntary = (sums_told(by_own_clock=wrong) for wrong in (False, True))
+    right = {6, 28, 22, 13, 20, 15, 7}
     assert probing[8][0] == 20
+    assert set().union(*map(set, probing.values())) <= right
     assert voluntary[6] == [8]
     assert 8 not in right
     assert not any(20 in told for tick, told in voluntary.items() if tick > 1)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
+def test_probing_finds_the_answer_on_slow_paths_and_an_own_clock_does_not(query: str) -> None:
+    """Any query, over rows of one's own: a second row of each takes three seconds to the operators above the scans."""
+    tables = {name: stream(seed, rows=40) for seed, name in enumerate("ab")}
+    sql = f"{query} OPTIONS (pipeline = 'tpa_scan', boundary = 'half_open')"
+
+    def delays(times: Any) -> Any:
+        return np.where(times // SECOND % 2, 3 * SECOND, 0)
+
+    right, slow, own = (
+        _net(told_on_slow_paths(session_of(tables), sql, late, by_own_clock=wrong))
+        for late, wrong in ((lambda times: 0 * times, False), (delays, False), (delays, True))
+    )
+    assert slow == right
+    # Only UNION ALL holds nothing that it could let go too early.
+    assert (own != right) == (" UNION ALL " not in query)
+
+
+def _net(log: pa.Table) -> Counter[Any]:
+    """Every change with its instant; what cancels out at one instant is gone."""
+    counts: Counter[Any] = Counter()
+    for row in log.drop_columns(["_told"]).to_pylist():
+        counts[tuple(value for name, value in row.items() if name != "_op")] += 1 if row["_op"] == "+" else -1
+    return Counter({change: count for change, count in counts.items() if count})
+
+
+def test_only_operators_that_probe_have_slow_paths() -> None:
+    session = session_of({"a": stream(1)})
+    for options in ("", "OPTIONS (pipeline = 'nta_scan')", "OPTIONS (pipeline = 'tpa_scan', schedule = 'memory')"):
+        with pytest.raises(WatersmeetError, match=r"slow paths|does not probe"):
+            told_on_slow_paths(session, f"SELECT COUNT(*) AS n FROM a [RANGE 4 SECONDS] {options}", lambda times: times)
 
 
 @pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)

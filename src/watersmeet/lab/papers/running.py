@@ -145,7 +145,7 @@ def _rows(stream: Stream) -> Rows:
     return Rows(data, data.column(stream.time).cast(pa.int64()).to_numpy())
 
 
-def _part(rows: Rows, start: int, stop: int) -> Rows:
+def part_of(rows: Rows, start: int, stop: int) -> Rows:
     return Rows(rows.data.slice(start, stop - start), rows.times[start:stop])
 
 
@@ -159,7 +159,7 @@ def _blocks(batches: Mapping[str, Rows], every: int) -> Iterator[dict[str, Rows]
     cuts = [np.searchsorted(np.flatnonzero(streams == i), edges) for i in range(len(batches))]
     for block in range(edges.size - 1):
         pieces = {
-            alias: _part(rows, int(cut[block]), int(cut[block + 1]))
+            alias: part_of(rows, int(cut[block]), int(cut[block + 1]))
             for (alias, rows), cut in zip(batches.items(), cuts, strict=True)
         }
         yield {alias: piece for alias, piece in pieces.items() if len(piece)}
@@ -216,7 +216,7 @@ class _Replay:
     """One query being replayed."""
 
     def __init__(self, session: Session, sql: str) -> None:
-        self.built, self.batches = _opened(session, sql)
+        self.built, self.batches = opened(session, sql)
         self.times = np.concatenate([rows.times for rows in self.batches.values()])
         self.waits_us = [np.empty(0, np.int64)]
         self.seconds: list[float] = []
@@ -247,7 +247,7 @@ class _Replay:
                 last += 1
             self._read[alias] = last
             if last > first:
-                for _ in self.built.operator.push(alias, _part(rows, first, last)):
+                for _ in self.built.operator.push(alias, part_of(rows, first, last)):
                     raise AssertionError("an answer that changes is told when time goes on")
         told = list(self.built.operator.advance(self._clocks(now)))
         self.seconds.append(thread_time() - started)
@@ -268,7 +268,7 @@ def _head(session: Session, name: str, rows: int) -> pa.Table:
     return pa.Table.from_batches(list(relation.source.batches(1 << 30)), schema=relation.schema).slice(0, rows)
 
 
-def _opened(session: Session, sql: str) -> tuple[Built, dict[str, Rows]]:
+def opened(session: Session, sql: str) -> tuple[Built, dict[str, Rows]]:
     """The operators of a query with its tables loaded, and the rows of its streams."""
     built = build_query(session.sql(sql).plan)
     for table, load in built.tables:
@@ -288,7 +288,7 @@ class Weighed:
 
 def weigh(session: Session, sql: str, *, every: int = 64) -> Weighed:
     """Run a continuous query and look at its state every so many rows."""
-    built, batches = _opened(session, sql)
+    built, batches = opened(session, sql)
     assert isinstance(built.operator, Continuous)
     found = []
     for block in _blocks(batches, every):

@@ -1,80 +1,95 @@
 """H04's wrong way (Figure 2): an operator lets tuples go by its own clock, while others are still on their way to it.
 
-No query runs like this, and no option asks for it. It is here so that what the paper warns of can be seen.
+No option asks for it. It is here so that what the paper warns of can be seen, on any query of the operators as printed
+(`lab/slow_paths.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
-import pyarrow as pa
 
+from watersmeet.errors import DataError
 from watersmeet.model.time import FOREVER_US
-from watersmeet.operators.continuous.group_by import GroupByOperator
+from watersmeet.operators.continuous.delta import Int64s
 from watersmeet.operators.continuous.node import Node
-from watersmeet.papers.pipelines.group_by import Contents
-from watersmeet.papers.pipelines.tuples import POSITIVE, Tuples
-from watersmeet.plan.expressions import Aggregate, Column
+from watersmeet.papers.pipelines.contract import PublishedOperator
+from watersmeet.papers.pipelines.distinct import WDistinct
+from watersmeet.papers.pipelines.from_scan import FromScan
+from watersmeet.papers.pipelines.group_by import Contents, WGroupBy
+from watersmeet.papers.pipelines.set_operations import Binary
+from watersmeet.papers.pipelines.tuples import Tuples, no_tuples, together
+
+Delays = Callable[[Int64s], Int64s]
 
 
 class SlowPath:
-    """A select below a SUM. A tuple of time t comes out at `arrives[t]`. Probed for the time it answers with the oldest
-    tuple on its way, or with the time that it is; `voluntary` makes it answer with the time that it is in any case,
-    which is what an operator thinks that goes by its own clock."""
+    """The way from a scan to the operator above it, on which tuples take their time, and none overtakes another.
 
-    STATE = ()
+    Probed for the time it answers with the oldest tuple on its way, or with the time that it is if there is none;
+    `voluntary` makes it answer with the time that it is in any case, which is what an operator thinks that goes by its
+    own clock."""
+
+    STATE = ("below", "waiting", "now")
 
     held_rows = 0
     nbytes = 0
-    schema = pa.schema([("value_0", pa.int64())])
 
-    def __init__(self, values: Mapping[int, int], arrives: Mapping[int, int], window: int, *, voluntary: bool) -> None:
-        self.coming = {tick: (arrives.get(tick, tick), value) for tick, value in values.items()}
-        self.windows = np.array([window], np.int64)
+    def __init__(self, below: FromScan, delays: Delays, *, voluntary: bool) -> None:
+        """delays: how long tuples of these times take, both in microseconds."""
+        self.below = below
+        self.delays = delays
         self.voluntary = voluntary
+        self.schema = below.schema
+        self.windows = below.windows
+        self.waiting = no_tuples(below.schema, below.windows.size)
         self.now = 0
 
     def nodes(self) -> Iterator[Node]:
-        yield from ()
+        yield from self.below.nodes()
 
     def next_event(self) -> int:
-        return FOREVER_US
+        return min(self.below.next_event(), self._oldest)
+
+    @property
+    def _oldest(self) -> int:
+        return int(self.waiting.instants[0]) if len(self.waiting) else FOREVER_US
 
     def get_time(self) -> int:
-        on_their_way = [] if self.voluntary else [tick for tick in self.coming if tick < self.now]
-        return min([self.now, *on_their_way])
+        return self.now if self.voluntary else min(self.now, self._oldest)
 
     def get_next(self, until: int) -> Tuples:
         self.now = until
-        there = sorted(tick for tick, (arrives, _) in self.coming.items() if arrives < until)
-        # In order: one that is late holds back those behind it.
-        late = [tick for tick in self.coming if tick not in there]
-        if not self.voluntary and late:
-            there = [tick for tick in there if tick < min(late)]
-        values = [self.coming.pop(tick)[1] for tick in there]
-        ticks = np.array(there, np.int64)
-        data = pa.record_batch([pa.array(values, pa.int64())], schema=self.schema)
-        return Tuples(data, ticks, np.full(ticks.size, POSITIVE), ticks, ticks.reshape(-1, 1))
+        waiting = together([self.waiting, self.below.get_next(until)], self.schema)
+        there = waiting.instants + self.delays(waiting.instants) < until
+        arrived = len(waiting) if there.all() else int(np.argmin(there))
+        everyone = np.arange(len(waiting))
+        self.waiting = waiting.take(everyone[arrived:])
+        return waiting.take(everyone[:arrived])
 
 
-def sums(
-    values: Mapping[int, int], window: int, arrives: Mapping[int, int], ticks: range, *, voluntary: bool
-) -> dict[int, list[int]]:
-    """The sums that are told at each tick."""
-    path = SlowPath(values, arrives, window, voluntary=voluntary)
-    total = Aggregate("sum", (Column("", "value_0", pa.int64()),), pa.int64())
-    groups = GroupByOperator(
-        Contents(path, "in_time", {}),
-        0,
-        [(total, "value_0")],
-        None,
-        [("s", Column("", "value_0", pa.int64()))],
-        fifo=False,
-    )
-    told: dict[int, list[int]] = {}
-    for tick in ticks:
-        delta = groups.take(tick + 1)
-        entered = delta.data.column("s").to_pylist()
-        told[tick] = [value for value, diff in zip(entered, delta.diffs.tolist(), strict=True) if diff > 0]
-    return told
+def slow_down(contents: Contents, delays: Delays, *, voluntary: bool) -> list[SlowPath]:
+    """Put a slow path above every scan of an answer whose operators probe for the time (`pipeline = 'tpa_scan'`)."""
+
+    def slowed(one: PublishedOperator) -> PublishedOperator:
+        match one:
+            case FromScan(noticing="in_time"):
+                paths.append(SlowPath(one, delays, voluntary=voluntary))
+                return paths[-1]
+            case WDistinct():
+                one.child = slowed(one.child)
+            case Binary():
+                one.both.left, one.both.right = slowed(one.both.left), slowed(one.both.right)
+            case WGroupBy() if isinstance(one.groups.child, Contents):
+                one.groups.child.child = slowed(one.groups.child.child)
+            case _:
+                raise DataError(
+                    f"{type(one).__name__} does not probe for the time",
+                    hint="write OPTIONS (pipeline = 'tpa_scan'), without a schedule",
+                )
+        return one
+
+    paths: list[SlowPath] = []
+    contents.child = slowed(contents.child)
+    return paths

@@ -37,15 +37,15 @@ TURNS: Settings = {
     "small": {**WORKLOAD, "rate": 40, "join_q5": 4.0, "seconds": 8, "window": 4},
     "paper": {**WORKLOAD, "rate": 60, "join_q5": 4.0, "seconds": 120},
 }
-MANY: Settings = {
-    "small": {**WORKLOAD, "rate": 40, "join_q5": 4.0, "seconds": 8, "window": 2, "queries": (1, 2, 4)},
-    "paper": {**WORKLOAD, "rate": 60, "join_q5": 4.0, "seconds": 60, "window": 5, "queries": (1, 2, 4, 8)},
-}
 AGGREGATES = (
     "SELECT COUNT(*) AS n, SUM(price) AS total, AVG(price) AS mean FROM sales [RANGE {} SECONDS] "
     "OPTIONS (pipeline = '{}')"
 )
 IN_AGGREGATE = "tuples in SUM, COUNT and AVG, {}, {} window"
+MANY: Settings = {
+    "small": {**WORKLOAD, "rate": 40, "join_q5": 4.0, "seconds": 8, "window": 2, "queries": (1, 2, 4)},
+    "paper": {**WORKLOAD, "rate": 60, "join_q5": 4.0, "seconds": 60, "window": 5, "queries": (1, 2, 4, 8)},
+}
 SCHEDULES = ("round_robin", "memory")
 
 
