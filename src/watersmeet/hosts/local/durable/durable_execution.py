@@ -63,6 +63,8 @@ class DurableExecution:
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
         self.on_end: Callable[[], None] | None = None
         self._parts = open_parts(plan, self.settings, place, make_sink, readers, tell, added=added, beginning=beginning)
+        if self.settings.script is not None:
+            self._parts.checkpoint.notes.note(script=self.settings.script)
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
         self.folder, self.name = place.folder, self._parts.checkpoint.run
