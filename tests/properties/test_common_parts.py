@@ -28,7 +28,8 @@ VIEWS = (
     "SELECT DISTINCT k, v AS n, v + 1 AS s FROM a [RANGE {w} SECONDS]",
     "SELECT x.k, COUNT(*) AS n, SUM(y.v) AS s FROM a x [RANGE {w} SECONDS], b y [RANGE 2 SECONDS] "
     "WHERE x.k = y.k GROUP BY x.k",
-    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM DEDUPLICATE(b, 2 SECONDS PARTITION BY k, v) [RANGE {w} SECONDS] GROUP BY k",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM DEDUPLICATE(b, 2 SECONDS PARTITION BY k, v) [RANGE {w} SECONDS] "
+    "GROUP BY k",
     "SELECT DISTINCT x.k, x.v AS n, y.v AS s FROM a x [RANGE {w} SECONDS], b y [RANGE 2 SECONDS] WHERE x.k = y.k",
     "SELECT x.k, x.v AS n, x.v AS s FROM a x [RANGE {w} SECONDS] WHERE EXISTS "
     "(SELECT 1 FROM b y [RANGE 2 SECONDS] WHERE x.k = y.k AND y.v > 0)",
