@@ -28,6 +28,11 @@ VIEWS = (
     "SELECT DISTINCT k, v AS n, v + 1 AS s FROM a [RANGE {w} SECONDS]",
     "SELECT x.k, COUNT(*) AS n, SUM(y.v) AS s FROM a x [RANGE {w} SECONDS], b y [RANGE 2 SECONDS] "
     "WHERE x.k = y.k GROUP BY x.k",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM DEDUPLICATE(b, 2 SECONDS PARTITION BY k, v) [RANGE {w} SECONDS] "
+    "GROUP BY k",
+    "SELECT DISTINCT x.k, x.v AS n, y.v AS s FROM a x [RANGE {w} SECONDS], b y [RANGE 2 SECONDS] WHERE x.k = y.k",
+    "SELECT x.k, x.v AS n, x.v AS s FROM a x [RANGE {w} SECONDS] WHERE EXISTS "
+    "(SELECT 1 FROM b y [RANGE 2 SECONDS] WHERE x.k = y.k AND y.v > 0)",
     "SELECT k, v AS n, v AS s FROM a [RANGE {w} SECONDS] UNION SELECT k, v AS n, v AS s FROM b [RANGE {w} SECONDS]",
     "SELECT k, v AS n, v AS s FROM a [RANGE {w} SECONDS] EXCEPT ALL "
     "SELECT k, v AS n, v AS s FROM b [RANGE {w} SECONDS]",
@@ -59,6 +64,16 @@ INLINE = (
     "[RANGE 3 SECONDS]",
     "(SELECT {x}.k, {x}.v AS n, {y}.v AS s FROM (SELECT DISTINCT k, v FROM a [RANGE {w} SECONDS]) {x}, "
     "(SELECT DISTINCT k, v FROM b [RANGE {w} SECONDS]) {y} WHERE {x}.k = {y}.k)",
+)
+JOINED = "FROM a {x} [RANGE {w} SECONDS], b {y} [RANGE 2 SECONDS] WHERE {x}.k = {y}.k"
+OVER_JOINED = (
+    "SELECT {x}.k, COUNT(*) AS n {joined} GROUP BY {x}.k",
+    "SELECT {y}.v, SUM({x}.v) AS n, MIN({x}.word) AS t {joined} GROUP BY {y}.v HAVING COUNT(*) > 1",
+    "SELECT DISTINCT {y}.word, {x}.v + {y}.v AS s {joined}",
+    "SELECT COUNT(*) AS n, MAX({x}.v - {y}.v) AS most {joined}",
+    "SELECT {x}.k, FIRST({y}.v) AS first {joined} GROUP BY {x}.k",
+    "SELECT {x}.k, {y}.v {joined} ORDER BY v DESC, k LIMIT 2",
+    "SELECT {x}.k {joined} UNION SELECT v AS k FROM c [RANGE 2 SECONDS]",
 )
 READERS_OF_INLINE = (
     "SELECT n, COUNT(*) AS c FROM {v} GROUP BY n",
@@ -93,6 +108,13 @@ def scripts(draw: st.DrawFn) -> tuple[list[str], list[str]]:
         return [f"CREATE VIEW v AS {view}"], [
             one.format(v="v", **{name: draw(number) for name, number in numbers.items()}) for one in readers
         ]
+    if draw(st.booleans()):
+        w, queries = draw(st.integers(0, 3)), []
+        for _ in range(draw(st.integers(2, 4))):
+            names = dict(zip("xy", draw(st.permutations("pq")), strict=True))
+            joined = JOINED.format(**names, w=w + draw(st.sampled_from([0, 0, 0, 1])))
+            queries.append(draw(st.sampled_from(OVER_JOINED)).format(joined=joined, **names))
+        return [], queries
     if draw(st.booleans()):
         view, w = draw(st.sampled_from(INLINE)), draw(st.integers(0, 3))
         return [], [

@@ -241,6 +241,18 @@ def _joining(
     return WindowJoinNode(optimize(inside, method), asked, announced=announced, timeless=views)
 
 
+def widened(node: FromManyNode, columns: Columns, read: Mapping[str, frozenset[str]]) -> FromManyNode:
+    """The same join with other columns. read: the columns of each stream that these take."""
+    hidden = node.joining.columns[len(node.columns) :]
+    sources = tuple(
+        replace(one, leaf=replace(one.leaf, columns=read[one.alias])) if isinstance(one, StreamSourceNode) else one
+        for one in node.sources
+    )
+    joining = replace(node.joining, columns=(*columns, *hidden))
+    made = replace(node, sources=sources, columns=columns, joining=joining)
+    return replace(made, held=_held(node.join, columns)) if isinstance(made, NegativeJoinNode) else made
+
+
 def _held(join: Join, columns: Columns) -> tuple[tuple[str, pa.Schema], ...]:
     read = {one.alias: columns_read(one, join, columns) for one in join.streams}
     return tuple((one.alias, pa.schema([f for f in one.schema if f.name in read[one.alias]])) for one in join.streams)

@@ -149,12 +149,14 @@ def build_plan(plan: PhysicalPlan, planner: MakePlanner | None = None, parts: Bu
         from watersmeet.operators.deduplicate import Deduplicate
 
         operator = Deduplicate(operator, rules)
-    return Built(operator, plan.streams, builder.tables, builder.joins, _columns_read(plan), plan.one_thread, plan)
+    return Built(
+        operator, plan.streams, builder.tables, builder.joins, _columns_read(plan, parts), plan.one_thread, plan
+    )
 
 
-def _columns_read(plan: PhysicalPlan) -> dict[str, frozenset[str]]:
+def _columns_read(plan: PhysicalPlan, parts: BuiltParts | None) -> dict[str, frozenset[str]]:
     """Of every stream, by the names its rows are pushed under; what they are placed by is among them."""
-    read = {leaf.name: leaf.columns for leaf in plan.leaves}
+    read = {leaf.name: leaf.columns if parts is None else parts.columns_of(leaf) for leaf in plan.leaves}
     keys = plan.root.keys if isinstance(plan.root, PartitionedNode) else {}
     return read | {name: read[name] | {c.name for c in columns_of(key.expression)} for name, key in keys.items()}
 

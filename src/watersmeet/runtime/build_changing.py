@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -117,7 +116,7 @@ class AnswerBuilder:
     def _node(self, node: AnswerNode) -> Node:
         """What gives its changes: it may be a part that others have, too."""
         parts = self._rows.parts
-        return self._made(node) if parts is None else parts.node(node, self._leaves, partial(self._made, node))
+        return self._made(node) if parts is None else parts.node(node, self._leaves, self._made)
 
     def _made(self, node: AnswerNode) -> Node:
         match node:
@@ -228,7 +227,7 @@ class AnswerBuilder:
 
         inner = node.inner.inner if isinstance(node.inner, OrderedNode) else node.inner
         schema = pa.schema([pa.field(name, e.type) for name, e in inner.columns])
-        rows = parts.node(node, self._leaves, lambda: GrowingRows(self._join_source(node, None), schema))
+        rows = parts.node(node, self._leaves, lambda one: GrowingRows(self._join_source(one, None), schema))
         return CommonRows(rows, node.window, node.boundary)
 
     def _join_source(self, node: JoinSourceNode, window: Window | None) -> JoinSource:

@@ -6,16 +6,17 @@ rows of the same streams.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import field, fields, is_dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import Bound, Hop
+from watersmeet.optimizer.plan_from import widened
 from watersmeet.physical.nodes import (
-    AnswerNode,
     ChangesSourceNode,
     ContinuousNode,
     DistinctNode,
@@ -26,11 +27,13 @@ from watersmeet.physical.nodes import (
     GroupByNode,
     JoinSourceNode,
     LeafNode,
+    NegativeJoinNode,
     NetNode,
     OverChangingNode,
     OverStreamNode,
     PhysicalNode,
     SetOperationNode,
+    SourceNode,
     StreamSourceNode,
     ThresholdNode,
     TogetherNode,
@@ -41,7 +44,7 @@ from watersmeet.physical.nodes import (
 )
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code, JoinStrategy
-from watersmeet.plan.expressions import Column
+from watersmeet.plan.expressions import Column, Expression, replaced
 from watersmeet.plan.nodes import Derived, Input
 from watersmeet.plan.published import PUBLISHED_PIPELINES
 
@@ -56,16 +59,28 @@ _KINDS = (
     OverStreamNode, SetOperationNode, ThresholdNode, TogetherNode, TopKNode, JoinSourceNode,
 )  # fmt: skip
 # For each query and stream: equal where queries are given the same rows of it.
+P = TypeVar("P", bound=PhysicalNode)
 GivenRows = Mapping[tuple[str, str], Hashable]
-Part = tuple[PhysicalNode, tuple[str, ...]]
+Place = tuple[PhysicalNode, str]  # a node in the plan of a query
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part as it is made, and the queries that have it, as often as they do."""
+
+    node: PhysicalNode
+    queries: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CommonParts:
-    """The parts, each with the queries that have it, as often as they do; and which nodes of their plans they are."""
+    """The parts, and by the ids of the nodes that they stand for which it is; what columns of it these show, if not all
+    as they are; and of leaves the columns that their queries are to look at, as others do."""
 
     parts: Sequence[Part]
-    numbers: Mapping[int, int]  # by the ids of nodes
+    numbers: Mapping[int, int]
+    shown: Mapping[int, Sequence[int]]
+    read: Mapping[int, frozenset[str]]
 
     def builder(self) -> BuiltParts:
         return BuiltParts(self)
@@ -74,52 +89,118 @@ class CommonParts:
 def common_parts(plans: Mapping[str, PhysicalPlan], given: GivenRows) -> CommonParts:
     """Of plans that run together, by the names of their queries."""
     names = _Names()
-    found: dict[int, list[tuple[PhysicalNode, str]]] = {}
+    found: dict[int, list[Place]] = {}
     for query, plan in plans.items():
-        same = {name: given.get((query, name), query) for name in {one.name for one in plan.streams.values()}}
+        # Duplicates are left out by each query itself, as its own time goes on.
+        same = {
+            one.name: given.get((query, one.name), query) if one.first is None else query
+            for one in plan.streams.values()
+        }
         for node in _candidates(plan.root):
             found.setdefault(names.of(node, same), []).append((node, query))
     # What stands inside of a part is a part of its own only if it is elsewhere, too.
-    repeated = {number for number, places in found.items() if len(places) > 1}
-    inside = {id(node) for number in repeated for one, _ in found[number][1:] for node in _below(one)}
-    kept = {
-        number: places
-        for number in repeated
-        if len(places := [place for place in found[number] if id(place[0]) not in inside]) > 1
-    }
-    parts = [(places[0][0], tuple(query for _, query in places)) for places in kept.values()]
-    numbers = {id(node): number for number, places in enumerate(kept.values()) for node, _ in places}
-    return CommonParts(parts, numbers)
+    repeated = [places for places in found.values() if len(places) > 1]
+    inside = {id(node) for places in repeated for one, _ in places[1:] for node in _below(one)}
+    kept = [[place for place in places if id(place[0]) not in inside] for places in repeated]
+    kept = [places for places in kept if len(places) > 1]
+    made = [_made([node for node, _ in places]) for places in kept]
+    return CommonParts(
+        [Part(one.node, tuple(query for _, query in places)) for one, places in zip(made, kept, strict=True)],
+        {id(node): number for number, places in enumerate(kept) for node, _ in places},
+        {node: shown for one in made for node, shown in one.shown.items()},
+        {leaf: read for one in made for leaf, read in one.read.items()},
+    )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A node that stands for several; see CommonParts."""
+
+    node: PhysicalNode
+    shown: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    read: Mapping[int, frozenset[str]] = field(default_factory=dict)
+
+
+def _made(nodes: Sequence[PhysicalNode]) -> _Made:
+    """The first of some nodes that are the same; of joins one with all columns that any of them shows."""
+    joins = [node for node in nodes if isinstance(node, FromManyNode)]
+    if not joins:
+        return _Made(nodes[0])
+    first = joins[0]
+    shown = [_as_called_by(first, one) for one in joins]
+    if all(one == shown[0] for one in shown) and all(one.columns == first.columns for one in joins):
+        return _Made(first)
+    places = {e: place for place, e in enumerate(dict.fromkeys(e for one in shown for e in one))}
+    leaves = [
+        [one.leaf for one in (node.sources[place] for node in joins) if isinstance(one, StreamSourceNode)]
+        for place, source in enumerate(first.sources)
+        if isinstance(source, StreamSourceNode)
+    ]
+    reads = [frozenset[str]().union(*(leaf.columns for leaf in alike)) for alike in leaves]
+    aliases = [source.alias for source in first.sources if isinstance(source, StreamSourceNode)]
+    columns = tuple((f"__{place}", e) for e, place in places.items())
+    return _Made(
+        widened(first, columns, dict(zip(aliases, reads, strict=True))),
+        {id(node): [places[e] for e in mine] for node, mine in zip(joins, shown, strict=True)},
+        {id(leaf): read for alike, read in zip(leaves, reads, strict=True) for leaf in alike},
+    )
+
+
+def _as_called_by(first: FromManyNode, other: FromManyNode) -> list[Expression]:
+    """What a join shows, with the aliases of another."""
+    names = {own.alias: one.alias for own, one in zip(other.join.inputs, first.join.inputs, strict=True)}
+
+    def renamed(part: Expression) -> Expression | None:
+        return replace(part, stream=names[part.stream]) if isinstance(part, Column) else None
+
+    return [replaced(e, renamed) for _, e in other.columns]
 
 
 class BuiltParts:
     """The parts as operators: each is made where it is met first."""
 
     def __init__(self, common: CommonParts) -> None:
-        self._numbers = common.numbers
+        self._common = common
         self._built: dict[int, tuple[CommonPart, list[tuple[CommonInput, Expiring]]]] = {}
 
     def __contains__(self, node: PhysicalNode) -> bool:
-        return id(node) in self._numbers
+        return id(node) in self._common.numbers
 
-    def node(self, node: AnswerNode | JoinSourceNode, leaves: dict[str, Leaf], make: Callable[[], Node]) -> Node:
+    def columns_of(self, leaf: LeafNode) -> frozenset[str]:
+        """What a query looks at of a stream, for whoever has a part with it."""
+        return self._common.read.get(id(leaf), leaf.columns)
+
+    def node(self, node: P, leaves: dict[str, Leaf], make: Callable[[P], Node]) -> Node:
         """What gives the changes of a node. leaves: where rows enter, by the names they are pushed under; those of what
         stands below are put there. make: makes it, if nobody else has."""
-        number = self._numbers.get(id(node))
+        number = self._common.numbers.get(id(node))
         if number is None:
-            return make()
-        from watersmeet.operators.continuous.common import CommonInput, CommonPart
+            return make(node)
         from watersmeet.operators.continuous.pipeline import Leaf
 
         if number not in self._built:
-            part = CommonPart(make())
-            entered = [(leaves[leaf.name], leaf) for leaf in leaves_below(node)]
-            inputs = [(CommonInput(one.waiting, _columns(leaf)), one.source) for one, leaf in entered]
-            self._built[number] = part, inputs
+            whole = self._common.parts[number].node
+            self._built[number] = _built(whole, leaves, partial(make, whole))  # type: ignore[arg-type]  # of one kind
         part, inputs = self._built[number]
         for leaf, (rows, source) in zip(leaves_below(node), inputs, strict=True):
             leaves[leaf.name] = Leaf(rows.entry(), source, leaf.reach_us, leaf.window)
-        return part.reader()
+        shown = self._common.shown.get(id(node))
+        if shown is None:
+            return part.reader()
+        assert isinstance(node, FromManyNode)
+        return part.reader(shown, pa.schema([pa.field(name, e.type) for name, e in node.columns]))
+
+
+def _built(
+    node: PhysicalNode, leaves: dict[str, Leaf], make: Callable[[], Node]
+) -> tuple[CommonPart, list[tuple[CommonInput, Expiring]]]:
+    from watersmeet.operators.continuous.common import CommonInput, CommonPart
+
+    before = dict(leaves)
+    part = CommonPart(make())
+    entered = [(leaves.pop(leaf.name), leaf) for leaf in leaves_below(node)]  # whoever's names these are
+    leaves.update(before)
+    return part, [(CommonInput(one.waiting, _columns(leaf)), one.source) for one, leaf in entered]
 
 
 def _columns(leaf: LeafNode) -> frozenset[str]:
@@ -133,7 +214,12 @@ def _below(node: PhysicalNode) -> Iterator[PhysicalNode]:
 def _candidates(root: PhysicalNode) -> Iterator[PhysicalNode]:
     """What may be a part, from above. In threads each has its own rows."""
     if isinstance(root, ContinuousNode) and root.pipeline not in PUBLISHED_PIPELINES and root.pipeline != "ita":
-        yield from (node for node in everything_below(root) if isinstance(node, _KINDS) and _may_be_shared(node))
+        nodes = list(everything_below(root))
+        # What is inside of others as a piece of them is none by itself.
+        pieces = {id(node.combinations) for node in nodes if isinstance(node, FromMatchedNode)}
+        yield from (
+            node for node in nodes if isinstance(node, _KINDS) and id(node) not in pieces and _may_be_shared(node)
+        )
 
 
 def _may_be_shared(node: PhysicalNode) -> bool:
@@ -164,8 +250,13 @@ class _Names:
 
     def of(self, node: PhysicalNode, given: Mapping[str, Hashable]) -> int:
         known = _Name(given)
-        # Of rows as a stream, whatever windows they go through afterwards.
-        named = known.of_rows(node) if isinstance(node, JoinSourceNode) else known.of(node)
+        match node:
+            case JoinSourceNode():  # whatever windows its rows go through afterwards
+                named = known.of_rows(node)
+            case FromManyNode():  # whatever it shows
+                named = known.of_combinations(node)
+            case _:
+                named = known.of(node)
         return self._numbers.setdefault(named, len(self._numbers))
 
 
@@ -180,12 +271,29 @@ class _Name:
     def of_rows(self, node: JoinSourceNode) -> Hashable:
         return "rows", self.of(node.inner), self.of(node.leaves), node.time
 
+    def of_combinations(self, node: FromManyNode) -> Hashable:
+        # Rows that are found again when they leave have no numbers, by which some would know them.
+        how = isinstance(node, NegativeJoinNode), tuple(self._alias(alias) for alias in node.numbered)
+        return "combinations", how, self.of(node.join), tuple(map(self._entering, node.sources))
+
+    def _entering(self, source: SourceNode) -> Hashable:
+        if not isinstance(source, StreamSourceNode):
+            return self.of(source)
+        stream = self._stream(source.leaf.stream)
+        return self._alias(source.alias), stream, self.of(source.window), source.boundary, self.of(source.made)
+
+    def _stream(self, stream: Stream) -> Hashable:
+        """Streams of one name are the same but for the duplicates that a query leaves out."""
+        return "stream", stream.name, self._given[stream.name], repr(stream.first)
+
     def of(self, value: Any) -> Hashable:
         match value:
             case LeafNode(stream=stream, columns=columns):
-                return "leaf", stream.name, self._given[stream.name], tuple(sorted(columns))
-            case Stream() | Table():
-                return "relation", value.name
+                return "leaf", self._stream(stream), tuple(sorted(columns))
+            case Stream():
+                return self._stream(value)
+            case Table():
+                return "table", value.name
             case pa.DataType() | pa.Schema() | pa.Field():
                 return "type", str(value)
             case str() | bytes() | int() | float() | bool() | None:
@@ -207,15 +315,28 @@ class _Name:
         match value:
             case FromOneNode(source=source, predicates=predicates, columns=columns):
                 return "from one", self.of(source), self.of(predicates), self.of(columns)
-            case FromManyNode(join=join, sources=sources, columns=columns):
-                return "from many", self.of(join), self.of(sources), self.of(columns)
+            case FromManyNode():
+                return "from many", isinstance(value, NegativeJoinNode), self._joined(value)
+            case (
+                GroupByNode(child=FromManyNode(numbered=()) as child)
+                | DistinctNode(child=FromManyNode(numbered=()) as child)
+            ):
+                below = self._joined(child)  # here none does
+                return type(value).__name__, below, self._fields(value, but=("child",))
             case JoinStrategy(join=join, method=method):
                 return "join", self.of(join), self.of(method)
-        aliases, told = _ALIASES.get(type(value), ()), _ONLY_TOLD.get(type(value), ())
-        return type(value).__name__, tuple(
+        return type(value).__name__, self._fields(value, but=_ONLY_TOLD.get(type(value), ()))
+
+    def _joined(self, node: FromManyNode) -> Hashable:
+        numbered = tuple(self._alias(alias) for alias in node.numbered)
+        return numbered, self.of(node.join), self.of(node.sources), self.of(node.columns)
+
+    def _fields(self, value: Any, but: Sequence[str]) -> Hashable:
+        aliases = _ALIASES.get(type(value), ())
+        return tuple(
             self._alias(getattr(value, field.name)) if field.name in aliases else self.of(getattr(value, field.name))
             for field in fields(value)
-            if field.name not in told
+            if field.name not in but
         )
 
     def _alias(self, name: str) -> Hashable:

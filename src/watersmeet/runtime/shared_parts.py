@@ -119,7 +119,7 @@ def lines_of_plans(plans: Mapping[str, PhysicalPlan]) -> tuple[list[Line[str]], 
 
 def told_parts(common: CommonParts) -> list[PartOnce]:
     """As a person is told of them."""
-    return [PartOnce(_words(node), queries, _rate(node)) for node, queries in common.parts]
+    return [PartOnce(_words(one.node), one.queries, _rate(one.node)) for one in common.parts]
 
 
 def _words(node: PhysicalNode) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from tests.properties.test_common_parts import answers_of
+from tests.properties.test_common_parts import answers_of, told
 from tests.properties.test_fed_together import Streams, _table, session_of
 from watersmeet.errors import DataError
 from watersmeet.hosts.local.pull import Pull
@@ -34,7 +34,7 @@ def parts(*queries: str, view: str = VIEW, how: str = "") -> list[tuple[str, tup
     jobs = read_script(declared + view + ";".join(queries), open_sources=False)
     (group,) = fed_together(jobs)
     found = parts_in_common({job.name: planned(job.plan) for job in group}).parts
-    return [(node.word, who) for node, who in found]
+    return [(one.node.word, one.queries) for one in found]
 
 
 def test_a_view_is_computed_once_for_all_queries() -> None:
@@ -78,6 +78,24 @@ def test_a_join_that_is_read_as_a_stream_is_shared_by_readers_with_windows_of_th
     assert parts(one, other, view=view) == [("rows_as_stream", ("query 1", "query 2"))]
 
 
+JOINED = "FROM {0} {2} [RANGE 5 SECONDS], {1} {3} [RANGE 3 SECONDS] WHERE {2}.k = {3}.k"
+
+
+def test_groups_of_other_kinds_over_the_same_join_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = [
+        f"SELECT x.k, COUNT(*) AS n, SUM(y.v) AS s {JOINED.format('a', 'b', 'x', 'y')} GROUP BY x.k",
+        f"SELECT q.v, MAX(p.v) AS most {JOINED.format('a', 'b', 'p', 'q')} GROUP BY q.v HAVING MAX(p.v) > 2",
+        f"SELECT DISTINCT x.word {JOINED.format('a', 'b', 'x', 'y')}",
+    ]
+    assert parts(*queries[:2], view="") == [("join_holding_results", ("query 1", "query 2"))]
+    session = session_of(TABLES)
+    apart = [session.sql(f"{one} OPTIONS (share = 'no')").to_arrow() for one in queries]
+    made = counted(monkeypatch)
+    together = [answer for answer, _ in answers_of(session, queries, 3)]
+    assert len(made) == 1
+    assert [told(one) for one in together] == [told(one) for one in apart]
+
+
 def test_what_differs_is_not() -> None:
     other = "SELECT MAX(n) AS m FROM (SELECT k, COUNT(*) AS n FROM a [RANGE 6 SECONDS] GROUP BY k)"
     assert parts(FIRST, other) == []
@@ -89,6 +107,15 @@ def test_what_differs_is_not() -> None:
         )
         == []
     )
+
+
+def test_rows_without_their_duplicates_are_others() -> None:
+    counted = "SELECT k, COUNT(*) AS n FROM {} [RANGE 5 SECONDS] GROUP BY k"
+    whole, once = (counted.format(one) for one in ("a", "DEDUPLICATE(a, 2 SECONDS PARTITION BY k)"))
+    assert parts(f"SELECT x.n FROM ({whole}) x, ({once}) y WHERE x.k = y.k", view="") == []
+    assert parts(f"SELECT x.n FROM ({once}) x, ({once}) y WHERE x.k = y.k", view="") == [
+        ("group_by", ("query 1", "query 1"))
+    ]
 
 
 def test_where_rows_may_be_late_queries_share_with_those_that_look_at_the_same_streams() -> None:

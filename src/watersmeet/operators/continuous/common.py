@@ -20,7 +20,7 @@ from watersmeet.operators.continuous.lives import Lives, lifetimes_of
 from watersmeet.operators.continuous.node import Node, everything_below
 from watersmeet.operators.continuous.pipeline import Continuous
 from watersmeet.operators.continuous.sources import JoinSource, Windowed
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Operator, Rows, Wrapper
 from watersmeet.operators.waiting import Waiting
 
 
@@ -33,8 +33,9 @@ class CommonPart:
         self._reached = BEGINNING_US
         self._error: Exception | None = None
 
-    def reader(self) -> CommonReader:
-        made = CommonReader(self)
+    def reader(self, shown: Sequence[int] | None = None, schema: pa.Schema | None = None) -> CommonReader:
+        """shown: the columns that it is given, as those of a schema; by default all as they are."""
+        made = CommonReader(self, shown, self.node.schema if schema is None else schema)
         self.readers.append(made)
         return made
 
@@ -58,18 +59,16 @@ class CommonPart:
 class CommonReader:
     """One of those who ask: an operator that gives the changes of the part up to where it is asked."""
 
-    def __init__(self, part: CommonPart) -> None:
-        self.part = part
+    def __init__(self, part: CommonPart, shown: Sequence[int] | None, schema: pa.Schema) -> None:
+        self.part, self.schema = part, schema
+        self._shown = shown
         self.waiting: list[Delta] = []  # what it was not asked for yet, in order
         self._asked = BEGINNING_US
 
     @property
-    def schema(self) -> pa.Schema:
-        return self.part.node.schema
-
-    @property
     def netted(self) -> bool:
-        return self.part.node.netted
+        # With fewer columns rows may be equal that were not.
+        return self._shown is None and self.part.node.netted
 
     @property
     def complete(self) -> int:
@@ -87,7 +86,11 @@ class CommonReader:
                 self.waiting[0] = behind
                 break
             self.waiting.pop(0)
-        return _as_one(ready, self.schema)
+        delta = _as_one(ready, self.part.node.schema)
+        if self._shown is None:
+            return delta
+        columns = [delta.data.column(place) for place in self._shown]
+        return delta.with_data(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def inputs(self) -> Iterator[Node]:
         yield self.part.node
@@ -220,6 +223,8 @@ class CommonEntry:
 
 def leave_parts(operator: Operator) -> None:
     """A query needs no part any more that it has in common with others."""
+    while isinstance(operator, Wrapper):
+        operator = operator.inner
     if isinstance(operator, Continuous):
         _leave(operator.root)
 

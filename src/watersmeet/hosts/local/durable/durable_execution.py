@@ -76,6 +76,8 @@ class DurableExecution:
             others_beside=others_beside,
             beginning=beginning,
         )
+        if self.settings.script is not None:
+            self._parts.checkpoint.notes.note(script=self.settings.script)
         self.execution, self.progress = self._parts.answering.execution, self._parts.progress
         # The name is new for a new checkpoint, and the same in all lives.
         self.place, self.folder, self.name = place, place.folder, self._parts.checkpoint.run

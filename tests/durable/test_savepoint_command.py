@@ -1,0 +1,129 @@
+"""`watersmeet savepoint` and `run --from`: of a run that goes on in another process, that was stopped, and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from watersmeet.cli.commands import app
+
+QUERY = "SELECT a.k AS k, a.v AS av, b.v AS bv FROM a, b WHERE a.k = b.k WINDOW = 1 MINUTE"
+TOTALS = "SELECT window_end, k, SUM(v) AS total FROM TUMBLE(a, 10 SECONDS) GROUP BY window_start, window_end, k"
+
+
+def script(folder: Path, out: str = "out") -> Path:
+    streams = "".join(
+        f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) "
+        f"WITH (source = 'parquet', path = '{folder / name}', time = 'ts', lateness = '1 second');\n"
+        for name in "ab"
+    )
+    sinks = "".join(
+        f"CREATE SINK {name} WITH (sink = 'parquet', path = '{folder / f'{out}-{name}'}') AS {query};\n"
+        for name, query in (("pairs", QUERY), ("totals", TOTALS))
+    )
+    path = folder / f"{out}.sql"
+    path.write_text(streams + sinks)
+    return path
+
+
+def write(folder: Path, first: int, until: int) -> None:
+    for name, keys in (("a", 7), ("b", 5)):
+        (folder / name).mkdir(exist_ok=True)
+        numbers = list(range(first, until))
+        times = pa.array([i * 250_000 for i in numbers], pa.timestamp("us"))
+        rows = pa.table({"k": [i % keys for i in numbers], "v": numbers, "ts": times})
+        draft = folder / name / f".{first}"
+        pq.write_table(rows, draft)
+        draft.rename(folder / name / f"{first:06d}.parquet")
+
+
+def command(*words: object) -> None:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+
+
+def running(path: Path, checkpoint: Path) -> subprocess.Popen[bytes]:
+    words = ["run", path, "--engine", "local", "--checkpoint", checkpoint, "--commit-every", "50 ms", "-q"]
+    return subprocess.Popen([sys.executable, "-m", "watersmeet", *map(str, words)])
+
+
+def rows_in(folder: Path, until: int) -> bool:
+    """Whether the pairs of the last rows are there."""
+    files = list((folder / "out-pairs").glob("*.parquet"))
+    return any(max(pq.read_table(one)["av"].to_pylist(), default=0) >= until - 20 for one in files)
+
+
+def wait_for(folder: Path, until: int) -> None:
+    end_s = time.monotonic() + 60
+    while not rows_in(folder, until):
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+
+
+def check(folder: Path) -> None:
+    """By DuckDB, over all files, whichever run has written them."""
+    streams = {name: f"'{folder / name}/*.parquet'" for name in "ab"}
+    pairs = (
+        f"SELECT a.k AS k, a.v AS av, b.v AS bv FROM {streams['a']} a, {streams['b']} b "
+        "WHERE a.k = b.k AND abs(epoch_us(a.ts) - epoch_us(b.ts)) <= 60000000"
+    )
+    totals = (
+        "SELECT time_bucket(INTERVAL 10 SECONDS, ts) + INTERVAL 10 SECONDS AS window_end, k, SUM(v)::BIGINT AS total "
+        f"FROM {streams['a']} GROUP BY ALL"
+    )
+    for name, expected in (("pairs", pairs), ("totals", totals)):
+        found = f"SELECT * FROM '{folder}/out-{name}/*.parquet'"
+        for one, other in ((found, expected), (expected, found)):
+            assert duckdb.sql(f"({one}) EXCEPT ALL ({other})").fetchall() == []
+
+
+@pytest.mark.parametrize("ends_by", ["stop", "kill"])
+def test_a_run_of_another_process_is_moved(ends_by: str, tmp_path: Path) -> None:
+    write(tmp_path, 0, 400)
+    path = script(tmp_path)
+    process = running(path, tmp_path / "one")
+    try:
+        wait_for(tmp_path, 400)
+        command("savepoint", tmp_path / "one", tmp_path / "while-it-runs")
+        write(tmp_path, 400, 700)
+        wait_for(tmp_path, 700)
+    finally:
+        os.kill(process.pid, signal.SIGTERM if ends_by == "stop" else signal.SIGKILL)
+        process.wait(30)
+    command("savepoint", tmp_path / "one", tmp_path / "after")
+    write(tmp_path, 700, 900)
+    ahead = CliRunner().invoke(
+        app, ["run", str(path), "--engine", "local", "--checkpoint", str(tmp_path / "two"), "--from",
+              str(tmp_path / "while-it-runs"), "--available-now"],
+    )  # fmt: skip
+    assert ahead.exit_code != 0
+    assert "is ahead of the savepoint" in str(ahead.exception)
+    last = ("--engine", "local", "--available-now", "--flush", "-q")
+    command("run", path, *last, "--checkpoint", tmp_path / "three", "--from", tmp_path / "after")
+    check(tmp_path)
+
+
+def test_a_savepoint_of_a_stopped_run_needs_its_script(tmp_path: Path) -> None:
+    write(tmp_path, 0, 100)
+    path = script(tmp_path)
+    command("run", path, "--engine", "local", "--available-now", "-q", "--checkpoint", tmp_path / "one")
+    path.rename(tmp_path / "renamed.sql")
+    without = CliRunner().invoke(app, ["savepoint", str(tmp_path / "one"), str(tmp_path / "moved")])
+    assert without.exit_code == 2
+    assert "hint: name it: --script FILE.sql" in without.output
+    command("savepoint", tmp_path / "one", tmp_path / "moved", "--script", tmp_path / "renamed.sql")
+    nothing = CliRunner().invoke(app, ["savepoint", str(tmp_path / "a"), str(tmp_path / "other")])
+    assert nothing.exit_code == 2
+    assert "is not the checkpoint of a run" in nothing.output
+    apart = CliRunner().invoke(app, ["run", str(path), "--engine", "local", "--from", str(tmp_path / "moved")])
+    assert apart.exit_code == 2
