@@ -280,6 +280,24 @@ def test_the_summary_of_the_docs_is_short_and_has_every_figure() -> None:
     assert "|--:|" not in seen
 
 
+def test_what_is_stale_or_was_not_run_fails_a_strict_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "report", "--strict") == 1
+    assert "D-E4: not run\n1 of 2 experiments" in capsys.readouterr().out
+    assert not Path("docs").exists()
+    assert call("lab", "run", "D-E4", "--quiet") == 0
+    capsys.readouterr()
+    assert call("lab", "report", "--strict") == 1
+    assert "D-E4: run at a smaller scale than the paper's\n" in capsys.readouterr().out
+    assert call("lab", "run", "D-E4", "--scale", "paper", "--quiet") == 0
+    assert call("lab", "report", "--strict") == 0
+    record = store.find(Path("results"), "D-E3", "paper", 1)
+    assert record is not None
+    store.save(Path("results"), replace(record, code="0123456789abcdef"))
+    capsys.readouterr()
+    assert call("lab", "report", "--strict") == 1
+    assert capsys.readouterr().out.startswith("D-E3: stale\n")
+
+
 def test_every_statement_of_a_figure_has_the_words_of_the_paper() -> None:
     figures = [one for one in registry.experiments().values() if is_figure(one)]
     assert len(figures) == 38
