@@ -136,6 +136,7 @@ lab: $(READY)
 lab-paper: $(READY)
 	$(BIN)/watersmeet lab run all $(addprefix --scale ,$(SCALES)) --seeds $(SEEDS)
 	$(BIN)/watersmeet lab report
+	$(BIN)/watersmeet lab report --strict
 
 # Random cases that no run before has drawn, and many of them: add what fails to the tests by hand.
 fuzz: $(READY)

@@ -262,6 +262,42 @@ def test_numbers_of_an_earlier_version_are_to_be_measured_again(folder: Path) ->
     assert call("lab", "report") == 1  # of the present code it is the checks that are wrong
 
 
+def test_the_summary_of_the_docs_is_short_and_has_every_figure() -> None:
+    """Two screens: what stands above the first thing that is folded, in short lines."""
+    text = (PACKAGE.parents[1] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    summary, folded, rest = text.partition("<details>")
+    rows = [line.split(" | ") for line in summary.splitlines() if re.match(r"\| \[[\w-]+\]\(#", line)]
+    assert [row[0].split("]")[0].removeprefix("| [") for row in rows] == [
+        one.id for one in registry.experiments().values() if is_figure(one)
+    ]
+    assert max(len(row[1]) for row in rows) <= 200
+    assert max(len(row[2]) for row in rows) <= 130
+    assert len(summary.split()) < 2500
+    assert rest.count("</details>") == rest.count("<details>") + len([folded])
+    # Plots and numbers are folded away: what is seen of an experiment is what it claims and what came out.
+    seen = re.sub(r"<details>.*?</details>", "", folded + rest, flags=re.DOTALL)
+    assert "![" not in seen
+    assert "|--:|" not in seen
+
+
+def test_what_is_stale_or_was_not_run_fails_a_strict_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "report", "--strict") == 1
+    assert "D-E4: not run\n1 of 2 experiments" in capsys.readouterr().out
+    assert not Path("docs").exists()
+    assert call("lab", "run", "D-E4", "--quiet") == 0
+    capsys.readouterr()
+    assert call("lab", "report", "--strict") == 1
+    assert "D-E4: run at a smaller scale than the paper's\n" in capsys.readouterr().out
+    assert call("lab", "run", "D-E4", "--scale", "paper", "--quiet") == 0
+    assert call("lab", "report", "--strict") == 0
+    record = store.find(Path("results"), "D-E3", "paper", 1)
+    assert record is not None
+    store.save(Path("results"), replace(record, code="0123456789abcdef"))
+    capsys.readouterr()
+    assert call("lab", "report", "--strict") == 1
+    assert capsys.readouterr().out.startswith("D-E3: stale\n")
+
+
 def test_every_statement_of_a_figure_has_the_words_of_the_paper() -> None:
     figures = [one for one in registry.experiments().values() if is_figure(one)]
     assert len(figures) == 38

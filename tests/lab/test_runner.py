@@ -57,11 +57,11 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Toy:
 def test_every_verdict_is_told_with_the_checks_that_failed(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("lab", "run", "all") == 0
     printed = capsys.readouterr().out
-    assert "T-1: reproduced (" in printed
-    assert "T-2: reproduced with a difference (" in printed
+    assert "T-1: holds (" in printed
+    assert "T-2: holds in part (" in printed
     assert "  failed, a degree: it is 1\n    it need not be\n" in printed
-    assert "U-1: not reproduced (" in printed
-    assert "3 experiments: 1 reproduced, 1 reproduced with a difference, 1 not reproduced" in printed
+    assert "U-1: does not hold (" in printed
+    assert "3 experiments: 1 holds, 1 holds in part, 1 does not hold" in printed
 
 
 def test_strict_fails_on_what_is_not_reproduced_only(toy: Toy) -> None:
@@ -73,7 +73,7 @@ def test_what_was_measured_is_not_measured_again(toy: Toy, capsys: pytest.Captur
     call("lab", "run", "T-1")
     call("lab", "run", "toy")
     assert toy.runs == ["T-1", "T-2"]
-    assert "T-1: reproduced (measured before)" in capsys.readouterr().out
+    assert "T-1: holds (measured before)" in capsys.readouterr().out
     call("lab", "run", "T-1", "--force")
     call("lab", "run", "T-1", "--seed", "2")
     call("lab", "run", "T-1", "--scale", "paper")
@@ -214,15 +214,15 @@ def test_several_seeds_and_scales_run_once_each_and_go_on(toy: Toy, capsys: pyte
     assert call("lab", "run", "toy", "--seeds", "1,2", "--scale", "paper", "--scale", "small") == 0
     printed = capsys.readouterr()
     told = [line.partition(" (")[0] for line in printed.out.splitlines() if line[:2] == "T-"]
-    different = "reproduced with a difference"
+    different = "holds in part"
     assert told == [
-        "T-1, small, seed 1: reproduced", "T-1, small, seed 2: reproduced",
+        "T-1, small, seed 1: holds", "T-1, small, seed 2: holds",
         f"T-2, small, seed 1: {different}", f"T-2, small, seed 2: {different}",
-        "T-1, paper, seed 1: reproduced", "T-1, paper, seed 2: reproduced",
+        "T-1, paper, seed 1: holds", "T-1, paper, seed 2: holds",
         f"T-2, paper, seed 1: {different}", f"T-2, paper, seed 2: {different}",
     ]  # fmt: skip
     assert len(toy.runs) == 8
-    assert "8 runs: 4 reproduced, 4 reproduced with a difference" in printed.out
+    assert "8 runs: 4 holds, 4 holds in part" in printed.out
     assert "7 runs to measure, 1 need not: about" in printed.err
 
 

@@ -119,11 +119,17 @@ def _seeds(one: int | None, several: str | None) -> list[int]:
 def report(
     results: Results = Path("results"),
     docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.", file_okay=False)] = Path("docs"),
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Write nothing; exit 1 if what would be shown is stale or was not run.")
+    ] = False,
 ) -> None:
     """Write reproduction.md, reproduction.html and their plots from the results that are kept."""
-    from watersmeet.lab.command import write
+    from watersmeet.lab.command import all_measured, write
 
-    write(results, docs, typer.echo)
+    if not strict:
+        write(results, docs, typer.echo)
+    elif not all_measured(results, typer.echo):
+        raise typer.Exit(FAILED)
 
 
 @app.command()

@@ -140,6 +140,18 @@ def write(results: Path, docs: Path, say: Say) -> None:
     say(f"wrote {', '.join(map(str, pages))} and {len(written) - len(pages)} plots")
 
 
+def all_measured(results: Path, say: Say) -> bool:
+    """Whether every experiment was measured by the present code, at the paper's scale; say which were not."""
+    from watersmeet.lab.report.gather import gather, to_measure
+
+    known = registry.experiments()
+    missing = to_measure(gather(results, known))
+    for name, why in missing.items():
+        say(f"{name}: {why}")
+    say(f"{len(known) - len(missing)} of {len(known)} experiments are of the present code, at the paper's scale")
+    return not missing
+
+
 def list_workloads(names: Sequence[str], say: Say) -> None:
     """A line for each workload; for those that are named, also their streams, columns and parameters."""
     from watersmeet.lab.workloads import WORKLOADS, find_workload

@@ -66,7 +66,7 @@ def _by_rule(description: Description, rule: OrderRule, origins: list[str]) -> d
     found = load(rule.found_by)
     if rule.by_origin:
         return {origin: found(graph, origin) for origin in origins}
-    order: tuple[str, ...] = found(graph)
+    order: tuple[str, ...] = found(graph, rule.of) if rule.of else found(graph)
     return {origin: order if method.kind.keeps_places else moved_to_front(order, origin) for origin in origins}
 
 

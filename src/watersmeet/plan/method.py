@@ -75,6 +75,10 @@ class Method:
             )
         algorithm = _algorithm(options, given)
         rule = options.order if isinstance(options.order, OrderRule) else None
+        if rule is not None and not set(rule.of) <= set(inputs):
+            unknown = ", ".join(name for name in rule.of if name not in inputs)
+            why = f"names {unknown}, which the query does not join"
+            raise options.wrong("order", why, f"its inputs are {', '.join(inputs)}")
         orders = _orders(options, streams, tables, stays=algorithm.keeps_places)
         method = cls(
             algorithm.name,

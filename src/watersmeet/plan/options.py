@@ -7,6 +7,7 @@ docs/lab.md if it asks for an algorithm of the papers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields, replace
 from difflib import get_close_matches
@@ -18,7 +19,15 @@ from watersmeet.model.time import format_interval, parse_interval
 from watersmeet.model.windows import Boundary
 from watersmeet.model.zones import check_zone
 from watersmeet.plan.memory import Memory
-from watersmeet.plan.published import ALGORITHMS, ORDER_RULES, OWN_PIPELINES, PUBLISHED_PIPELINES, SCHEDULES, OrderRule
+from watersmeet.plan.published import (
+    ALGORITHMS,
+    ORDER_RULES,
+    OWN_PIPELINES,
+    PUBLISHED_PIPELINES,
+    SCHEDULES,
+    VOLATILE,
+    OrderRule,
+)
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -113,12 +122,19 @@ def _invalidation(text: str) -> dict[str, str]:
     return said
 
 
+VOLATILE_OF = re.compile(r"\s*volatile\s*\((?P<names>[^()]+)\)\s*", re.IGNORECASE)
+
+
 def _orders(text: str) -> dict[str, tuple[str, ...]] | OrderRule:
     """`b,a,c` for every stream, under '', or `a: a,c,b; b: …` by the stream whose new rows go that way. One word alone
     names no order, as a join has two inputs: it is a rule."""
     word = text.strip().lower()
     if word in ORDER_RULES:
         return ORDER_RULES[word]
+    written = VOLATILE_OF.fullmatch(text)
+    if written is not None:
+        volatile = tuple(name.strip() for name in written["names"].split(","))
+        return replace(VOLATILE, name=f"volatile({', '.join(volatile)})", of=volatile)
     orders: dict[str, tuple[str, ...]] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
         origin, _, listed = part.rpartition(":")
@@ -258,7 +274,7 @@ OPTIONS: dict[str, Option] = {
         Option(
             "order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES),
             told="`'b, a, c'`, or one for each stream: `'a: a,c,b; b: b,a,c; c: c,b,a'`; or a rule: "
-            f"{_quoted(ORDER_RULES)}",
+            f"{_quoted(ORDER_RULES)}, `volatile(b)`",
         ),
         Option(
             "threads", "threads", "running", _threads,

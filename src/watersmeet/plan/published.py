@@ -161,12 +161,14 @@ LOOP_ORDERS = "watersmeet.papers.orders.best_orders:loop_orders"
 @dataclass(frozen=True)
 class OrderRule:
     """`found_by` takes what the cost models know of the join and gives one order for all streams, in which a new row
-    moves to the front; with `by_origin` it is asked for each stream whose new rows are to be ordered."""
+    moves to the front; with `by_origin` it is asked for each stream whose new rows are to be ordered; with `of` it is
+    of these inputs, which the option names."""
 
     name: str
     words: str
     found_by: str
     by_origin: bool = False
+    of: tuple[str, ...] = ()
 
 
 _HEURISTICS = "watersmeet.papers.orders.heuristics:"
@@ -187,6 +189,12 @@ ORDER_RULES: dict[str, OrderRule] = {
         ),
     )
 }
+# Written with the inputs that it is of: volatile(b, c).
+VOLATILE = OrderRule(
+    "volatile",
+    "those expected to fluctuate widely outermost, then the smallest join results first",
+    f"{_HEURISTICS}volatile_order",
+)
 
 
 # ---- pipelines: how a continuous query notices that rows have expired -----------------------------------------------

@@ -47,6 +47,7 @@ from watersmeet.papers.orders.heuristics import (
     selectivity_order,
     selectivity_orders,
     size_order,
+    volatile_order,
 )
 
 TABLES = {"5": TABLE_5, "6": TABLE_6, "7": TABLE_7}
@@ -344,3 +345,27 @@ def test_advice_names_the_choices_of_the_heuristics_and_the_orders_by_origin() -
 def test_what_is_wrong_with_a_join_to_be_ordered_is_told(said: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         rank_orders(["a:1,2,3", "b:1,2,3"], **said)
+
+
+# ---- streams whose rates fluctuate (GO03, 5.4) -----------------------------------------------------------------------
+
+
+def test_streams_that_fluctuate_stand_near_the_top_as_far_as_conditions_allow() -> None:
+    assert volatile_order(TABLE_5, ["S4"])[0] == "S4"
+    assert set(volatile_order(TABLE_5, ["S4", "S2"])[:2]) == {"S2", "S4"}
+    assert sorted(volatile_order(TABLE_5, ["S4"])) == sorted(TABLE_5.names)
+    streams = tuple(StreamRate(name, 10, 100, 50) for name in "abcd")
+    chain = JoinGraph(streams, keys=tuple(Key({one: 50, other: 50}) for one, other in ("ab", "bc", "cd")))
+    assert volatile_order(chain, ["d", "a"]) == ("a", "b", "c", "d")  # d is tied to c alone
+
+
+def test_it_depends_on_the_streams_whether_that_is_prudent() -> None:
+    """Where the fast stream has many values its few partners come first; where it has few they multiply."""
+    for values, pays in (((50, 50, 100), True), ((100, 50, 20), False)):
+        streams = [StreamRate(*one) for one in zip("abc", (1, 5, 10), (100,) * 3, values, strict=True)]
+        usual, prudent = (
+            rule(JoinGraph.on_one_key(streams))
+            for rule in (selectivity_order, lambda graph: volatile_order(graph, "c"))
+        )
+        risen = JoinGraph.on_one_key([*streams[:2], replace(streams[2], rate=100)])
+        assert (eager_cost(risen, prudent) < eager_cost(risen, usual)) == pays

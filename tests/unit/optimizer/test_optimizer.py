@@ -15,7 +15,7 @@ import pytest
 
 import watersmeet as wm
 from tests.plans import golden_catalog
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import OptionError, WatersmeetError
 from watersmeet.model.catalog import Catalog, Statistics, Stream
 from watersmeet.model.hints import parse_distinct, parse_rate
 from watersmeet.optimizer.cost.inputs import JoinGraph, StreamRate
@@ -322,6 +322,17 @@ def test_a_rule_finds_the_order_and_finds_another_when_rates_change(rule: str, o
     better = Replanner(before).consider(measured(before, a=10, b=1_000, c=10_000), 5)
     assert better is not None
     assert better[0].route("b").visits == ("b", "a", "c")
+
+
+def test_a_query_names_the_streams_that_fluctuate_and_explain_says_so() -> None:
+    usual = strategy(f"{TRIANGLE} OPTIONS (order = 'selectivity')", a=10_000, b=1_000, c=10)
+    made = strategy(f"{TRIANGLE} OPTIONS (order = 'volatile(a)')", a=10_000, b=1_000, c=10)
+    assert usual.route("b").visits == ("b", "c", "a")
+    assert made.route("b").visits == ("b", "a", "c")
+    assert made.method.order_rule is not None
+    assert made.method.order_rule.name == "volatile(a)"
+    with pytest.raises(OptionError, match=r"order = 'volatile.x.' names x, which the query does not join"):
+        strategy(f"{TRIANGLE} OPTIONS (order = 'volatile(x)')", a=10, b=10, c=10)
 
 
 # ---- EXPLAIN ----

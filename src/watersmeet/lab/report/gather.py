@@ -57,6 +57,20 @@ class Entry:
         return words if agree == len(self.seeds) else f"{words} ({agree} of {len(self.seeds)} seeds)"
 
 
+def to_measure(entries: Sequence[Entry]) -> dict[str, str]:
+    """The experiments whose runs that are shown are not of the present code, or not at the paper's scale, and why."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        name = entry.experiment.id
+        if not entry.runs:
+            found[name] = entry.verdict
+        elif entry.runs[0].record.scale == "small" and "paper" in entry.experiment.settings:
+            found[name] = "run at a smaller scale than the paper's"
+        elif any(run.stale for run in entry.seeds):
+            found[name] = "stale"
+    return found
+
+
 def gather(results: Path, known: Mapping[str, Experiment]) -> list[Entry]:
     stored = [record for record in records(results) if record.experiment in known]
     if not stored:

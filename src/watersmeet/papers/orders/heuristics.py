@@ -59,6 +59,22 @@ def fast_streams(graph: JoinGraph) -> Order:
     return tuple(one.name for one in graph.streams if one.rate > average)
 
 
+def volatile_order(graph: JoinGraph, volatile: Sequence[str]) -> Order:
+    """Those whose rates are expected to fluctuate widely as near the top as joins allow, the smallest window of them
+    first; the rest as `selectivity_order` has it: each time what keeps the result smallest."""
+    windows = Loops(graph, None)
+    places = {graph.position(name) for name in volatile}
+    order = [min(places, key=lambda stream: (graph.streams[stream].rows, stream))]
+    bound = 1 << order[0]
+    while candidates := permitted(windows, bound):
+        *_, following = min(
+            (stream not in places, _result_size(windows, bound | 1 << stream), stream) for stream in candidates
+        )
+        order.append(following)
+        bound |= 1 << following
+    return named(graph, order)
+
+
 def hybrid_order(graph: JoinGraph) -> Order:
     """Where some windows have an index: those innermost, and otherwise as `selectivity_order` has it."""
     order = selectivity_order(graph)
