@@ -283,8 +283,9 @@ class _Name:
         return self._alias(source.alias), stream, self.of(source.window), source.boundary, self.of(source.made)
 
     def _stream(self, stream: Stream) -> Hashable:
-        """Streams of one name are the same but for the duplicates that a query leaves out."""
-        return "stream", stream.name, self._given[stream.name], repr(stream.first)
+        """Streams of one name are the same but for the duplicates that a query leaves out. Those that are made inside
+        of a query are its own."""
+        return "stream", stream.name, self._given.get(stream.name, id(stream)), repr(stream.first)
 
     def of(self, value: Any) -> Hashable:
         match value:
