@@ -74,7 +74,7 @@ def stage(run: Simulation) -> Stage:
     return found
 
 
-WHOLE = {"over", "bounded", "rows"}  # states that do not divide by key, and so run in one bucket
+WHOLE = {"over", "rows"}  # states that do not divide by key, and so run in one bucket
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))

@@ -398,8 +398,8 @@ class WindowJoin(Counting):
     # ---- how its state divides --------------------------------------------------------------------------------------
 
     def undivided(self, key: PartitionKey) -> str | None:
-        if not self.keeping.keeps_all:
-            return "rows of all keys share the memory that is bounded"
+        if (why := self.keeping.undivided(at_rest=key.at_rest)) is not None:
+            return why
         counted = (counts_together(alias, one.window, key) for alias, one in self.row_windows.items())
         return next((why for why in (*map(partial(self._keeps_no, key), self.window_stores), *counted) if why), None)
 
@@ -412,6 +412,7 @@ class WindowJoin(Counting):
 
     def divided(self, key: PartitionKey) -> KeyedState:
         """The rows of its windows. What it measured is left behind, and routes are those that the plan begins with."""
+        self.keeping.be_at_rest()
         state = KeyedState(counters={"counters": self.counters})
         for alias, store in self.window_stores.items():
             held = state.copies if alias in key.copied else state.rows
@@ -433,7 +434,9 @@ class WindowJoin(Counting):
                 stored[alias] = anew.of(stored[alias])
         for alias, rows in stored.items():
             self.stores[alias].take_over(rows)
-        self.keeping.count_on(state.counters.get("counters", Counters()))
+        self.keeping.taken_over()
+        if "counters" in state.counters:
+            self.keeping.count_on(state.counters["counters"])
 
     # ---- and routes change ------------------------------------------------------------------------------------------
 

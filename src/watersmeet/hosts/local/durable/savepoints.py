@@ -74,6 +74,7 @@ def _places(parts: RunParts) -> dict[str, StreamPlace]:
 def _key_of(execution: PushedExecution) -> PartitionKey | None:
     """By which its rows lie together, if its state divides."""
     key = choose_partition_key(execution.plan, plan_query(execution.plan))
+    key = None if key is None else replace(key, at_rest=True)
     return None if key is None or execution.operator.undivided(key) is not None else key
 
 

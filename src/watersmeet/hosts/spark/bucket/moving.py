@@ -30,8 +30,13 @@ _STORES = "window_stores."
 
 def key_of(job: SparkJob, operator: Operator) -> PartitionKey | None:
     """By which the state lies together, if it divides."""
-    key = choose_partition_key(job.plan, job.physical)
+    key = _chosen(job)
     return None if key is None or operator.undivided(key) is not None else key
+
+
+def _chosen(job: SparkJob) -> PartitionKey | None:
+    key = choose_partition_key(job.plan, job.physical)
+    return None if key is None else replace(key, at_rest=True)
 
 
 def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
@@ -45,7 +50,7 @@ def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
     if not _is_a_grid(job):
         return merge([one.keyed_state(key) for one in operators])
     # Rows lie by several keys, and copies of them elsewhere: first as they come, then by the one key.
-    anywhere = PartitionKey({}, next(iter(job.aliases)))
+    anywhere = PartitionKey({}, next(iter(job.aliases)), at_rest=True)
     parts = [_first_copies(job, place, _all_rows(one, anywhere)) for place, one in enumerate(operators)]
     whole.take_over(merge(parts))
     return whole.keyed_state(key)
@@ -77,7 +82,7 @@ def share(job: SparkJob, state: KeyedState, bucket: int) -> KeyedState:
 
 
 def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
-    key = choose_partition_key(job.plan, job.physical)
+    key = _chosen(job)
     why = "no key keeps together what belongs together" if key is None else operator.undivided(key)
     return UnsupportedError(
         f"what this query remembers cannot move into or out of several buckets: {why}",
