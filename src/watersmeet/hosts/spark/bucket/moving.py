@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.operators.contract import Operator
+from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
@@ -44,11 +45,11 @@ def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
     whole = job.make_operator()
     key = key_of(job, whole)
     if len(operators) == 1:
-        return _of_one(operators[0], key)
+        return _check_waiting(job, _of_one(operators[0], key))
     if key is None:
         raise _undivided(job, whole)
     if not _is_a_grid(job):
-        return merge([one.keyed_state(key) for one in operators])
+        return _check_waiting(job, merge([one.keyed_state(key) for one in operators]))
     # Rows lie by several keys, and copies of them elsewhere: first as they come, then by the one key.
     anywhere = PartitionKey({}, next(iter(job.aliases)), at_rest=True)
     parts = [_first_copies(job, place, _all_rows(one, anywhere)) for place, one in enumerate(operators)]
@@ -79,6 +80,37 @@ def share(job: SparkJob, state: KeyedState, bucket: int) -> KeyedState:
     if place == 0:
         return replace(state, rows=rows, copies={})
     return KeyedState(rows, latest=state.latest, earliest=state.earliest)
+
+
+def waiting_coded(job: SparkJob, state: KeyedState) -> tuple[KeyedState, dict[str, Rows]]:
+    """A share without the rows that wait for time in streams whose rows buckets take in coded; and those, coded."""
+    left, found = dict(state.rows), {}
+    for one in job.streams:
+        layout, name = job.layout(one), next((name for name in left if _waits_in(name, one.alias)), None)
+        if layout.coded is not None and name is not None:
+            rows = left.pop(name)
+            placed = Placement(job, one).placed(Rows(rows.data, rows.numbers["times"]))
+            found[one.alias] = layout.rows(layout.batch(placed.rows, placed.codes))
+    return replace(state, rows=left), found
+
+
+def _waits_in(name: str, alias: str) -> bool:
+    return name == f"waiting.{alias}.rows" or name.endswith(f".waiting.{alias}.rows")
+
+
+def _check_waiting(job: SparkJob, state: KeyedState) -> KeyedState:
+    """Rows that wait are taken in once more elsewhere, by columns that may have been left behind where they were."""
+    for one in job.streams:
+        kept = set(job.layout(one).schema.names)
+        lacking = [name for name in job.columns_needed(one) if name not in kept]
+        waits = any(len(rows) for name, rows in state.rows.items() if _waits_in(name, one.alias))
+        if lacking and waits:
+            raise UnsupportedError(
+                f"rows of {one.alias} wait for time to go on, and the buckets do not have {lacking[0]!r} any more, which "
+                "chooses them",
+                hint=f"take the savepoint when none waits, as after --flush; or select {one.alias}.{lacking[0]}, anew",
+            )
+    return state
 
 
 def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
