@@ -142,6 +142,22 @@ def test_a_restored_run_keeps_what_it_began_with(tmp_path: Path) -> None:
     assert found.rows == whole
 
 
+def test_what_bounded_memory_has_lost_stays_counted(tmp_path: Path) -> None:
+    exact = answered(session().sql(QUERIES["join"]), tmp_path / "exact", range(120))
+    query = session().sql(f"{QUERIES['join']} OPTIONS (memory = '30 rows')")
+    found, before = Answers(), None
+    for number, numbers in enumerate((range(50), range(50, 80), range(80, 120))):
+        with query.start(checkpoint=tmp_path / f"{number}", savepoint=before, on_answer=found) as run:
+            push(run, query, numbers)
+            before = tmp_path / f"savepoint-{number}"
+            run.savepoint(before)
+    counted = run.metrics()
+    assert found.rows < exact
+    assert counted["results"] == sum(found.rows.values())
+    assert counted["exact_results"] == sum(exact.values())
+    assert counted["kept_rows"] <= 30
+
+
 def write(folder: Path, name: str, number: int, rows: list[dict[str, Any]]) -> None:
     (folder / name).mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / name / f"{number}.parquet")

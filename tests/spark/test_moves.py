@@ -74,7 +74,22 @@ def stage(run: Simulation) -> Stage:
     return found
 
 
-WHOLE = {"over", "bounded", "rows"}  # states that do not divide by key, and so run in one bucket
+CHOSEN = "FROM a [PARTITION BY k ROWS 3], b [RANGE 1 MINUTE] WHERE a.k = b.k AND b.x <> 'w1'"
+
+
+def test_rows_that_wait_are_taken_in_as_buckets_take_rows_in(tmp_path: Path) -> None:
+    """They were told apart by a column, and are joined by a code; where the column stayed behind, that is said."""
+    QUERIES["chosen"] = f"SELECT a.k, a.x, b.y, b.x AS bx {CHOSEN}"
+    QUERIES["chosen, unseen"] = f"SELECT a.k, a.x, b.y {CHOSEN}"
+    try:
+        moved("chosen", LEGS["laptop, 4, 16, laptop"], tmp_path / "seen")
+        with pytest.raises(UnsupportedError, match="rows of b wait for time to go on, and the buckets do not have 'x'"):
+            moved("chosen, unseen", LEGS["laptop, 4, 16, laptop"], tmp_path / "unseen")
+    finally:
+        del QUERIES["chosen"], QUERIES["chosen, unseen"]
+
+
+WHOLE = {"over"}  # states that do not divide by key, and so run in one bucket
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))

@@ -27,11 +27,13 @@ KeysOf = Callable[[pa.RecordBatch], Codes]  # the codes by which rows are placed
 @dataclass(frozen=True)
 class PartitionKey:
     """What the rows of streams are placed by, by the names that they are pushed under. Of a join, one stream may be
-    spread, so that any row of it may lie anywhere, and others copied to each partition."""
+    spread, so that any row of it may lie anywhere, and others copied to each partition. `at_rest`: a state is divided
+    to be moved, and not for parts that have to run beside each other."""
 
     codes: Mapping[str, Code]
     spread: str | None = None
     copied: frozenset[str] = frozenset()
+    at_rest: bool = False
 
     def codes_of(self, name: str, data: pa.RecordBatch) -> Codes:
         """The codes of the keys of a stream's rows."""
@@ -68,7 +70,8 @@ class PartitionKey:
 
     def under(self, aliases: Mapping[str, str]) -> PartitionKey:
         """The key of some streams under the aliases that they have inside, by the names of these."""
-        return PartitionKey({alias: _of(alias, self.codes[name]) for name, alias in aliases.items()})
+        codes = {alias: _of(alias, self.codes[name]) for name, alias in aliases.items()}
+        return PartitionKey(codes, at_rest=self.at_rest)
 
 
 def _same(positions: Positions) -> Positions:

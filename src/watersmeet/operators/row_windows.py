@@ -21,6 +21,7 @@ from watersmeet.operators.keyed_state import KeyedRows, NumberedAnew
 from watersmeet.operators.partition_key import KeysOf, PartitionKey
 
 Numbers = npt.NDArray[np.int64]
+_NEXT = 1 << 46
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,22 @@ class RowWindow:
         values = pa.RecordBatch.from_arrays(self._numbering.values(self.partitions), list(self.partition_by))
         return KeyedRows.of(keys_of(values), values, times=self.times, serials=self.serials)
 
+    def together(self) -> KeyedRows:
+        """The same where they are counted together, by numbers that are the same in all parts that count them."""
+        columns = self._numbering.values(self.partitions) if self.partition_by else []
+        values = pa.RecordBatch.from_arrays(columns, list(self.partition_by))
+        keys = np.zeros(self.times.size, np.int64)
+        return KeyedRows.of(keys, values, times=self.times, serials=self.renumbered(self.serials))
+
+    def renumbered(self, serials: Numbers) -> Numbers:
+        """Counted back from the row that comes next, and from a number above all that are counted back."""
+        return serials - self.next_serial + _NEXT
+
     def take_over(self, rows: KeyedRows, anew: NumberedAnew) -> None:
         """Count from here on by rows of one or several other windows, under these serials."""
         rows = anew.of(rows).sorted_by("serials")
         self.times, self.serials, self.next_serial = rows.numbers["times"], rows.numbers["serials"], anew.next
-        if len(rows):
+        if len(rows) and self.partition_by:
             self.partitions = self._numbering.of(rows.data.columns)
 
     def _deaths(self) -> Times:
@@ -92,7 +104,7 @@ class RowWindow:
 
 def counts_together(alias: str, window: RowsWindow | SteppedRows, key: PartitionKey) -> str | None:
     """Why rows of a stream that are placed by a key cannot be counted apart, if they cannot."""
-    if key.column(alias) in window.partition_by:
+    if alias in key.codes and key.column(alias) in window.partition_by:
         return None
     return f"the ROWS window of {alias} counts rows of all keys together"
 

@@ -13,7 +13,7 @@ from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import End, Operator, Rows, WaitingRows, Wrapper
 from watersmeet.operators.keyed_state import KeyedState
-from watersmeet.operators.partition_key import PartitionKey
+from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.operators.waiting import Waiting, waiting_rows_of
 
@@ -114,7 +114,9 @@ class InTimeOrder(Wrapper):
         state = KeyedState()
         state.put("inner", self.inner.divided(key))
         for alias, waiting in self.waiting.items():
-            state.put(f"waiting.{alias}", waiting.divided(partial(key.codes_of, alias)))
+            # Of a stream that is spread or copied, any part may have them.
+            keys_of = partial(key.codes_of, alias) if alias in key.codes else keys_in(None)
+            state.put(f"waiting.{alias}", waiting.divided(keys_of))
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:

@@ -5,11 +5,14 @@ It is the key of the buckets that need no copies of rows (`choose_partitioning`,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.optimizer.choose_bucket_key import bucket_codes
 from watersmeet.optimizer.choose_partitioning import choose_dimension
 from watersmeet.physical.nodes import LeafNode, WindowJoinNode
+from watersmeet.physical.partitioning import Dimension
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column
@@ -23,10 +26,21 @@ def choose_partition_key(plan: Plan, physical: PhysicalPlan) -> PartitionKey | N
         return None if codes is None else PartitionKey(codes)
     if len(physical.leaves) == 1 and len(plan.plain_join.join.inputs) == 1:
         return _of_one(physical.leaves[0])
-    names = {leaf.name for leaf in physical.leaves}
-    dimension = choose_dimension(physical.strategy)
+    return _of_join(physical, choose_dimension(physical.strategy))
+
+
+def choose_resting_key(plan: Plan, physical: PhysicalPlan) -> PartitionKey | None:
+    """By which a state divides that is moved. Where a window counts rows of all keys, every part then counts all."""
+    key = choose_partition_key(plan, physical)
+    if key is None and plan.plain_join is not None and len(physical.leaves) > 1:
+        key = _of_join(physical, choose_dimension(physical.strategy, counts_apart=False))
+    return None if key is None else replace(key, at_rest=True)
+
+
+def _of_join(physical: PhysicalPlan, dimension: Dimension | None) -> PartitionKey | None:
     if dimension is None:
         return None
+    names = {leaf.name for leaf in physical.leaves}
     copied = frozenset(name for name in names if not dimension.places(name))
     if (copied or dimension.fragment) and not isinstance(physical.root, WindowJoinNode):
         return None

@@ -29,10 +29,12 @@ def choose_partitioning(strategy: JoinStrategy, buckets: int) -> Partitioning:
     return Partitioning(best, _reason(join, best), announced)
 
 
-def choose_dimension(strategy: JoinStrategy) -> Dimension | None:
-    """The cheapest way to divide along one dimension, if every ROWS window can be counted in its parts."""
+def choose_dimension(strategy: JoinStrategy, *, counts_apart: bool = True) -> Dimension | None:
+    """The cheapest way to divide along one dimension, if every ROWS window can be counted in its parts, or need not."""
     fewest = 2  # of one dimension any number is as good
     possible = [Dimension(fewest, keys, fragment) for keys, fragment in _candidates(strategy)]
+    if not counts_apart:
+        return min(possible, key=lambda one: _rows_sent(strategy, (one,)), default=None)
     counted = [one for one in possible if all(_counts_within_buckets(a, (one,)) for a in strategy.join.streams)]
     return min(counted, key=lambda one: _rows_sent(strategy, (one,)), default=None)
 

@@ -167,6 +167,16 @@ class Keeping:
         """Rows were stored that were joined in another life, up to this time. Counting begins anew."""
         self._counters = Counters()
 
+    def undivided(self, *, at_rest: bool) -> str | None:
+        """Why the rows of all keys belong together, if they do."""
+        return None if self.keeps_all else "rows of all keys share the memory that is bounded"
+
+    def be_at_rest(self) -> None:
+        """What was put off is done, before the rows are taken over elsewhere."""
+
+    def taken_over(self) -> None:
+        """Rows that were kept elsewhere were put into the stores."""
+
     def count_on(self, counters: Counters) -> None:
         """Count on from where others had come."""
         self._counters = counters

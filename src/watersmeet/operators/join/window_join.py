@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Protocol
@@ -400,9 +401,11 @@ class WindowJoin(Counting):
     # ---- how its state divides --------------------------------------------------------------------------------------
 
     def undivided(self, key: PartitionKey) -> str | None:
-        if not self.keeping.keeps_all:
-            return "rows of all keys share the memory that is bounded"
-        counted = (counts_together(alias, one.window, key) for alias, one in self.row_windows.items())
+        if (why := self.keeping.undivided(at_rest=key.at_rest)) is not None:
+            return why
+        counted = (
+            counts_together(alias, one.window, key) for alias, one in self.row_windows.items() if not key.at_rest
+        )
         return next((why for why in (*map(partial(self._keeps_no, key), self.window_stores), *counted) if why), None)
 
     def _keeps_no(self, key: PartitionKey, alias: str) -> str | None:
@@ -414,13 +417,21 @@ class WindowJoin(Counting):
 
     def divided(self, key: PartitionKey) -> KeyedState:
         """The rows of its windows. What it measured is left behind, and routes are those that the plan begins with."""
+        self.keeping.be_at_rest()
         state = KeyedState(counters={"counters": self.counters})
         for alias, store in self.window_stores.items():
             held = state.copies if alias in key.copied else state.rows
             at = self.layout.code_positions[alias][key.codes[alias]] if alias in key.codes else None
             held[f"window_stores.{alias}"] = store.keyed(at)
         for alias, window in self.row_windows.items():
-            state.rows[f"row_windows.{alias}"] = window.keyed(partial(key.codes_of, alias))
+            if counts_together(alias, window.window, key) is None:
+                state.rows[f"row_windows.{alias}"] = window.keyed(partial(key.codes_of, alias))
+                continue
+            # Every part counts the same rows, by numbers of its own.
+            state.copies[f"row_windows.{alias}"] = window.together()
+            stored = {**state.rows, **state.copies}.get(f"window_stores.{alias}")
+            if stored is not None:
+                stored.numbers["serials"] = window.renumbered(stored.numbers["serials"])
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:
@@ -428,14 +439,18 @@ class WindowJoin(Counting):
         found = ((alias, held.get(f"window_stores.{alias}")) for alias in self.window_stores)
         stored = {alias: rows for alias, rows in found if rows is not None}
         for alias, window in self.row_windows.items():
-            counted = state.rows[f"row_windows.{alias}"]
+            counted = held[f"row_windows.{alias}"]
+            if f"row_windows.{alias}" in state.copies and alias in stored:
+                stored[alias] = replace(stored[alias], origins=np.zeros(len(stored[alias]), np.int64))
             anew = NumberedAnew(counted, *(stored[one] for one in stored if one == alias))
             window.take_over(counted, anew)
             if alias in stored:
                 stored[alias] = anew.of(stored[alias])
         for alias, rows in stored.items():
             self.stores[alias].take_over(rows)
-        self.keeping.count_on(state.counters.get("counters", Counters()))
+        self.keeping.taken_over()
+        if "counters" in state.counters:
+            self.keeping.count_on(state.counters["counters"])
         self.loaded()
 
     # ---- and routes change ------------------------------------------------------------------------------------------

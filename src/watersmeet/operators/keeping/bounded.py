@@ -109,6 +109,24 @@ class BoundedMemory(Keeping):
     def bounded(self) -> BoundedMemory:
         return self
 
+    # ---- rows move to others ----------------------------------------------------------------------------------------
+
+    def undivided(self, *, at_rest: bool) -> str | None:
+        """Elsewhere rows compete anew, by what is found there; what was counted of them stays counted."""
+        beside = (self.losses.recorder, self.paced, self.losses.panes or None, self.row_windows or None)
+        if at_rest and beside == (None, None, None, None):
+            return None
+        return super().undivided(at_rest=at_rest)
+
+    def be_at_rest(self) -> None:
+        self.turns.keep_promises()
+
+    def count_on(self, counters: Counters) -> None:
+        self.losses.counters = counters
+
+    def taken_over(self) -> None:
+        self.contest.make_room({})
+
     @property
     def memory(self) -> Memory:
         """The bound, or of one that several share what is due to this one."""

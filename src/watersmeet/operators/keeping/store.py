@@ -36,6 +36,7 @@ from watersmeet.operators.keeping.kernels.slots import (
 )
 from watersmeet.operators.keeping.online_statistics import Factors
 from watersmeet.operators.keeping.payload import SlottedChunks, SlottedFixed, slotted
+from watersmeet.operators.keyed_state import KeyedRows
 from watersmeet.operators.payload import Positions, moved, picked
 
 Marks = npt.NDArray[np.uint8]
@@ -149,6 +150,31 @@ class SheddingStore(WindowStore):
     def gather(self, slots: Slots) -> dict[str, pa.Array]:
         """The payload behind slots; also of those just freed, until the next rows come."""
         return {name: column.gather_slots(slots) for name, column in self.columns.items()}
+
+    # ---- rows move to others ----------------------------------------------------------------------------------------
+
+    def keyed(self, key: int | None) -> KeyedRows:
+        """With those that have left only a record, which have the payload of another row."""
+        slots = self.slot_of[self.tail : self.head].astype(np.int64)
+        kept = slots >= 0
+        if not bool(kept.any()):
+            rows, first = np.arange(0), 0
+        else:
+            rows, first = np.arange(slots.size), int(slots[kept][0])
+        live = slice(self.tail, self.head)
+        numbers = {"times": self.times[live], **{f"code_{i}": column[live] for i, column in enumerate(self.codes)}}
+        numbers |= {"kept": kept, "flawed": self.flawed[live]}
+        arrays = self.gather(np.where(kept, slots, first)[rows].astype(np.int32))
+        data = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+        keys = np.arange(slots.size) if key is None else self.codes[key, live]
+        return KeyedRows.of(keys[rows], data, **{name: values[rows] for name, values in numbers.items()})
+
+    def take_over(self, rows: KeyedRows) -> None:
+        rows = rows.sorted_by("times")
+        super().take_over(rows)
+        first = self.head - len(rows)
+        self._release(first + np.flatnonzero(~rows.numbers["kept"].astype(np.bool_)))
+        self.flawed[first : self.head] = rows.numbers["flawed"]
 
     # ---- memory comes and goes --------------------------------------------------------------------------------------
 

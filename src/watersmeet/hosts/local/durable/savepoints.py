@@ -21,7 +21,7 @@ from watersmeet.io.connectors.readers import kind_of
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.saving import state_of
-from watersmeet.optimizer.choose_partition_key import choose_partition_key
+from watersmeet.optimizer.choose_partition_key import choose_resting_key
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
 from watersmeet.runtime.savepoints.fitting import check_kinds
@@ -73,7 +73,7 @@ def _places(parts: RunParts) -> dict[str, StreamPlace]:
 
 def _key_of(execution: PushedExecution) -> PartitionKey | None:
     """By which its rows lie together, if its state divides."""
-    key = choose_partition_key(execution.plan, plan_query(execution.plan))
+    key = choose_resting_key(execution.plan, plan_query(execution.plan))
     return None if key is None or execution.operator.undivided(key) is not None else key
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from watersmeet.hosts.spark.bucket.clocks import BucketClock
 from watersmeet.hosts.spark.bucket.log import BucketLog
-from watersmeet.hosts.spark.bucket.moving import share
+from watersmeet.hosts.spark.bucket.moving import share, waiting_apart
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.contract import Operator, Rows
@@ -33,7 +33,11 @@ def begin(job: SparkJob, bucket: int, log: BucketLog, clock: BucketClock, now_us
     assert job.start.begun is not None
     contents = _contents(*job.start.begun)
     operator = job.make_operator()
-    operator.take_over(share(job, contents.state, bucket))
+    state, waiting = waiting_apart(job, share(job, contents.state, bucket), bucket)
+    operator.take_over(state)
+    for alias, rows in waiting.items():
+        for _ in operator.push(alias, rows):
+            raise AssertionError("rows that wait bring nothing about")
     load_moment(clock, contents.moment, now_us)
     manifest = log.manifest
     manifest.complete_until = contents.moment.watermark_us

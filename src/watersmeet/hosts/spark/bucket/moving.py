@@ -15,22 +15,27 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.operators.contract import Operator
+from watersmeet.hosts.spark.jobs.kinds import OWN, JoinJob
+from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.spread import coordinates
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.repartition import merge
-from watersmeet.optimizer.choose_partition_key import choose_partition_key
+from watersmeet.operators.time_order import InTimeOrder
+from watersmeet.optimizer.choose_partition_key import choose_resting_key
 from watersmeet.physical.strategy import Code
+from watersmeet.runtime.build import build_plan
 
-_STORES = "window_stores."
+_STORES, ORDER_KEPT, COUNTED = "window_stores.", "waiting.", "row_windows."
 
 
 def key_of(job: SparkJob, operator: Operator) -> PartitionKey | None:
     """By which the state lies together, if it divides."""
-    key = choose_partition_key(job.plan, job.physical)
+    key = choose_resting_key(job.plan, job.physical)
     return None if key is None or operator.undivided(key) is not None else key
 
 
@@ -39,15 +44,17 @@ def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
     whole = job.make_operator()
     key = key_of(job, whole)
     if len(operators) == 1:
-        return _of_one(operators[0], key)
+        return _check_waiting(job, _of_one(operators[0], key))
     if key is None:
         raise _undivided(job, whole)
     if not _is_a_grid(job):
-        return merge([one.keyed_state(key) for one in operators])
+        return _check_waiting(job, merge([one.keyed_state(key) for one in operators]))
+    _check_counted(job)
     # Rows lie by several keys, and copies of them elsewhere: first as they come, then by the one key.
-    anywhere = PartitionKey({}, next(iter(job.aliases)))
-    parts = [_first_copies(job, place, _all_rows(one, anywhere)) for place, one in enumerate(operators)]
-    whole.take_over(merge(parts))
+    anywhere = PartitionKey({}, next(iter(job.aliases)), at_rest=True)
+    parts = [_first_copies(job, place, one.divided(anywhere)) for place, one in enumerate(operators)]
+    whole = build_plan(job.physical).operator
+    whole.take_over(_in_their_order(_check_waiting(job, merge(parts))))
     return whole.keyed_state(key)
 
 
@@ -69,15 +76,54 @@ def share(job: SparkJob, state: KeyedState, bucket: int) -> KeyedState:
             name: one.take(np.flatnonzero(coordinates(one.keys, buckets) == place)) for name, one in state.rows.items()
         }
     else:
+        _check_counted(job)
         held = {**state.rows, **state.copies}
-        rows = {name: one.take(np.flatnonzero(_is_here(job, place, name, one))) for name, one in held.items()}
+        here = {name: _is_here(job, place, name, one) for name, one in held.items()}
+        rows = {name: one.take(np.flatnonzero(here[name])) for name, one in held.items()}
     if place == 0:
         return replace(state, rows=rows, copies={})
     return KeyedState(rows, latest=state.latest, earliest=state.earliest)
 
 
+def waiting_apart(job: SparkJob, state: KeyedState, bucket: int) -> tuple[KeyedState, dict[str, Rows]]:
+    """A share without the rows of joins that wait for time; and those, as the bucket takes new rows in."""
+    if not isinstance(job, JoinJob):
+        return state, {}
+    found: dict[str, Rows] = {}
+    left, place = dict(state.rows), job.bucket_ids.index(bucket)
+    for one in job.streams:
+        layout, name = job.layout(one), next((name for name in left if _waits_in(name, one.alias)), None)
+        if name is None:
+            continue
+        rows = left.pop(name)
+        placing = Placement(job, one)
+        placed = placing.placed(Rows(rows.data, rows.numbers["times"]))
+        own = [part.rows for part in placing.parts(placed) if part.bucket == place]
+        found |= {one.alias: layout.rows(own[0])} if own else {}
+    return replace(state, rows=left), found
+
+
+def _waits_in(name: str, alias: str) -> bool:
+    return name == f"waiting.{alias}.rows" or name.endswith(f".waiting.{alias}.rows")
+
+
+def _check_waiting(job: SparkJob, state: KeyedState) -> KeyedState:
+    """Rows that wait are taken in once more elsewhere, by columns that may have been left behind where they were."""
+    for one in job.streams:
+        kept = set(job.layout(one).schema.names)
+        lacking = [name for name in job.columns_needed(one) if name not in kept]
+        waits = any(len(rows) for name, rows in state.rows.items() if _waits_in(name, one.alias))
+        if lacking and waits:
+            raise UnsupportedError(
+                f"rows of {one.alias} wait for time to go on, and the buckets do not have {lacking[0]!r} any more, "
+                "which chooses them",
+                hint=f"take the savepoint when none waits, as after --flush; or select {one.alias}.{lacking[0]}, anew",
+            )
+    return state
+
+
 def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
-    key = choose_partition_key(job.plan, job.physical)
+    key = choose_resting_key(job.plan, job.physical)
     why = "no key keeps together what belongs together" if key is None else operator.undivided(key)
     return UnsupportedError(
         f"what this query remembers cannot move into or out of several buckets: {why}",
@@ -88,15 +134,23 @@ def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
 # ---- grids ----------------------------------------------------------------------------------------------------------
 
 
+def _check_counted(job: SparkJob) -> None:
+    """In a grid either every bucket counts the rows of a window, or nobody knows who counts which."""
+    for one in job.streams:
+        if isinstance(one.window, RowsWindow) and one.alias not in job.partitioning.announced:
+            raise UnsupportedError(
+                f"the ROWS window of {one.alias} is counted by a key, and its rows are placed by others as well, so "
+                "that it cannot move into or out of several buckets",
+                hint="run it in one: --buckets 1",
+            )
+
+
 def _is_a_grid(job: SparkJob) -> bool:
-    """Whether rows are placed by other than the one key of the query."""
-    dimensions = job.partitioning.dimensions
-    return len(dimensions) != 1 or not all(alias in dimensions[0].keys for alias in job.aliases)
-
-
-def _all_rows(operator: Operator, anywhere: PartitionKey) -> KeyedState:
-    assert isinstance(operator, WindowJoin)
-    return operator.divided(anywhere)
+    """Whether rows are placed by other than the one key of the query, or told to buckets where they do not belong."""
+    chosen = job.partitioning
+    dimensions = chosen.dimensions
+    one_key = len(dimensions) == 1 and all(alias in dimensions[0].keys for alias in job.aliases)
+    return not one_key or bool(chosen.announced)
 
 
 def _first_copies(job: SparkJob, place: int, state: KeyedState) -> KeyedState:
@@ -109,11 +163,33 @@ def _first_copies(job: SparkJob, place: int, state: KeyedState) -> KeyedState:
         return all(at == 0 or dimension.places(alias) for dimension, at in own)
 
     rows = {name: one if is_first(_alias_of(name)) else one.take(nothing) for name, one in state.rows.items()}
+    return replace(state, rows={name: _own_rows(one) if ORDER_KEPT in name else one for name, one in rows.items()})
+
+
+def _own_rows(rows: KeyedRows) -> KeyedRows:
+    """Of rows that wait, those that belong to the bucket, with their places among all of them."""
+    rows = replace(rows, numbers={**rows.numbers, "order": np.arange(len(rows))})
+    if OWN not in rows.data.schema.names:
+        return rows
+    own = np.flatnonzero(rows.data.column(OWN).to_numpy(zero_copy_only=False))
+    return replace(rows.take(own), data=rows.take(own).data.drop_columns([OWN]))
+
+
+def _in_their_order(state: KeyedState) -> KeyedState:
+    """Rows that wait as they came, of all buckets."""
+    rows = dict(state.rows)
+    for name, one in rows.items():
+        if "order" in one.numbers:
+            sorted_rows = one.take(np.argsort(one.numbers["order"], kind="stable"))
+            numbers = {word: values for word, values in sorted_rows.numbers.items() if word != "order"}
+            rows[name] = replace(sorted_rows, numbers=numbers)
     return replace(state, rows=rows)
 
 
 def _is_here(job: SparkJob, place: int, name: str, rows: KeyedRows) -> npt.NDArray[np.bool_]:
     alias, found = _alias_of(name), np.ones(len(rows), np.bool_)
+    if ORDER_KEPT in name or COUNTED in name:  # which are placed as new rows are, or counted in every bucket
+        return found
     positions = _code_positions(job)[alias]
     for dimension, at in zip(job.partitioning.dimensions, _coordinates(job, place), strict=True):
         if alias in dimension.keys:
@@ -125,8 +201,9 @@ def _is_here(job: SparkJob, place: int, name: str, rows: KeyedRows) -> npt.NDArr
 
 def _code_positions(job: SparkJob) -> Mapping[str, Mapping[Code, int]]:
     operator = job.make_operator()
-    assert isinstance(operator, WindowJoin)
-    return operator.layout.code_positions
+    inside = operator.inner if isinstance(operator, InTimeOrder) else operator
+    assert isinstance(inside, WindowJoin)
+    return inside.layout.code_positions
 
 
 def _coordinates(job: SparkJob, place: int) -> list[int]:
@@ -136,4 +213,8 @@ def _coordinates(job: SparkJob, place: int) -> list[int]:
 
 
 def _alias_of(name: str) -> str:
-    return name.rpartition(_STORES)[2]
+    """The stream whose rows these are, by the name of what holds them."""
+    for begins in (_STORES, ORDER_KEPT, COUNTED):
+        if begins in name:
+            return name.rpartition(begins)[2].removesuffix(".rows")
+    return name
