@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
-from watersmeet.model.time import Times
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, Times
 from watersmeet.plan.expressions import Expression
 from watersmeet.plan.identity import neutral_text
 
@@ -17,19 +17,24 @@ from watersmeet.plan.identity import neutral_text
 @dataclass(frozen=True)
 class KeptRows:
     """In the order of their times, with the columns that are kept. From `since_us` on none is missing that passes the
-    conditions `passed`, which are texts without the name that a query has for the stream."""
+    conditions `passed`, which are texts without the name that a query has for the stream; no row at all was left out
+    after `left_out_us`."""
 
     data: pa.RecordBatch
     times: Times
     since_us: int
     passed: frozenset[str] = frozenset()
+    left_out_us: int = BEGINNING_US
 
     def __len__(self) -> int:
         return int(self.times.size)
 
-    def serve(self, columns: Collection[str], tested: Collection[str]) -> bool:
-        """Whether they do for a query that looks at these columns, and only at rows that pass these conditions."""
-        return self.passed <= set(tested) and set(columns) <= set(self.data.schema.names)
+    def since_for(self, columns: Collection[str], tested: Collection[str]) -> int:
+        """From which instant on they are all for a query that looks at these columns, and only at rows that pass these
+        conditions; FOREVER_US if they never are."""
+        if not set(columns) <= set(self.data.schema.names):
+            return FOREVER_US
+        return self.since_us if self.passed <= set(tested) else max(self.since_us, self.left_out_us + 1)
 
     def not_before(self, since_us: int) -> KeptRows:
         """As kept by one that began at an instant itself."""
@@ -42,7 +47,8 @@ class KeptRows:
         times = np.concatenate([self.times, *(one.times for one in others)])
         in_order = np.argsort(times, kind="stable")
         data = pa.concat_batches([self.data, *(one.data for one in others)])
-        return replace(self, data=data.take(pa.array(in_order)), times=times[in_order])
+        left_out_us = max(one.left_out_us for one in [self, *others])
+        return replace(self, data=data.take(pa.array(in_order)), times=times[in_order], left_out_us=left_out_us)
 
 
 def tests_of(filters: Collection[Expression], codes: Collection[Expression]) -> frozenset[str]:

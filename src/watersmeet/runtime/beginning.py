@@ -56,9 +56,13 @@ class Beginning:
         self.beside[stream] = other
 
     @property
-    def begun(self) -> list[str]:
-        """The streams of which rows had come."""
-        return [name for name, clock in self.clocks.items() if clock.last_us > BEGINNING_US]
+    def begun(self) -> bool:
+        """Whether any row had come."""
+        return bool(self.begun_before(FOREVER_US))
+
+    def begun_before(self, instant_us: int) -> list[str]:
+        """The streams of which rows had come that are older."""
+        return [name for name, clock in self.clocks.items() if clock.oldest_us < instant_us]
 
 
 def _no_rows(schema: pa.Schema) -> Rows:
@@ -78,12 +82,12 @@ def beginning_beside(one: Other, others: Sequence[Other], left: Left) -> Beginni
     for name, clock in found.clocks.items():
         beside = [other for other in others if _reads(other, clock.stream)]
         kept = [(rows, other) for other in beside if (rows := other.kept_of(name)) is not None]
-        serving = [(rows, other) for rows, other in kept if _serves(one.built, name, rows)]
-        if serving:
-            rows, widest = min(serving, key=lambda pair: pair[0].since_us)
+        serving = [(_since_us(one.built, name, rows), rows, other) for rows, other in kept]
+        since_us, rows, widest = min(serving, key=lambda its: its[0], default=(FOREVER_US, None, None))
+        if rows is not None and widest is not None and since_us <= widest.clock.clocks[name].last_us:
             found.begin(name, widest)
             found.rows[name] = Rows(_with_all_columns(rows.data, clock.stream.schema), rows.times)
-            found.since_us[name] = rows.since_us
+            found.since_us[name] = since_us
             found.kept.add(name)
             continue
         if beside:
@@ -110,12 +114,12 @@ def _reads(other: Other, stream: Stream) -> bool:
     return clock is not None and is_same_stream(clock.stream, stream)
 
 
-def _serves(built: Built, stream: str, kept: KeptRows) -> bool:
-    """Whether rows do for all that a query looks at of their stream."""
+def _since_us(built: Built, stream: str, kept: KeptRows) -> int:
+    """From when on rows are all that a query looks at of their stream."""
     tested = _tested(built.physical)
     looked_at = built.looked_at
     aliases = [alias for alias, one in built.streams.items() if one.name == stream]
-    return all(kept.serve(looked_at[alias], tested.get(alias, frozenset())) for alias in aliases)
+    return max(kept.since_for(looked_at[alias], tested.get(alias, frozenset())) for alias in aliases)
 
 
 def _tested(physical: PhysicalPlan | None) -> dict[str, frozenset[str]]:

@@ -192,7 +192,7 @@ class Execution:
         self._watermark_us = self.clock.watermark_us
         if self.whole_us < FOREVER_US:
             kept = {alias: rows for name, rows in beginning.rows.items() for alias in self._aliases[name]}
-            begun = [alias for name in beginning.begun for alias in self._aliases[name]]
+            begun = [alias for name in beginning.begun_before(self.whole_us) for alias in self._aliases[name]]
             self.wait_to_be_whole().begin(kept, begun, self.whole_us)
         return self._settled(self._blocks(self.operator.answers_until(self._watermarks())))
 

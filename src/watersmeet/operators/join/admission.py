@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.codes import Codes, Mask, codes_of, encode
 from watersmeet.operators.contract import Positions, Rows
 from watersmeet.operators.evaluate import evaluate_predicate
@@ -21,6 +22,7 @@ class Admission:
     def __init__(self, filters: Sequence[Expression], codes: Sequence[Code]) -> None:
         self.filters = tuple(filters)
         self.codes = tuple(dict.fromkeys(codes))
+        self.left_out_us = BEGINNING_US  # no row after this instant was left out
         # Each with the column that is its own code, if one is.
         self._columns = [(code, own_code(code.expression)) for code in self.codes]
 
@@ -37,6 +39,7 @@ class Admission:
         if known is None or bool(known.all()):
             return rows, codes, kept
         where = np.flatnonzero(known)
+        self._left_out(rows)
         rows, kept = _narrow(rows, kept, known)
         return rows, {code: values[where] for code, values in codes.items()}, kept
 
@@ -59,9 +62,16 @@ class Admission:
     def filtered(self, rows: Rows) -> tuple[Rows, Positions | None]:
         """The rows that pass the filters, and where they stood (None: all passed)."""
         kept: Positions | None = None
+        given = rows
         for predicate in self.filters:
             rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
+        if kept is not None:
+            self._left_out(given)
         return rows, kept
+
+    def _left_out(self, rows: Rows) -> None:
+        """Some of these."""
+        self.left_out_us = max(self.left_out_us, int(rows.times.max()))
 
     def codes_of(self, rows: Rows, at_null: int | None = None) -> dict[Code, Codes]:
         """The codes of all rows; where a value is NULL its code is `at_null`, or arbitrary if that is not given."""

@@ -65,8 +65,9 @@ class WindowJoin(Counting):
 
     # Routes come first: stores are loaded with the indexes that these ask for.
     STATE: ClassVar[tuple[str, ...]] = (
-        "routes", "window_stores", "row_windows", "keeping", "measures", "considered_at", "planner",
+        "routes", "window_stores", "row_windows", "keeping", "measures", "considered_at", "planner", "left_out_us",
     )  # fmt: skip
+    GROWS = True
     TABLES = ("table_stores",)
 
     def __init__(
@@ -105,6 +106,7 @@ class WindowJoin(Counting):
         self.planner = planner
         self.measures = self._make_measures() if measured or planner is not None else None
         self.considered_at = 0
+        self._knows_who_was_left_out = False
         self._kept: deque[dict[str, int]] = deque(maxlen=len(self.stores))
 
     def _go_by_routes(self) -> None:
@@ -393,7 +395,7 @@ class WindowJoin(Counting):
         times = picked_from(store.times, rows)
         columns[one.time] = words_as(times, one.schema.field(one.time).type)
         tested = tests_of(admission.filters, [code.expression for code in admission.codes])
-        return KeptRows(pa.RecordBatch.from_pydict(columns), times, since_us, tested)
+        return KeptRows(pa.RecordBatch.from_pydict(columns), times, since_us, tested, admission.left_out_us)
 
     # ---- how its state divides --------------------------------------------------------------------------------------
 
@@ -434,6 +436,7 @@ class WindowJoin(Counting):
         for alias, rows in stored.items():
             self.stores[alias].take_over(rows)
         self.keeping.count_on(state.counters.get("counters", Counters()))
+        self.loaded()
 
     # ---- and routes change ------------------------------------------------------------------------------------------
 
@@ -499,6 +502,22 @@ class WindowJoin(Counting):
     def table_stores(self) -> dict[str, WindowStore]:
         """The stores of static tables."""
         return {alias: store for alias, store in self.stores.items() if self.inputs[alias].is_table}
+
+    @property
+    def left_out_us(self) -> dict[str, int]:
+        """After which instant no row of a stream was left out at the door."""
+        return {alias: self.door.admissions[alias].left_out_us for alias in self.windows.streams}
+
+    @left_out_us.setter
+    def left_out_us(self, known: Mapping[str, int]) -> None:
+        for alias, us in known.items():
+            self.door.admissions[alias].left_out_us = us
+        self._knows_who_was_left_out = True
+
+    def loaded(self) -> None:
+        """What a state does not tell may be anything."""
+        if not self._knows_who_was_left_out:
+            self.left_out_us = dict.fromkeys(self.windows.streams, FOREVER_US)
 
     @property
     def routes(self) -> dict[str, Any] | None:
