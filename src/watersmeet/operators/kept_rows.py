@@ -36,9 +36,10 @@ class KeptRows:
             return FOREVER_US
         return self.since_us if self.passed <= set(tested) else max(self.since_us, self.left_out_us + 1)
 
-    def not_before(self, since_us: int) -> KeptRows:
-        """As kept by one that began at an instant itself."""
-        return self if since_us <= self.since_us else replace(self, since_us=since_us)
+    def of_late_start(self, since_us: int, left_out_us: int) -> KeptRows:
+        """As kept by one that began with rows from an instant on, of which up to another some had been left out."""
+        since_us, left_out_us = max(since_us, self.since_us), max(left_out_us, self.left_out_us)
+        return replace(self, since_us=since_us, left_out_us=left_out_us)
 
     def and_also(self, others: Sequence[KeptRows]) -> KeptRows:
         """With other rows of the same input, kept by others for as long."""

@@ -35,9 +35,10 @@ class Other(Protocol):
 
 class Beginning:
     """By the names of a query's streams: the rows that were kept, from which instant on none is missing (where some
-    are), and how far the stream is; and from which instant on the answer is whole, which may be never."""
+    are) and up to which some of them had been left out, and how far the stream is; and from which instant on the answer
+    is whole, which may be never."""
 
-    STATE = ("rows", "since_us", "clocks", "whole_us")
+    STATE = ("rows", "since_us", "left_out_us", "clocks", "whole_us")
 
     def __init__(self, streams: Iterable[Stream]) -> None:
         """With nothing, at the beginning of all streams."""
@@ -45,6 +46,7 @@ class Beginning:
         self.clocks = {name: StreamClock(stream) for name, stream in named.items()}
         self.rows = {name: _no_rows(stream.schema) for name, stream in named.items()}
         self.since_us: dict[str, int] = {}
+        self.left_out_us: dict[str, int] = {}
         self.whole_us = BEGINNING_US
         # What is known when it is made: the streams whose rows were kept, and beside whom each stream begins.
         self.kept: set[str] = set()
@@ -87,7 +89,7 @@ def beginning_beside(one: Other, others: Sequence[Other], left: Left) -> Beginni
         if rows is not None and widest is not None and since_us <= widest.clock.clocks[name].last_us:
             found.begin(name, widest)
             found.rows[name] = Rows(_with_all_columns(rows.data, clock.stream.schema), rows.times)
-            found.since_us[name] = since_us
+            found.since_us[name], found.left_out_us[name] = since_us, rows.left_out_us
             found.kept.add(name)
             continue
         if beside:

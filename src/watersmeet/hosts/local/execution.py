@@ -80,8 +80,10 @@ class Execution:
         self._ended: list[str] = []
         self._watermark_us = BEGINNING_US
         self._present: PresentAnswer | None = None
-        # If it began beside others: from when on all rows of a stream are there, and from when on its answer is whole.
+        # If it began beside others: from when on rows of a stream are there, up to when some of them had been left out,
+        # and from when on its answer is whole.
         self.since_us: dict[str, int] = {}
+        self.left_out_us: dict[str, int] = {}
         self.whole_us = BEGINNING_US
         self._late: LateStart | None = None  # until then
         self.built = built
@@ -177,11 +179,14 @@ class Execution:
         if len(aliases) != 1 or self._late is not None:
             return None
         kept = self.operator.kept_of(aliases[0], self._watermarks())
-        return None if kept is None else kept.not_before(self.since_us.get(stream, BEGINNING_US))
+        if kept is None or stream not in self.since_us:
+            return kept
+        return kept.of_late_start(self.since_us[stream], self.left_out_us.get(stream, BEGINNING_US))
 
     def begin_late(self, beginning: Beginning) -> Iterable[Answer]:
         """Before the first row: go on from where others are, with rows that they have kept."""
-        self.since_us, self.whole_us = dict(beginning.since_us), beginning.whole_us
+        self.since_us, self.left_out_us = dict(beginning.since_us), dict(beginning.left_out_us)
+        self.whole_us = beginning.whole_us
         for name, clock in beginning.clocks.items():
             own = self.clock.clocks[name]
             own.take_over(clock)

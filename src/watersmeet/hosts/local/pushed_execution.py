@@ -38,7 +38,7 @@ PUSHED = "pushed rows"
 
 
 class PushedExecution(Execution):
-    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us", "since_us", "whole_us")
+    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us", "since_us", "left_out_us", "whole_us")
     GROWS = True
 
     def __init__(

@@ -1,0 +1,111 @@
+"""Queries that are started together, and come and go."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import watersmeet as wm
+from watersmeet.errors import CatalogError, DataError, OptionError, RunError
+from watersmeet.hosts.local.pushed_execution import PushedExecution
+from watersmeet.operators.saving import Saved
+
+NOON = dt.datetime(2026, 1, 1, 12)
+JOIN = "SELECT a.v, b.v AS w FROM a, b WHERE a.k = b.k WINDOW = {} SECONDS"
+
+
+def _session() -> wm.Session:
+    session = wm.Session()
+    for name in "ab":
+        session.stream(name, schema={"k": "BIGINT", "v": "BIGINT", "ts": "TIMESTAMP"}, time="ts")
+    return session
+
+
+def _row(second: int, k: int | None = 1) -> dict[str, object]:
+    return {"k": k, "v": second, "ts": NOON + dt.timedelta(seconds=second)}
+
+
+def test_a_dropped_query_closes_its_sink_with_all_that_it_answered(tmp_path: Path) -> None:
+    sinks = [
+        f"CREATE SINK s{n} WITH (sink = 'parquet', path = '{tmp_path}/{n}.parquet') AS SELECT v FROM a" for n in (1, 2)
+    ]
+    runs = _session().start(";".join(sinks))
+    runs.push("a", _row(1))
+    runs.drop("s1")
+    assert pq.read_table(tmp_path / "1.parquet").to_pylist() == [{"v": 1}]
+    assert list(runs) == ["s2"]
+    assert "s1" not in runs
+    runs.push("a", _row(2))
+    assert not (tmp_path / "2.parquet").exists()
+    runs.finish()
+    assert pq.read_table(tmp_path / "2.parquet").to_pylist() == [{"v": 1}, {"v": 2}]
+
+
+def test_a_query_that_fails_stops_alone_and_leaves_nothing(tmp_path: Path) -> None:
+    failing = (
+        f"CREATE SINK s WITH (sink = 'parquet', path = '{tmp_path}/s.parquet') AS SELECT CAST(t AS BIGINT) AS x FROM c"
+    )
+    session = _session()
+    session.stream("c", schema={"t": "TEXT", "ts": "TIMESTAMP"}, time="ts")
+    runs = session.start(f"{failing}; SELECT t FROM c")
+    with pytest.raises(DataError):
+        runs.push("c", {"t": ["1", "one"], "ts": [NOON, NOON]})
+    runs.push("c", {"t": "2", "ts": NOON})
+    assert runs["query 2"].take()["t"].to_pylist() == ["1", "one", "2"]
+    with pytest.raises(DataError):
+        runs.finish()
+    assert not (tmp_path / "s.parquet").exists()
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    session = _session()
+    runs = session.start(JOIN.format(5))
+    with pytest.raises(CatalogError, match="none of the queries that run has a stream 'c'"):
+        runs.push("c", _row(1))
+    with pytest.raises(RunError, match="no query 'other' is running"):
+        runs.drop("other")
+    with pytest.raises(RunError, match="expected one query to add, found 2"):
+        runs.add("SELECT v FROM a; SELECT v FROM b")
+    runs.add("SELECT v FROM a", name="x")
+    with pytest.raises(RunError, match="a query 'x' is running"):
+        runs.add("SELECT v FROM a", name="x")
+    session.stream("a", schema={"k": "TEXT", "ts": "TIMESTAMP"}, time="ts", replace=True)
+    with pytest.raises(CatalogError, match="was declared anew"):
+        runs.add("SELECT k FROM a")
+    with pytest.raises(OptionError, match="save_every is for runs that keep their progress"):
+        session.start("SELECT v FROM b", save_every="1 s")
+
+
+def test_rows_that_were_left_out_are_missed_only_by_those_who_would_see_them() -> None:
+    runs = _session().start(JOIN.format(20))
+    for second in range(30):
+        runs.push("a", _row(second, None if second == 15 else 1))
+        runs.push("b", _row(second))
+    at = {width: runs.add(JOIN.format(width), name=f"join {width}").whole_from.second for width in (5, 20)}
+    assert at == {5: 14, 20: 29}
+    counted = runs.add("SELECT COUNT(*) AS n FROM a [RANGE 5 SECONDS]", name="counted")
+    assert NOON + dt.timedelta(seconds=20) < counted.whole_from < NOON + dt.timedelta(seconds=21)
+    assert counted.take().to_pylist()[0]["n"] == 5  # those of seconds 16 to 20
+
+
+def test_what_an_older_state_does_not_tell_was_left_out() -> None:
+    plan = _session().sql(JOIN.format(20)).plan
+    one, other = PushedExecution(plan), PushedExecution(plan)
+    values = one.operator.save().values
+    assert "left_out_us" in values
+    other.operator.load(Saved({name: value for name, value in values.items() if name != "left_out_us"}))
+    kept = other.kept_of("a")
+    assert kept is not None
+    assert kept.left_out_us > 2**60
+
+
+def test_a_run_over_a_stream_that_nobody_looked_at_meanwhile_misses_it() -> None:
+    runs = _session().start("SELECT v FROM a; SELECT v FROM b")
+    runs.push("a", _row(5))
+    runs.drop("query 1")  # which had read `a`
+    again = runs.add("SELECT v FROM a", name="again")
+    assert again.whole_from == NOON + dt.timedelta(seconds=5, microseconds=1)
+    assert runs.add("SELECT COUNT(*) AS n FROM a [UNBOUNDED]").whole_from == dt.datetime.max
