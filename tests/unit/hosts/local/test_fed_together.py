@@ -14,12 +14,12 @@ import pytest
 
 import watersmeet as wm
 from tests.unit.cli.test_commands import call
-from watersmeet.hosts.local.durable.checkpoint import _options_of
 from watersmeet.hosts.local.printing import HeldRows
 from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import Delivery, Kept, executions, run_together
 from watersmeet.plan.identity import identity_of
+from watersmeet.runtime.savepoints.fitting import options_of
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.sharing import answered_together, fed_together, shared_words
 from watersmeet.runtime.watched import Board
@@ -280,7 +280,7 @@ def test_whether_a_query_shares_is_no_part_of_what_a_checkpoint_is_of() -> None:
     session.stream("a", table((0, 1)), time="ts")
     alone, shared = (session.sql(f"SELECT k FROM a OPTIONS (share = '{share}')").plan for share in ("no", "yes"))
     assert identity_of(alone) == identity_of(shared)
-    assert _options_of(alone) == _options_of(shared) == {}
+    assert options_of(alone) == options_of(shared) == {}
 
 
 # ---- stopped ---------------------------------------------------------------------------------------------------------
