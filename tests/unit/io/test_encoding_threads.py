@@ -108,7 +108,8 @@ def test_a_run_with_a_checkpoint_says_how_many(monkeypatch: pytest.MonkeyPatch) 
     said: dict[str, Any] = {}
     monkeypatch.setattr(outputs, "numbered_sink", lambda *given, **named: said.update(named))
     notes = SimpleNamespace(get=lambda name, default: default)
-    checkpoint: Any = SimpleNamespace(notes=notes, run="ab", committed=lambda: SimpleNamespace(answers=-1))
+    committed = SimpleNamespace(answers=-1)
+    checkpoint: Any = SimpleNamespace(notes=notes, run="ab", committed=lambda: committed, adds=False, follows=None)
     start: Any = None
     plan = session.sql("SELECT id FROM a OPTIONS (threads = 3)").plan
     outputs.sink_of(plan, "out", {"sink": "console"}, checkpoint, start)
