@@ -76,7 +76,7 @@ class Program:
         self.pairwise = int(bool((self.limits[0, 1 : len(route.steps), 1:] < NO_LIMIT).any()))
         self._make_lists(FIRST_LIST_ROOM)
         self._out = np.empty((len(self.visits), 0), np.int64)
-        self._keep_alive: list[Table] = []
+        self._new_codes: dict[Code, Codes] = {}
         self._state = np.zeros((kernel.STATE_FIELDS, kernel.MAX_DEPTH + 1), np.int64)
         self._rows_of_steps = list(self.steps)
         # The stores in the order of visits, each with the key of the hash index that is used, if one is.
@@ -229,12 +229,13 @@ class Program:
     def _aim(self, stores: Stores, probing: Mapping[Code, Codes]) -> None:
         """Write down where everything lies now; appends and expiry move it."""
         self.generation += 1
-        # The tables hold addresses, which keep no array alive. Those of the stores their stores do.
-        self._keep_alive = list(probing.values())
+        # The tables hold addresses, which keep no array alive: those of the stores their stores do. Codes may be made
+        # anew each time they are asked for, so these are kept, and the addresses taken are theirs.
+        self._new_codes = dict(probing)
         if self._is_aimed(stores):
-            self._aim_at_rows(stores, probing)
+            self._aim_at_rows(stores, self._new_codes)
         else:
-            self._aim_at_all(stores, probing)
+            self._aim_at_all(stores, self._new_codes)
 
     def _is_aimed(self, stores: Stores) -> bool:
         """Whether all arrays that the tables hold addresses of are where they were, those of new rows aside."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from watersmeet.errors import StaleResultsError
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.operators.contract import Rows
-from watersmeet.operators.join import window_join
+from watersmeet.operators.join import keeping
 from watersmeet.operators.kernels.memory import HALF_WORDS, address, writable_address
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.runtime.build import build
@@ -45,7 +46,7 @@ def operator(inputs: str = "ab", options: str = "") -> Any:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_join, "OUTPUT_ROWS", 8)
+    monkeypatch.setattr(keeping, "OUTPUT_ROWS", 8)
 
 
 @pytest.fixture
@@ -152,3 +153,36 @@ def test_an_array_that_may_only_be_read_is_not_written_to() -> None:
     assert address(words) == words.ctypes.data
     with pytest.raises(ValueError, match=r"a kernel writes here, and was given .* read-only"):
         writable_address(words)
+
+
+class MadeAnew(Mapping[Any, Any]):
+    """Codes that are another array each time they are asked for, as those of rows that joins let in together. What was
+    handed out is known by its address, as long as it lives."""
+
+    def __init__(self, codes: Mapping[Any, Any]) -> None:
+        self._codes = codes
+        self.alive: dict[int, weakref.ref[Any]] = {}
+
+    def __getitem__(self, code: Any) -> Any:
+        made = self._codes[code].copy()
+        self.alive[made.ctypes.data] = weakref.ref(made)
+        return made
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._codes)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+
+def test_a_walk_keeps_the_very_codes_that_it_reads_by_address() -> None:
+    joining = operator()
+    list(joining.push("b", rows(40)))
+    program, new = joining.programs["a"], rows(20)
+    codes = MadeAnew(joining.door.let_in("a", new).codes)
+    for _ in range(2):  # where all is described anew, and where only the new rows are elsewhere
+        found = next(program.run(new.times, None, codes, joining.stores, 10_000))
+        assert found.shape[1] == 20 * 40
+        for table, row, column, _ in program._from_new_rows:
+            kept = codes.alive[int(table[row, column])]()
+            assert kept is not None, "the program has the address of an array that is gone"
