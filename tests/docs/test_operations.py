@@ -13,6 +13,7 @@ from tests.docs.test_map import pages
 from tests.docs.test_shown import ROOT
 from tests.serve.serving import row, serving
 from watersmeet.cli.commands import app
+from watersmeet.cli.state import WithShow
 from watersmeet.io.connectors.databases.table_sink import BATCHES, STARTS  # tables of databases, and no metrics
 
 # In the text as `watersmeet run …`, or on a line of a block.
@@ -41,6 +42,9 @@ def _exists(command: Any, text: str) -> bool:
     known = set(_options(command))
     while words and hasattr(command, "commands") and (inner := command.commands.get(words[0].rstrip(",.;:"))):
         command, words = inner, words[1:]
+        known |= set(_options(command))
+    if isinstance(command, WithShow) and words and not words[0].startswith("-"):  # which shows, without its name
+        command = command.commands["show"]
         known |= set(_options(command))
     is_named = not hasattr(command, "commands") or not words or words[0].startswith(("-", "…"))
     return is_named and set(OPTION.findall(" ".join(words))) <= known

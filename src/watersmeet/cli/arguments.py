@@ -138,7 +138,7 @@ def was_typed(context: typer.Context, name: str) -> bool:
 
 
 def _without_word(otherwise: Engine) -> Engine:
-    if otherwise is Engine.local or _has_spark():
+    if otherwise is Engine.local or has_spark():
         return otherwise
     voice().tell("Spark is not installed (watersmeet[spark] brings it): this runs in-process")
     return Engine.local
@@ -204,12 +204,12 @@ def checked_port(written: str) -> str:
     return written
 
 
-def _has_spark() -> bool:
+def has_spark() -> bool:
     return importlib.util.find_spec("pyspark") is not None
 
 
 def need_spark() -> None:
-    if not _has_spark():
+    if not has_spark():
         fail("Spark is not installed\nhint: pip install 'watersmeet[spark]', or use --engine local", BAD_INPUT)
 
 

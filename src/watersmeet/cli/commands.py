@@ -30,6 +30,7 @@ from watersmeet.cli.arguments import (
 )
 from watersmeet.cli.run import run
 from watersmeet.cli.savepoint import savepoint
+from watersmeet.cli.state import app as state
 from watersmeet.cli.voice import speak, voice
 from watersmeet.errors import CatalogError, OptionError, SetupError, SqlError, WatersmeetError
 from watersmeet.lab.cli import app as lab
@@ -38,7 +39,6 @@ from watersmeet.runtime.interrupt import INTERRUPTED
 
 if TYPE_CHECKING:
     from watersmeet.cli.complete import Asked
-    from watersmeet.hosts.spark.checkpoints.state import State
     from watersmeet.runtime.interrupt import Interrupts
 
 PIPE_CLOSED = 141  # as of a process that SIGPIPE ended
@@ -53,6 +53,7 @@ app = typer.Typer(
 )
 app.command(cls=WithView)(run)
 app.command()(savepoint)
+app.add_typer(state)
 app.add_typer(lab)
 
 
@@ -437,56 +438,6 @@ def _kafka_demo(rows: int | None, seed: int, keep: Path | None) -> None:
         from watersmeet.demo import QUERY, QUESTION
     with interruptible():
         raise typer.Exit(run_kafka_demo(rows, seed, QUERY, QUESTION))
-
-
-@app.command()
-def state(
-    checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a query.")],
-    rows: Annotated[int, typer.Option(min=0, help="Show so many rows of each stream as well.")] = 0,
-    batch: Annotated[int | None, typer.Option(min=0, help="The state after this batch; by default the last.")] = None,
-    master: Annotated[str, typer.Option(help="Spark's master.", autocompletion=masters)] = "local[*]",
-) -> None:
-    """Show what a query remembers, from its checkpoint."""
-    with interruptible():
-        typer.echo(_state_in_process(checkpoint, batch, rows) or _state_on_spark(checkpoint, batch, rows, master))
-
-
-def _state_in_process(checkpoint: str, batch: int | None, rows: int) -> str | None:
-    """None if it is no checkpoint of a run in-process."""
-    from watersmeet.hosts.local.durable.checkpoint_state import described, is_checkpoint
-
-    folder = Path(checkpoint).expanduser()
-    if not is_checkpoint(folder):
-        return None
-    told = described(folder, batch)
-    return f"{told}\nrows of a state in-process cannot be shown one by one" if rows else told
-
-
-def _state_on_spark(checkpoint: str, batch: int | None, rows: int, master: str) -> str:
-    need_spark()
-    from watersmeet.hosts.spark.checkpoints.state import checkpoints_in
-
-    return "\n".join(_state_of(one, batch, master).describe(rows) for one in checkpoints_in(checkpoint))
-
-
-def _state_of(checkpoint: str, batch: int | None, master: str) -> State:
-    with phase("reading the state"):
-        from watersmeet.hosts.spark.checkpoints.state import read_state, read_state_files
-        from watersmeet.hosts.spark.checkpoints.state_files import NotReadableError
-
-        try:
-            return read_state_files(checkpoint, batch)
-        except NotReadableError as why:
-            voice().remark(f"Spark must read this state: {why}")
-    with phase("starting Spark"):
-        from watersmeet.hosts.spark.launching.launch import start_spark
-
-        spark = start_spark(master, tell=voice().remark)
-    try:
-        with phase("reading the state"):
-            return read_state(spark, checkpoint, batch)
-    finally:
-        spark.stop()
 
 
 def _example_names(incomplete: str) -> list[str]:

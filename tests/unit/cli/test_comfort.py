@@ -188,8 +188,21 @@ def test_the_script_that_makes_a_shell_complete_is_shown(
 
 # ---- 80 columns -----------------------------------------------------------------------------------------------------
 
-COMMANDS = ["", "run", "explain", "advise", "complete", "check", "demo", "state", "lab", "lab list", "lab run"]
-COMMANDS += ["lab report", "lab workloads", "lab make", "lab orders", "lab associativity", "lab static"]
+COMMANDS = [
+    "",
+    "run",
+    "explain",
+    "advise",
+    "complete",
+    "check",
+    "demo",
+    "state",
+    "state show",
+    "lab",
+    "lab list",
+    "lab run",
+]
+COMMANDS += ["state size", "lab report", "lab workloads", "lab make", "lab orders", "lab associativity", "lab static"]
 
 
 def assert_fits(told: str) -> None:
