@@ -12,11 +12,10 @@ Where users have no numbers (Windows), temporary folders are private to the user
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -201,16 +200,6 @@ def _tell_of_root(variable: str, asked: str, root: str) -> None:
 def scratch_folder() -> Path:
     """This user's own folder among the temporary ones, found private."""
     return made_private(named_after_user(temporary_root()))
-
-
-@contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A new folder that is removed in the end."""
-    made = tempfile.mkdtemp(prefix=prefix, dir=scratch_folder())
-    try:
-        yield Path(made)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def kept_file(text: str, prefix: str, suffix: str) -> Path:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("warm_copies")
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_state, "_at_hand", {})
-    monkeypatch.setattr(memory_folder, "_swept", False)
+    monkeypatch.setattr(memory_folder, "_sweep_at_s", 0.0)
 
 
 class Held(Select):
@@ -151,6 +152,23 @@ def test_what_dead_executors_left_is_swept():
         (folder / "0").write_bytes(b"x")
     warm_state.keep("q", 0, 1, 11, value())
     assert (left.exists(), living.exists()) == (False, True)
+
+
+def test_what_a_query_left_that_is_no_more_is_swept_while_its_executor_goes_on(monkeypatch: pytest.MonkeyPatch):
+    warm_state.keep("ended", 0, 1, 11, value())
+    warm_state.keep("running", 0, 1, 11, value())
+    long_ago = time.time() - 2 * memory_folder.SILENT_S
+    for query in ("ended", "q"):
+        memory_folder.folder_of(query).mkdir(exist_ok=True)
+        os.utime(memory_folder.folder_of(query), (long_ago, long_ago))
+    warm_state.keep("running", 0, 2, 12, value())
+    assert memory_folder.folder_of("ended").exists(), "it is looked at now and then only"
+    monkeypatch.setattr(memory_folder, "_sweep_at_s", 0.0)
+    warm_state.keep("q", 0, 1, 11, value())
+    as_another_worker()
+    assert not memory_folder.folder_of("ended").exists()
+    assert_same(fetch("running", 0, 2, 12))
+    assert_same(fetch("q", 0, 1, 11))
 
 
 def test_discard_removes_one_query_only():

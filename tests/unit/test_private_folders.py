@@ -20,9 +20,9 @@ from watersmeet.private_folders import (
     named_after_user,
     private_folder,
     scratch_folder,
-    temporary_folder,
     temporary_root,
 )
+from watersmeet.temporary_folders import temporary_folder
 from watersmeet.warning import StateWarning
 
 __all__ = ["give_away"]
@@ -174,11 +174,11 @@ def test_scratch_files_are_in_the_users_own_folder(tmp_path: Path, monkeypatch: 
     assert (home.name, mode_of(home)) == (f"watersmeet-{os.geteuid()}", 0o700)
     log = kept_file("what happened", "failure-", ".log")
     assert (log.parent, mode_of(log), log.read_text()) == (home, 0o600, "what happened")
-    with temporary_folder("run-") as made:
+    with temporary_folder("state-") as made:
         assert (made.parent, mode_of(made)) == (home, 0o700)
     assert not made.exists()
     home.chmod(0o777)
-    for use in (scratch_folder, lambda: kept_file("", "", ""), lambda: temporary_folder("").__enter__()):
+    for use in (scratch_folder, lambda: kept_file("", "", ""), lambda: temporary_folder("state-").__enter__()):
         with pytest.raises(UnsafeFolderError, match="others may write"):
             use()
 

@@ -137,6 +137,7 @@ class Completing:
         archive = self.completion.archive
         with locked(archive.path):
             if again:
+                CompletionProgress.read(archive.path).refuse_again(archive.path)
                 # Written at once, so that a completion that is stopped now begins anew as well.
                 CompletionProgress().write(archive.path)
             progress = CompletionProgress.read(archive.path)

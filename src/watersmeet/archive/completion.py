@@ -20,12 +20,13 @@ import pyarrow.dataset as pa_dataset
 
 from watersmeet.archive.description import fingerprint_of
 from watersmeet.archive.disk import reading, replace_file
-from watersmeet.archive.folder import Archive, by_bucket
+from watersmeet.archive.folder import Archive, RunFolder, by_bucket
 from watersmeet.archive.missing import MissingJoin, Stretch
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import DataError
 from watersmeet.model.catalog import Table
 from watersmeet.model.time import FOREVER_US
+from watersmeet.model.wording import counted
 from watersmeet.operators.keeping.recording import TIME, TURN, recorded_schema
 from watersmeet.optimizer.stages import optimize
 from watersmeet.plan.query import Plan
@@ -78,12 +79,13 @@ class Round:
 
 @dataclass(frozen=True)
 class CompletionProgress:
-    """`done` is the turn up to which a group is complete."""
+    """`done` is the turn up to which a group is complete; `emptied` are the runs whose records are gone."""
 
     rounds: int = 0
     completed: int = 0
     done: Mapping[str, int] = field(default_factory=dict)
     open: Round | None = None
+    emptied: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> CompletionProgress:
@@ -95,7 +97,7 @@ class CompletionProgress:
         if saved["open"] is not None:
             turns = {key: (int(after), int(to)) for key, (after, to) in saved["open"]["turns"].items()}
             saved["open"] = Round(**{**saved["open"], "turns": turns, "cuts": tuple(saved["open"]["cuts"])})
-        return cls(**saved)
+        return cls(**{**saved, "emptied": tuple(saved.get("emptied", ()))})
 
     def write(self, folder: Path) -> None:
         replace_file(folder / PROGRESS, json.dumps(asdict(self), indent=2))
@@ -107,7 +109,15 @@ class CompletionProgress:
         if now.next_chunk < now.chunks:
             return replace(self, open=now)
         done = {**self.done, **{key: to for key, (_, to) in now.turns.items()}}
-        return CompletionProgress(now.number, self.completed + now.completed, done, None)
+        return replace(self, rounds=now.number, completed=self.completed + now.completed, done=done, open=None)
+
+    def refuse_again(self, archive: Path) -> None:
+        if self.emptied:
+            raise DataError(
+                f"the records of {counted(len(self.emptied), 'run')} of the archive {archive} were let go of once they "
+                f"were completed, so not all can be completed again",
+                hint="what was completed is where `watersmeet complete` has written it",
+            )
 
 
 class Completion:
@@ -136,6 +146,7 @@ class Completion:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All combinations that are missing from what the query gave, whether or not they were completed before."""
+        CompletionProgress.read(self.archive.path).refuse_again(self.archive.path)
         for chunk, whole in self._all_chunks():
             for group in self.parts:
                 yield from self.missing(group, whole, chunk)
@@ -171,6 +182,17 @@ class Completion:
             if isinstance(one.relation, Table):
                 for batch in self.archive.run_named(group.run).table(one.relation.name).to_batches():
                     joining.load_table(one.alias, batch)
+
+    def is_complete(self, run: RunFolder, progress: CompletionProgress) -> bool:
+        """Whether nothing that a run recorded is needed any more, and something of it is there."""
+        groups = [group for group in self.parts if group.run == run.name]
+        if progress.open is not None or not groups or not run.has_records or run.goes_on:
+            return False
+        for group in groups:
+            turns = self._read(group, columns=[TURN], filter=pc.field(TURN).is_valid())[TURN].to_numpy()
+            if int(turns.max(initial=0)) > progress.done.get(group.key, 0):
+                return False
+        return True
 
     # ---- and in what portions ---------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ was never committed do not count. As a batch begins when the one before it was c
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ from watersmeet.errors import SinkError, SourceError
 from watersmeet.io.writers import writable
 from watersmeet.operators.memory_bound import Page
 from watersmeet.plan.query import Plan
+from watersmeet.temporary_folders import hold, left_among
 
 BATCHES = "batches.json"
 _RUN, _TABLES = "run-", "tables"
@@ -111,6 +113,26 @@ class RunFolder:
         if followed or not (self.path / BATCHES).exists():
             replace_file(self.path / BATCHES, json.dumps(followed))
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether more may come that meets what is there: of a run on a host with batches, while its checkpoint is
+        there."""
+        path = self.path / BATCHES
+        if not path.exists():
+            return False
+        with reading(self.path, path):
+            commits = json.loads(path.read_text(encoding="utf-8")).get("commits")
+        return commits is None or Path(commits).exists()
+
+    @property
+    def has_records(self) -> bool:
+        return any(pa_parquet.read_metadata(part.path).num_rows for part in self.parts())
+
+    def empty(self) -> None:
+        """Let go of all records. What the run gave and lost stays known."""
+        for part in self.parts():
+            replace_parquet(part.path, pa_parquet.read_schema(part.path).empty_table())
+
     def has_table(self, name: str) -> bool:
         return self._table_path(name).exists()
 
@@ -128,6 +150,7 @@ class OpenRun(RunFolder):
         self.batch = 0
         with writable(self.path):
             self.path.mkdir(parents=True)
+            self._held = hold(self.path)
 
     def add(self, page: Page) -> int:
         self.batch += 1
@@ -137,9 +160,16 @@ class OpenRun(RunFolder):
         with writable(self.path):
             # The rename is the commit.
             self.path.rename(self._final)
+        self._let_go()
 
     def abort(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
 
 class Archive:
@@ -188,6 +218,10 @@ class Archive:
     def unfinished(self) -> int:
         """How many runs were never over, and do not count."""
         return sum(1 for _ in self.path.glob(f".{_RUN}*"))
+
+    def killed(self) -> list[Path]:
+        """The folders of those that never will be."""
+        return left_among(self.path.glob(f".{_RUN}*"))
 
 
 def by_bucket(parts: Iterable[ArchivePart]) -> Mapping[int, list[ArchivePart]]:

@@ -24,10 +24,10 @@ from watersmeet.model.time import cast_intervals, cast_timestamps
 from watersmeet.plan.nodes import Changes
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import relations_below
-from watersmeet.private_folders import temporary_folder
 from watersmeet.reference.continuous import change_log, instants, snapshots
 from watersmeet.reference.join import answer
 from watersmeet.reference.values import present
+from watersmeet.temporary_folders import temporary_folder
 
 Row = tuple[Any, ...]
 Tables = Mapping[str, pa.Table]

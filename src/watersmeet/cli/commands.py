@@ -28,6 +28,7 @@ from watersmeet.cli.arguments import (
     need_spark,
     text_of,
 )
+from watersmeet.cli.clean import clean
 from watersmeet.cli.run import run
 from watersmeet.cli.savepoint import savepoint
 from watersmeet.cli.state import app as state
@@ -53,6 +54,7 @@ app = typer.Typer(
 )
 app.command(cls=WithView)(run)
 app.command()(savepoint)
+app.command()(clean)
 app.add_typer(state)
 app.add_typer(lab)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +29,7 @@ from watersmeet.runtime.watched import Failure
 from watersmeet.serve.limits import Limits
 from watersmeet.serve.served import Served
 from watersmeet.serve.server import HttpServer, bound, url_of
+from watersmeet.temporary_folders import temporary_folder
 
 
 @dataclass(frozen=True)
@@ -114,12 +113,9 @@ def _kept_in(checkpoint: Path | str | None) -> Iterator[Path | str]:
     if checkpoint is not None:
         yield checkpoint
         return
-    folder = Path(tempfile.mkdtemp(prefix="watersmeet-serve-", dir=temporary_root()))
-    voice().remark("nothing is kept when this ends; with --checkpoint DIR the next start goes on from here")
-    try:
+    with temporary_folder("watersmeet-serve-", temporary_root()) as folder:
+        voice().remark("nothing is kept when this ends; with --checkpoint DIR the next start goes on from here")
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(jobs: list[Job], durable: DurableJobs, url: str, server: HttpServer) -> float:

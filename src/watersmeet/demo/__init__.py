@@ -20,8 +20,8 @@ from watersmeet.demo.checking import check, sample, sliced
 from watersmeet.demo.engines import DemoEngine, InProcess, OnSpark, Outcome, tell
 from watersmeet.demo.traffic import CAMERAS, LATENESS, ROWS_PER_SECOND, is_late, sightings
 from watersmeet.noticing import phase
-from watersmeet.private_folders import temporary_folder
 from watersmeet.session import Session
+from watersmeet.temporary_folders import temporary_folder
 
 FILES = 10  # per camera; on Spark a micro-batch takes one of each
 FAILED, INTERRUPTED = 1, 130

@@ -19,11 +19,11 @@ from watersmeet.demo.traffic import CAMERAS, LATENESS, is_late, sightings
 from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.io.connectors.kafka.encoding import json_records
 from watersmeet.noticing import phase
-from watersmeet.private_folders import temporary_folder
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 from watersmeet.session import Session
+from watersmeet.temporary_folders import temporary_folder
 
 ROWS = 60_000
 PARTITIONS = 3

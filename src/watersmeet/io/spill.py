@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +20,7 @@ from watersmeet.errors import OptionError, SetupError
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.plan.memory import Memory
 from watersmeet.private_folders import temporary_root
+from watersmeet.temporary_folders import TemporaryFolder
 
 SORT_MEMORY = "WATERSMEET_SORT_MEMORY"
 DEFAULT_BYTES = 256 << 20
@@ -152,7 +152,7 @@ class TimeSorter:
         self._held_bytes = 0
         self._held_first = END
         self._spilled: list[list[SortedRun]] = [[]]
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._files = 0
         self.spilled_rows = 0
 
@@ -165,7 +165,7 @@ class TimeSorter:
         # Runs hold their files open, so they go before the folder does.
         self._spilled = [[]]
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.remove()
 
     @property
     def first(self) -> Key:
@@ -219,9 +219,9 @@ class TimeSorter:
     def _written(self, pieces: Iterator[Piece]) -> SortedRun:
         """The rows of a file of its own, in a folder that only this user can read."""
         if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="watersmeet-sort-", dir=temporary_root())
+            self._folder = TemporaryFolder("watersmeet-sort-", temporary_root())
         self._files += 1
-        path = Path(self._folder.name) / f"{self._files}.arrow"
+        path = self._folder.path / f"{self._files}.arrow"
         first = next(pieces)
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, _stored(first).schema) as writer:
             self._write(first, writer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,8 +15,11 @@ import watersmeet as wm
 from tests.forked import program
 from tests.runners import Bag, bag_of
 from tests.unit.operators.keeping.test_shedding_join import exactly, random_tables, selected
+from watersmeet.archive.complete import Completing, CompletionReport, completion_of
 from watersmeet.archive.disk import locked
 from watersmeet.archive.folder import Archive
+from watersmeet.archive.leftovers import leftovers
+from watersmeet.archive.targets import FolderTarget
 from watersmeet.cli.commands import main
 from watersmeet.errors import DataError, OptionError, SinkError, SourceError
 
@@ -217,3 +221,65 @@ def test_a_script_without_an_archive_says_what_to_do(script, capsys):
     script.write_text(script.read_text().replace(", archive = 'archive'", ""))
     assert call("complete", str(script), "--engine", "local") == 2
     assert "no archive to complete from" in capsys.readouterr().err
+
+
+def cleaned(folder: Path, *, completed: bool = False) -> list[str]:
+    with leftovers(folder, 0.0, completed=completed) as found:
+        assert all(left.remove() for left in found)
+        return [left.what for left in found]
+
+
+def test_records_that_were_completed_go_if_asked_for_and_cannot_be_completed_again(tmp_path):
+    archive, query = tmp_path / "archive", session_of().sql(archiving(tmp_path / "archive"))
+    given = bag_of(query.to_arrow())
+
+    def completed() -> CompletionReport:
+        target = FolderTarget(tmp_path / "out", "parquet", query.plan.output_schema, {})
+        return Completing(completion_of(archive), target).run()
+
+    assert cleaned(archive, completed=True) == [], "nothing was completed yet"
+    assert completed().total == exactly(FORM).total()
+    before = sum(path.stat().st_size for path in archive.rglob("*.parquet"))
+    assert cleaned(archive) == [], "nobody asked for it"
+    assert cleaned(archive, completed=True) == ["records all of which were completed"]
+    assert sum(path.stat().st_size for path in archive.rglob("*.parquet")) < before / 2
+    assert cleaned(archive, completed=True) == []
+    with pytest.raises(DataError, match=r"the records of 1 run of the archive .* were let go"):
+        wm.complete(archive)
+    with pytest.raises(DataError, match="not all can be completed again"):
+        Completing(completion_of(archive), FolderTarget(tmp_path / "out", "parquet", query.plan.output_schema, {})).run(
+            again=True
+        )
+    # Another run is completed beside what is there, and the account is that of both.
+    given += bag_of(query.to_arrow())
+    told = completed()
+    assert told.describe().endswith("the exact answer")
+    assert given + bag_of(pa_parquet.read_table(tmp_path / "out")) == exactly(FORM) + exactly(FORM)
+
+
+def test_only_runs_that_were_killed_are_removed_unasked(tmp_path):
+    archive = tmp_path / "archive"
+    session_of().sql(archiving(archive)).to_arrow()
+    open_run, killed = Archive.open(archive).begin(), archive / ".run-00112233445566778899aabbccddeeff"
+    killed.mkdir()
+    for path in (open_run.path, killed):
+        os.utime(path, (0, 0))
+    before = files_in(archive)
+    assert cleaned(archive) == ["a run that was killed, and does not count"]
+    assert (killed.exists(), open_run.path.exists(), files_in(archive)) == (False, True, [".lock", *before])
+    open_run.abort()
+
+
+def test_records_of_a_run_that_may_go_on_stay(tmp_path):
+    archive, query = tmp_path / "archive", session_of().sql(archiving(tmp_path / "archive"))
+    query.to_arrow()
+    (run,) = Archive.open(archive).runs()
+    commits = tmp_path / "commits"
+    commits.mkdir()
+    (commits / "1").touch()
+    run.follow(commits=str(commits), until=9)  # as on Spark, while its checkpoint is there
+    Completing(completion_of(archive), FolderTarget(tmp_path / "out", "parquet", query.plan.output_schema, {})).run()
+    assert cleaned(archive, completed=True) == []
+    (commits / "1").unlink()
+    commits.rmdir()
+    assert cleaned(archive, completed=True) == ["records all of which were completed"]

@@ -20,7 +20,7 @@ from watersmeet.hosts.spark.launching.class_archive import SETTING, ClassArchive
 from watersmeet.hosts.spark.launching.java import use_java
 from watersmeet.hosts.spark.launching.launch import let_workers_import_us
 from watersmeet.noticing import phase
-from watersmeet.private_folders import temporary_folder
+from watersmeet.temporary_folders import temporary_folder
 
 LONGEST_SECONDS = 600.0  # that making one may take
 STARTING, JOINING, WRITING, DONE = "starting Spark", "running a small join", "writing the class archive", "done"

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from watersmeet.leftovers import older
 from watersmeet.private_folders import PrivateFolder, named_after_user, private_folder
 
 WARM_DIR = "WATERSMEET_WARM_DIR"
-_swept = False
+SWEPT_S = 600.0
+SILENT_S = 6 * 3600.0  # longer than a batch; a query that has one more rarely finds its state in the store
+_sweep_at_s = 0.0
 
 
 def base_folder() -> Path:
@@ -42,16 +46,25 @@ def discard(query: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep() -> None:
-    """Once per process: remove what executors left behind that are no more. The folder was found private."""
-    global _swept
-    if _swept:
+def sweep(query: str) -> None:
+    """Now and then: remove what executors left behind that are no more, and what queries of this one have left that
+    are no more, as far as can be told: they write with every batch. `query`: which one asks. The folder was found
+    private."""
+    global _sweep_at_s
+    if time.monotonic() < _sweep_at_s:
         return
-    _swept = True
-    for folder in base_folder().glob("*.*"):
-        owner = folder.suffix[1:]
-        if owner.isdigit() and not _lives(int(owner)):
+    _sweep_at_s = time.monotonic() + SWEPT_S
+    for folder in left_behind():
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in older(base_folder().glob(f"*.{os.getppid()}"), SILENT_S):
+        if folder.name != _name_of(query):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def left_behind() -> list[Path]:
+    """What executors left that are no more."""
+    found = [(folder, folder.suffix[1:]) for folder in sorted(base_folder().glob("*.*"))]
+    return [folder for folder, owner in found if owner.isdigit() and not lives(int(owner))]
 
 
 def write_all(file: BinaryIO, data: Any) -> None:
@@ -69,7 +82,7 @@ def _name_of(query: str) -> str:
     return f"{query}.{os.getppid()}"
 
 
-def _lives(process: int) -> bool:
+def lives(process: int) -> bool:
     if os.name != "posix":
         return True  # asking like this would end it there
     try:

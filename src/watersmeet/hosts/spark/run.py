@@ -44,12 +44,13 @@ from watersmeet.hosts.spark.writing.sink_run import SinkRun
 from watersmeet.hosts.spark.writing.sink_writer import SideSinks
 from watersmeet.hosts.spark.writing.sinks import SparkSink, open_sides
 from watersmeet.noticing import phase
-from watersmeet.private_folders import kept_file, temporary_folder
+from watersmeet.private_folders import kept_file
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.sharing import read_once_words
 from watersmeet.runtime.skipped_batches import skipped_batches, way_past
 from watersmeet.runtime.watched import Board
+from watersmeet.temporary_folders import temporary_folder
 
 logger = logging.getLogger("watersmeet")
 POLL_SECONDS = 0.1

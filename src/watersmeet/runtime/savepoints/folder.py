@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from glob import escape
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from watersmeet.io.whole_files import hidden_beside, sync
 from watersmeet.runtime.checkpoints import folder_name
 from watersmeet.runtime.savepoints.arrow_state import read_state, write_state
 from watersmeet.runtime.savepoints.contents import Moment, QueryContents, StreamPlace
+from watersmeet.temporary_folders import hold, left_among, remove_left
 from watersmeet.version import VERSION
 
 FORMAT = 1  # to be raised when what lies in a savepoint can no longer be read by the code that reads it now
@@ -99,8 +101,11 @@ def writing_savepoint(out: Path | str) -> Iterator[SavepointWriter]:
         raise _in_the_way(path)
     with _naming_errors(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
+        for left in left_among(path.parent.glob(f".{escape(path.name)}.????????.tmp")):  # of one that was killed
+            remove_left(left)
         draft = hidden_beside(path)
         draft.mkdir(mode=0o700)
+        held = hold(draft)
         try:
             writer = SavepointWriter(pa_fs.LocalFileSystem(), str(draft), on_disk=True)
             yield writer
@@ -112,6 +117,9 @@ def writing_savepoint(out: Path | str) -> Iterator[SavepointWriter]:
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
+        finally:
+            if held is not None:
+                os.close(held)
 
 
 def _in_the_way(out: Path | str) -> RunError:

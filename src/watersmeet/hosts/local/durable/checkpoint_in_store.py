@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +30,8 @@ from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.filesystems import is_in_store, located
 from watersmeet.io.store_errors import gist_of
 from watersmeet.io.whole_files import put_whole
+from watersmeet.private_folders import temporary_root
+from watersmeet.temporary_folders import TemporaryFolder
 
 HOLDER = "holder.json"
 HOLDING = "watersmeet holds its checkpoint"  # the name of a thread
@@ -97,7 +97,8 @@ class CheckpointInStore:
         self._stop = Event()
         self._refuse_second()
         self._say()
-        self.folder = Path(tempfile.mkdtemp(prefix="watersmeet-checkpoint-"))
+        self._scratch = TemporaryFolder("watersmeet-checkpoint-", temporary_root())
+        self.folder = self._scratch.path
         try:
             self._fetch()
         except BaseException:
@@ -133,7 +134,7 @@ class CheckpointInStore:
         with suppress(OSError, pa.ArrowException, RunError):
             if self._lost is None and self._holder().get("who") == self._who["who"]:
                 self._files.delete_file(f"{self._base}/{HOLDER}")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._scratch.remove()
 
     def _refuse_second(self) -> None:
         holder = self._holder()

@@ -15,7 +15,7 @@ from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.hosts.local.durable.notes import FILE
 from watersmeet.io.whole_files import write_whole
 
-_ASKED, _ANSWERED = "savepoint-asked.json", "savepoint-answered.json"
+FILES = _ASKED, _ANSWERED = "savepoint-asked.json", "savepoint-answered.json"
 LOOK_S = 0.2
 
 

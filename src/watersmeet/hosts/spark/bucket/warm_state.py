@@ -67,7 +67,7 @@ def keep(query: str, bucket: int, version: int, nonce: int, operator: Operator) 
     _let_go(query, version)
     try:
         with opened(query) as folder:
-            sweep()
+            sweep(query)
             _save(folder, bucket, version, nonce, operator.save())
     except (OSError, UnsafeFolderError) as error:  # a full or missing memory disk costs speed, not correctness
         _note(error)

@@ -32,7 +32,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.hosts.spark.jobs.ids import slot_of
 from watersmeet.hosts.spark.launching.java import use_java
-from watersmeet.private_folders import temporary_folder
+from watersmeet.temporary_folders import temporary_folder
 
 STATE = "state"  # Spark's folder of states in a checkpoint
 # It lives for a second or two: neither the second compiler nor several threads of a collector would pay.

@@ -41,7 +41,7 @@ def hand_over(parts: Sequence[pa.RecordBatch]) -> list[bytes] | None:
         return None
     try:
         with opened(query_id()) as folder:
-            sweep()
+            sweep(query_id())
             _let_go(folder, batch)
             places = _written(folder, f"{batch}.{secrets.token_hex(8)}{SUFFIX}", distinct)
     except (OSError, UnsafeFolderError):  # a full or missing memory disk costs speed, not correctness

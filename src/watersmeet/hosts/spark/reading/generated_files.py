@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow.parquet as pa_parquet
 
 from watersmeet.io.providers import NOT_FOR_PROVIDERS, provided
 from watersmeet.private_folders import made_private, scratch_folder
+from watersmeet.temporary_folders import temporary_folder
 
 PIECES = 16  # so that maxFilesPerTrigger = '1' shows a stream in batches
 
@@ -38,12 +38,10 @@ def stored(table: pa.Table) -> Path:
     if os.path.lexists(folder):
         return made_private(folder)
     # In the same folder, so that the rename stays within one file system and readers never see half of it.
-    draft = Path(tempfile.mkdtemp(dir=home, prefix="draft-"))
-    _write(table, draft)
-    try:
-        draft.rename(folder)
-    except OSError:  # another process was faster
-        shutil.rmtree(draft, ignore_errors=True)
+    with temporary_folder("draft-") as draft:
+        _write(table, draft)
+        with suppress(OSError):  # another process was faster
+            draft.rename(folder)
     return folder
 
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow.fs as pa_fs
 
@@ -26,6 +25,8 @@ from watersmeet.io.connectors.files.folder import Folder
 from watersmeet.io.modes import is_file_not_folder, visible_files
 from watersmeet.io.sealed import sealed, sealed_note
 from watersmeet.io.whole_files import put_whole
+from watersmeet.private_folders import temporary_root
+from watersmeet.temporary_folders import temporary_folder
 
 
 class StoreFolder:
@@ -65,8 +66,7 @@ class StoreFolder:
 
     @contextmanager
     def drafting(self) -> Iterator[Path]:
-        with TemporaryDirectory(prefix="watersmeet-") as scratch:
-            self._scratch = Path(scratch)
+        with temporary_folder("watersmeet-store-", temporary_root()) as self._scratch:
             yield self._scratch
 
     def publish(self, number: int, drafts: Mapping[str, str]) -> None:
