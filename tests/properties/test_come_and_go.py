@@ -117,6 +117,14 @@ def _sums(log: list[Row], until: dt.datetime) -> Counter[str]:
     return +found
 
 
+def _when(run: Run, text: str) -> str:
+    """For the statistics of cases: when a query became whole."""
+    if run.whole_from == dt.datetime.max:
+        return "never whole"
+    late = "late and whole" if run.whole_from > dt.datetime.min else "late from the beginning"
+    return f"{late}{', by rows' if 'ROWS' in text else ''}"
+
+
 def _check_late(run: Run, found: pa.Table, all_of_it: pa.Table, text: str) -> None:
     whole = run.whole_from
     if run.driver.execution.waits_to_be_whole:  # it was stopped before that
@@ -186,8 +194,8 @@ def test_queries_come_and_go(
         text = texts[int(name[1:])]
         if name not in late:
             assert _bag(found) == _bag(expected), text
-        elif run.whole_from < dt.datetime.max:
-            event("late and whole" if run.whole_from > dt.datetime.min else "late from the beginning")
+        else:
+            event(_when(run, text))
             _check_late(run, found, expected, text)
 
 
@@ -208,7 +216,7 @@ def test_one_over_kept_windows_begins_with_their_rows(rows: Sequence[Push], wide
     assert late is not None
     runs.finish()
     alone.run.finish()
-    if late.whole_from < dt.datetime.max:
-        newest = max(row["ts"] for _, some in rows[: min(when, len(rows) - 1)] for row in some)
-        event("whole before the last row came" if late.whole_from <= newest else "whole later")
-        _check_late(late, late.take(), alone.run.take(), text)
+    event(_when(late, text))
+    newest = max(row["ts"] for _, some in rows[: min(when, len(rows) - 1)] for row in some)
+    event("whole before the last row came" if late.whole_from <= newest else "whole later")
+    _check_late(late, late.take(), alone.run.take(), text)

@@ -284,6 +284,11 @@ OPTIONS: dict[str, Option] = {
             "share", "running", "yes", "no",
             told="whether streams are [read once](several_queries.md) for this query and others of its script",
         ),
+        _choice(
+            "partial", "running", "no", "yes",
+            told="whether a query that is [added beside others](several_queries.md#queries-come-and-go) answers before "
+            "its answer is whole",
+        ),
         _choice("windows", "joining", "closure", "gca", "lca", page="lab"),
         _choice("turns", "joining", "time", "round_robin", page="lab"),
         _choice("pipeline", "expiry", *OWN_PIPELINES, *PUBLISHED_PIPELINES, page="lab"),
@@ -360,6 +365,7 @@ class Options:
     order: Mapping[str, tuple[str, ...]] | OrderRule | None = None
     threads: int = 1
     share: str = "yes"
+    partial: str = "no"
     windows: str = "closure"
     turns: str = "time"
     pipeline: str = "auto"

@@ -11,9 +11,11 @@ import pyarrow as pa
 from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, FOREVER_US, format_instant
+from watersmeet.model.windows import RowsWindow
 from watersmeet.model.wording import listed
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kept_rows import KeptRows, tests_of
+from watersmeet.operators.late_start import Counted
 from watersmeet.physical.nodes import PartitionedNode, WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.nodes import AT, OP
@@ -36,9 +38,9 @@ class Other(Protocol):
 class Beginning:
     """By the names of a query's streams: the rows that were kept, from which instant on none is missing (where some
     are) and up to which some of them had been left out, and how far the stream is; and from which instant on the answer
-    is whole, which may be never."""
+    is whole, which may be never. Where windows count rows it is not before as many have come."""
 
-    STATE = ("rows", "since_us", "left_out_us", "clocks", "whole_us")
+    STATE = ("rows", "since_us", "left_out_us", "clocks", "whole_us", "counted")
 
     def __init__(self, streams: Iterable[Stream]) -> None:
         """With nothing, at the beginning of all streams."""
@@ -48,6 +50,7 @@ class Beginning:
         self.since_us: dict[str, int] = {}
         self.left_out_us: dict[str, int] = {}
         self.whole_us = BEGINNING_US
+        self.counted: dict[str, Counted] = {}  # by alias
         # What is known when it is made: the streams whose rows were kept, and beside whom each stream begins.
         self.kept: set[str] = set()
         self.beside: dict[str, Other] = {}
@@ -56,6 +59,15 @@ class Beginning:
         """Where another is with a stream."""
         self.clocks[stream].take_over(other.clock.clocks[stream])
         self.beside[stream] = other
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self.whole_us <= BEGINNING_US and not self.counted
+
+    @property
+    def is_never_whole(self) -> bool:
+        return self.whole_us >= FOREVER_US
 
     @property
     def begun(self) -> bool:
@@ -98,9 +110,7 @@ def beginning_beside(one: Other, others: Sequence[Other], left: Left) -> Beginni
             clock.take_over(left.clocks[name])
         if clock.last_us > BEGINNING_US:
             found.since_us[name] = clock.last_us + 1
-    found.whole_us = _whole_us(one.built.physical, found.since_us)
-    if found.whole_us >= FOREVER_US:
-        found.rows = Beginning(clock.stream for clock in found.clocks.values()).rows
+    found.whole_us, found.counted = _whole(one.built.physical, found.since_us)
     return found
 
 
@@ -132,39 +142,46 @@ def _tested(physical: PhysicalPlan | None) -> dict[str, frozenset[str]]:
         return {}
     strategy, found = node.strategy, {}
     for one in strategy.join.streams:
+        if isinstance(one.window, RowsWindow):  # it counts all
+            continue
         codes = (*strategy.probing_codes(one.alias), *strategy.stored_codes(one.alias))
         found[one.alias] = tests_of(strategy.filters.get(one.alias, ()), [code.expression for code in codes])
     return found
 
 
-def _whole_us(physical: PhysicalPlan | None, since_us: Mapping[str, int]) -> int:
-    """The first instant at which all is there that any window reaches back to; FOREVER_US: there is none."""
+def _whole(physical: PhysicalPlan | None, since_us: Mapping[str, int]) -> tuple[int, dict[str, Counted]]:
+    """The first instant at which all is there that any window in time reaches back to (FOREVER_US: there is none), and
+    how many rows must have come for those that count them."""
     whole_us = BEGINNING_US
+    counted: dict[str, Counted] = {}
     for leaf in () if physical is None else physical.leaves:
         begun_us = since_us.get(leaf.stream.name, BEGINNING_US)
-        first = leaf.stream.first
-        if begun_us > BEGINNING_US:
-            counted = leaf.window is not None or leaf.reach_us >= FOREVER_US
-            reach_us = leaf.reach_us + (0 if first is None else first.within_us)
-            whole_us = FOREVER_US if counted else max(whole_us, begun_us + reach_us)
-        if whole_us >= FOREVER_US:
-            return FOREVER_US
-    return whole_us
+        if begun_us <= BEGINNING_US:
+            continue
+        within_us = 0 if leaf.stream.first is None else leaf.stream.first.within_us
+        if isinstance(leaf.window, RowsWindow) and not leaf.window.partition_by and not within_us:
+            counted[leaf.name] = (begun_us, leaf.window.count)
+        elif leaf.window is not None or leaf.reach_us >= FOREVER_US:
+            return FOREVER_US, {}
+        else:
+            whole_us = max(whole_us, begun_us + leaf.reach_us + within_us)
+    return whole_us, counted
 
 
 def whole_words(name: str, beginning: Beginning) -> str:
     """What a person is told of it."""
-    if beginning.whole_us <= BEGINNING_US:
+    if beginning.is_whole:
         return f"{name} begins with all rows that have come: its answer is whole"
-    if beginning.whole_us >= FOREVER_US:
-        return (
-            f"{name} looks at all rows ever of a stream, or counts them, and those before it was added are not kept: "
-            "its answer is that over the rows from here on"
-        )
     kept = [stream for stream, rows in beginning.rows.items() if len(rows)]
     rows = sum(len(beginning.rows[stream]) for stream in kept)
     begins = f"begins with {rows:,} rows of {listed(kept)} that others kept" if kept else "begins with rows to come"
-    return f"{name} {begins}: its answer is whole from {format_instant(beginning.whole_us)} on"
+    if beginning.is_never_whole:
+        return (
+            f"{name} {begins}: its answer can never be whole, as it looks at rows from before it was added, however old"
+        )
+    whole = [] if beginning.whole_us <= BEGINNING_US else [f"from {format_instant(beginning.whole_us)} on"]
+    whole += [f"once {rows:,} rows of {alias} have come" for alias, (_, rows) in beginning.counted.items()]
+    return f"{name} {begins}: its answer is whole {' and '.join(whole)}"
 
 
 def present_at(plan: Plan, withheld: Sequence[pa.RecordBatch], at_us: int) -> list[pa.RecordBatch]:

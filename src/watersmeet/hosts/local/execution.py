@@ -186,7 +186,7 @@ class Execution:
     def begin_late(self, beginning: Beginning) -> Iterable[Answer]:
         """Before the first row: go on from where others are, with rows that they have kept."""
         self.since_us, self.left_out_us = dict(beginning.since_us), dict(beginning.left_out_us)
-        self.whole_us = beginning.whole_us
+        self.whole_us = FOREVER_US if beginning.counted else beginning.whole_us
         for name, clock in beginning.clocks.items():
             own = self.clock.clocks[name]
             own.take_over(clock)
@@ -195,20 +195,26 @@ class Execution:
                 self._ended.append(name)
         self.clock.move(self.wall.now_us())
         self._watermark_us = self.clock.watermark_us
-        if self.whole_us < FOREVER_US:
-            kept = {alias: rows for name, rows in beginning.rows.items() for alias in self._aliases[name]}
-            begun = [alias for name in beginning.begun_before(self.whole_us) for alias in self._aliases[name]]
-            self.wait_to_be_whole().begin(kept, begun, self.whole_us)
-        return self._settled(self._blocks(self.operator.answers_until(self._watermarks())))
+        # An answer that changes is what it was just before that.
+        now_us = self._watermark_us - (self.plan.kind == "changes")
+        starts_us = now_us if self.plan.options.partial == "yes" else None
+        kept = {alias: rows for name, rows in beginning.rows.items() for alias in self._aliases[name]}
+        first_us = self.whole_us if starts_us is None else starts_us
+        begun = [alias for name in beginning.begun_before(first_us) for alias in self._aliases[name]]
+        self.wait_to_be_whole().begin(kept, begun, beginning.whole_us, beginning.counted, starts_us)
+        return self._settled(self.operator.answers_until(self._watermarks()))
 
     def wait_to_be_whole(self) -> LateStart:
         at_first = partial(present_at, self.plan)
-        self._late = LateStart(self.operator, self._all_aliases, at_first, self._becomes_whole)
+        changes = self.plan.kind == "changes"
+        self._late = LateStart(self.operator, self._all_aliases, changes, at_first, self._has_started)
         self.operator = self._late
         return self._late
 
-    def _becomes_whole(self) -> None:
+    def _has_started(self) -> None:
         assert self._late is not None
+        if self._late.starts_us is None:
+            self.whole_us = self._late.whole_us
         self.operator, self._late = self._late.inner, None
 
     # ---- rows and time ----------------------------------------------------------------------------------------------

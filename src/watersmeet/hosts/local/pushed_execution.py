@@ -172,8 +172,8 @@ class PushedExecution(Execution):
         self._step()
 
     def _flushed(self) -> Results:
-        if self._late is not None and self.last_event_us >= self.whole_us:
-            yield from self._late.advance(dict.fromkeys(self._all_aliases, self.whole_us))
+        if self._late is not None and self._late.starts_by(self.last_event_us):
+            yield from self._late.start()
         answers = answered_all(self.operator, self._all_aliases, self.last_event_us, self.anew)
         end, self.operator = yield from answers
         self.clock.answered(end.answered_us)

@@ -184,7 +184,8 @@ class Run:
     def whole_from(self) -> dt.datetime:
         """From which instant on, in event time (UTC), its answer is what it would be if the query had always run. A
         query that was added beside others (`Runs.add`) begins with the rows that they have kept, and says nothing of
-        before. It is `datetime.min` where no row is missing, and `datetime.max` where the answer can never be whole."""
+        before. It is `datetime.min` where no row is missing, and `datetime.max` where the answer can never be whole, or
+        as long as rows have to come that a window counts."""
         return datetime_of(self._execution.whole_us)
 
     # ---- what a checkpoint keeps ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from threading import RLock
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -48,13 +49,16 @@ class Runs:
 
     # ---- queries come and go ----------------------------------------------------------------------------------------
 
-    def add(self, query: str, parameters: Parameters | None = None, *, name: str | None = None) -> Run:
+    def add(
+        self, query: str, parameters: Parameters | None = None, *, name: str | None = None, partial: bool = False
+    ) -> Run:
         """Run one more query from now on: a SELECT, or CREATE SINK … AS SELECT ….
 
         It begins with the rows that the others have kept of its streams, and answers from the instant on at which no
         row is missing that its windows reach back to: `whole_from` of the run that is given.
 
-        name: what a SELECT is called here.
+        name: what a SELECT is called here. partial: answer from now on, over what there is, before the answer is whole;
+        `OPTIONS (partial = 'yes')` says the same.
         """
         with self._lock:
             self._check_open()
@@ -65,7 +69,8 @@ class Runs:
                 )
             job = jobs[0]
             taken = name or (self._free_name() if job.sink is CONSOLE else job.name)
-            return self._start(Job(taken, job.plan, job.sink))
+            options = replace(job.plan.options, partial="yes") if partial else job.plan.options
+            return self._start(Job(taken, replace(job.plan, options=options), job.sink))
 
     def drop(self, name: str) -> Run:
         """Run a query no longer. What only it kept is let go of, its sink is closed with all that was answered, and its

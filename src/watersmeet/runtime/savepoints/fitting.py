@@ -15,6 +15,7 @@ MAY_CHANGE = (  # from start to start, or it is part of what a query means
     "order",
     "threads",
     "share",
+    "partial",
     "boundary",
     "timezone",
     "emit",

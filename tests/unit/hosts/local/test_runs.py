@@ -28,6 +28,11 @@ def _row(second: int, k: int | None = 1) -> dict[str, object]:
     return {"k": k, "v": second, "ts": NOON + dt.timedelta(seconds=second)}
 
 
+def _pushed_to(runs: wm.Runs, stream: str, seconds: range) -> None:
+    for second in seconds:
+        runs.push(stream, _row(second))
+
+
 def test_a_dropped_query_closes_its_sink_with_all_that_it_answered(tmp_path: Path) -> None:
     sinks = [
         f"CREATE SINK s{n} WITH (sink = 'parquet', path = '{tmp_path}/{n}.parquet') AS SELECT v FROM a" for n in (1, 2)
@@ -109,3 +114,60 @@ def test_a_run_over_a_stream_that_nobody_looked_at_meanwhile_misses_it() -> None
     again = runs.add("SELECT v FROM a", name="again")
     assert again.whole_from == NOON + dt.timedelta(seconds=5, microseconds=1)
     assert runs.add("SELECT COUNT(*) AS n FROM a [UNBOUNDED]").whole_from == dt.datetime.max
+
+
+ROWS = "SELECT COUNT(*) AS n, MIN(v) AS least FROM a [ROWS 3]"
+
+
+def test_an_answer_over_so_many_rows_is_whole_once_as_many_have_come() -> None:
+    runs = _session().start("SELECT v FROM a")
+    _pushed_to(runs, "a", range(5))
+    late = runs.add(ROWS, name="late")
+    _pushed_to(runs, "a", range(5, 7))
+    assert (late.whole_from, late.take().num_rows) == (dt.datetime.max, 0)
+    _pushed_to(runs, "a", range(7, 10))
+    assert late.whole_from == NOON + dt.timedelta(seconds=7)
+    given = [(row["_op"], row["_ts"].second, row["n"], row["least"]) for row in late.take().to_pylist()]
+    assert given == [("+", 7, 3, 5), ("-", 8, 3, 5), ("+", 8, 3, 6)]
+
+
+def test_rows_that_joins_keep_count_for_windows_of_so_many_rows() -> None:
+    runs = _session().start("SELECT a.v, b.k FROM a, b WHERE a.v > b.v WINDOW = 20 SECONDS")
+    for second in range(30):
+        runs.push("a", _row(second))
+        runs.push("b", _row(second))
+    late = runs.add(ROWS, name="late")
+    assert late.whole_from < NOON + dt.timedelta(seconds=14)
+    assert late.answer().to_pylist() == [{"n": 3, "least": 26}]
+
+
+@pytest.mark.parametrize("window", ["[UNBOUNDED]", "[PARTITION BY k ROWS 3]"])
+def test_an_answer_that_can_never_be_whole_is_given_only_if_it_may_be_partial(window: str) -> None:
+    runs = _session().start("SELECT v FROM a")
+    _pushed_to(runs, "a", range(5))
+    query = f"SELECT COUNT(*) AS n FROM a {window}"
+    never, partial = runs.add(query, name="never"), runs.add(query, name="partial", partial=True)
+    said = runs.add(f"{query} OPTIONS (partial = 'yes')", name="said")
+    _pushed_to(runs, "a", range(5, 8))
+    runs.flush()
+    assert {one.whole_from for one in (never, partial, said)} == {dt.datetime.max}
+    assert never.take().num_rows == 0
+    assert never.metrics()["kept_rows"] == 0
+    assert partial.answer().to_pylist() == said.answer().to_pylist() == [{"n": 3}]
+    runs.finish()
+
+
+def test_a_partial_answer_is_over_what_is_kept_and_says_from_when_on_that_is_all() -> None:
+    runs = _session().start(JOIN.format(10))
+    for second in range(30):
+        runs.push("a", _row(second))
+        runs.push("b", _row(second))
+    query = "SELECT COUNT(*) AS n FROM a [RANGE 1 MINUTE]"
+    patient, partial = runs.add(query, name="patient"), runs.add(query, name="partial", partial=True)
+    assert patient.whole_from == partial.whole_from > NOON + dt.timedelta(minutes=1)
+    assert patient.take().num_rows == 0
+    kept = partial.answer().to_pylist()[0]["n"]
+    assert 10 <= kept < 29
+    for second in range(30, 120):
+        runs.push("a", _row(second))
+    assert patient.answer().to_pylist() == partial.answer().to_pylist() == [{"n": 60}]  # just before 119 s

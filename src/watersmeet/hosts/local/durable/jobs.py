@@ -26,7 +26,6 @@ from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.connectors.shared_reader import SharedSource
 from watersmeet.model.catalog import Stream
-from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.saving import state_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
@@ -263,7 +262,7 @@ def _is_kept(run: DurableExecution, found: Beginning) -> bool:
     physical = run.execution.built.physical
     leaves = () if physical is None or run.plan.options.share == "no" else physical.leaves
     reached = {leaf.stream.name for leaf in leaves if leaf.reach_us > 0}
-    return bool(reached) and found.whole_us < FOREVER_US and reached <= found.kept
+    return bool(reached) and not found.is_never_whole and not found.counted and reached <= found.kept
 
 
 def streams_of(plan: Plan) -> dict[str, Stream]:
