@@ -212,6 +212,11 @@ class Simulation:
         found = list(unpacker(schema)(iter([batch])))
         return pa.Table.from_batches(found).cast(schema) if found else schema.empty_table()
 
+    def reports(self) -> dict[int, dict[str, Any]]:
+        """What every bucket told last."""
+        told = map(json.loads, reports_in(self.frames))
+        return {one["bucket"]: one for one in told if one["bucket"] in self.job.bucket_ids}
+
     def counted(self, name: str) -> int:
         texts = reports_in(self.frames)
         return sum(json.loads(text)["counts"].get(name, 0) for text in texts)

@@ -28,8 +28,10 @@ from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.saving import Saved, load_state, state_of
 
-if TYPE_CHECKING:  # it computes keys, and many read rows who compute nothing
+if TYPE_CHECKING:  # they compute keys, and many read rows who compute nothing
+    from watersmeet.operators.codes import Codes
     from watersmeet.operators.partition_key import PartitionKey
+    from watersmeet.physical.strategy import Code
 
 Results = Iterator[pa.RecordBatch]
 Positions = npt.NDArray[np.int64]
@@ -356,6 +358,10 @@ class Operator(ABC):
         """Of the windows that a join keeps apart, by input: rows and bytes."""
         return {}
 
+    def held_keys(self, name: str, key: Code) -> Codes:
+        """The codes of a key of all rows in the window of a stream, by the name that they are pushed under."""
+        raise AssertionError(f"no window of {name} is kept apart")
+
 
 class Wrapper(Operator):
     """An operator around another, which says all but what this one adds."""
@@ -385,6 +391,9 @@ class Wrapper(Operator):
     @property
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         return self.inner.held_by_input
+
+    def held_keys(self, name: str, key: Code) -> Codes:
+        return self.inner.held_keys(name, key)
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:
         self.inner.load_table(alias, data)

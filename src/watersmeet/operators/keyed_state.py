@@ -133,7 +133,7 @@ class NumberedAnew:
     def __init__(self, *tables: KeyedRows) -> None:
         """tables: what is held of the rows, with `times` and `serials`; some may be in several."""
         nothing = np.empty(0, np.int64)
-        known = np.concatenate([nothing, *(_distinguished(rows.origins, rows.numbers["serials"]) for rows in tables)])
+        known = np.concatenate([nothing, *(distinguished(rows.origins, rows.numbers["serials"]) for rows in tables)])
         self._known, first = np.unique(known, return_index=True)
         times = np.concatenate([nothing, *(rows.numbers["times"] for rows in tables)])[first]
         self._new = np.empty(times.size, np.int64)
@@ -151,12 +151,13 @@ class NumberedAnew:
     def numbers(self, origins: Codes, old: Codes) -> Codes:
         if self._known.size == 0:
             return np.full(old.size, -1, np.int64)
-        asked = _distinguished(origins, old)
+        asked = distinguished(origins, old)
         found = np.minimum(np.searchsorted(self._known, asked), self._known.size - 1)
         return np.where(self._known[found] == asked, self._new[found], -1)
 
 
-def _distinguished(origins: Codes, numbers: Codes) -> Codes:
+def distinguished(origins: Codes, numbers: Codes) -> Codes:
+    """Numbers that tell rows of several parts apart."""
     return (origins << PARTS_ABOVE) | numbers
 
 

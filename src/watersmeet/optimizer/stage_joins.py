@@ -35,7 +35,27 @@ def stage_joins(plan: Plan) -> Staged | None:
         return None
     staged = Staged(plan)
     root = _without_joins(plan.root, staged)
-    return Staged(replace(plan, root=root), staged.joins) if staged.joins else None
+    if not staged.joins:
+        return None
+    rest = replace(plan, root=root, options=plan.options.but(spread=None))
+    return Staged(rest, _with_spread_keys(plan.options, staged.joins))
+
+
+def _with_spread_keys(options: Options, joins: dict[str, Plan]) -> dict[str, Plan]:
+    """Keys are of a join: of the one that there is."""
+    if options.spread is None:
+        return joins
+    if len(joins) > 1:
+        raise options.wrong(
+            "spread",
+            f"names keys of a join, and this query has {len(joins)} of them that run by themselves",
+            "leave it out, or write each join as a query of its own, into a sink that another reads",
+        )
+    kept = {"spread": options.text("spread")}
+    return {
+        name: replace(join, options=replace(join.options, spread=options.spread, written=kept))
+        for name, join in joins.items()
+    }
 
 
 def _begins_with_rows_of_a_join(node: Node) -> bool:

@@ -3,6 +3,10 @@
 Buckets form a grid. Along each dimension an input is either placed, by the hash of a key or by fragment, or it
 is replicated to every coordinate. Two rows that can be in one combination agree wherever both are placed, so
 every combination has exactly one bucket in which all its members meet.
+
+Of a key that has too many rows for one coordinate (`SpreadKeys`) the rows of one input are dealt out over all
+coordinates, each to one of them, and those of the others that are placed are copied there. A combination has one row of
+that input, so it still has one bucket.
 """
 
 from __future__ import annotations
@@ -15,12 +19,23 @@ from watersmeet.physical.strategy import Code
 
 
 @dataclass(frozen=True)
+class SpreadKeys:
+    """Keys whose rows one place would have too many of, by their codes in order: those of the input `split` are dealt
+    out, those of others copied."""
+
+    split: str
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Dimension:
-    """`keys` places inputs by a key they share; without keys, the input `fragment` is cut into arbitrary parts."""
+    """`keys` places inputs by a key they share, but for those that are `spread`; without keys, the input `fragment` is
+    cut into arbitrary parts."""
 
     size: int
     keys: Mapping[str, Code]
     fragment: str | None = None
+    spread: SpreadKeys | None = None
 
     def places(self, alias: str) -> bool:
         return alias in self.keys or alias == self.fragment

@@ -28,6 +28,7 @@ from watersmeet.plan.published import (
     VOLATILE,
     OrderRule,
 )
+from watersmeet.plan.spread import Spread
 
 # K05's four (section 4), from least cleaning to most: what is probed, that and what is inserted into, all of the probed
 # side, all of both.
@@ -280,6 +281,11 @@ OPTIONS: dict[str, Option] = {
             "threads", "threads", "running", _threads,
             told="how many [threads](#threads) of this process may share the rows, by key, and write answers as text",
         ),
+        Option(
+            "spread", "spread", "running", _unless("none", Spread.parse), ("none",),
+            told="keys with so many rows that [several buckets](spark.md#skew) are to have them: `'17, 42'`, or "
+            "`'orders: 17, 42'` to say whose rows are dealt out",
+        ),
         _choice(
             "share", "running", "yes", "no",
             told="whether streams are [read once](several_queries.md) for this query and others of its script",
@@ -364,6 +370,7 @@ class Options:
     expire_us: int | Literal["auto"] | None = None
     order: Mapping[str, tuple[str, ...]] | OrderRule | None = None
     threads: int = 1
+    spread: Spread | None = None
     share: str = "yes"
     partial: str = "no"
     windows: str = "closure"

@@ -24,6 +24,7 @@ from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.choose_threads import faster_alone
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
+from watersmeet.optimizer.spread_keys import LEAVE_OUT
 from watersmeet.physical.nodes import (
     AsofJoinNode,
     AsTheyComeNode,
@@ -165,6 +166,10 @@ def in_threads(plan: Plan, physical: PhysicalPlan) -> PhysicalPlan:
     """A plan in as many threads as were asked for; where its answer does not come apart by a key, with the reason."""
     if plan.options.threads == 1:
         return physical
+    if plan.options.spread is not None:
+        raise plan.options.wrong(
+            "spread", "is for buckets of Spark: of threads of one process each has all rows of its keys", LEAVE_OUT
+        )
     if isinstance(physical.root, SelectNode):
         return replace(physical, one_thread="rows that are only selected stay in their order")
     key = choose_partition_key(plan, physical)

@@ -37,6 +37,7 @@ from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Stream
 from watersmeet.model.time import BEGINNING_US, normalize_time_column, times_of
 from watersmeet.model.time_reading import TimeReading
+from watersmeet.model.wording import listed
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import relations_below, streams_below
 from watersmeet.runtime.final import answer_over_nothing, by_instant, check_final, final_answer, given_whole
@@ -228,6 +229,19 @@ def _last_event_us(plan: Plan) -> int:
     return newest
 
 
+def _spread_text(job: SparkJob) -> list[str]:
+    said = job.plan.options.spread
+    if said is None:
+        return []
+    for one in job.partitioning.dimensions:
+        if one.spread is not None:
+            copied = listed([alias for alias in one.keys if alias != one.spread.split])
+            keys = listed([repr(value) for value in said.values])
+            dealt = f"rows of {one.spread.split} with the keys {keys} are dealt out over {one.size} buckets"
+            return [f"  spread: {dealt}" + (f", and those of {copied} copied there" if copied else "")]
+    return ["  spread: nothing, as one bucket has all keys"]
+
+
 def partitioning_text(job: SparkJob) -> str:
     chosen = job.partitioning
     grid = " x ".join(str(dimension) for dimension in chosen.dimensions) or "1"
@@ -237,6 +251,7 @@ def partitioning_text(job: SparkJob) -> str:
         copied = [f"{alias} x{chosen.copies(alias)}" for alias in job.aliases if chosen.copies(alias) > 1]
         if copied:
             lines.append(f"  copies: {', '.join(copied)}")
+    lines += _spread_text(job)
     if chosen.announced:
         lines.append(f"  every row is announced to every bucket, for counting: {', '.join(chosen.announced)}")
     if job.sharing is not None:

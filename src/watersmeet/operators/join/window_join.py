@@ -152,6 +152,11 @@ class WindowJoin(Counting):
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         return self.keeping.held_by_input
 
+    def held_keys(self, name: str, key: Code) -> Codes:
+        store = self.stores[name]
+        keys: Codes = store.codes[self.layout.code_positions[name][key], store.tail : store.head]
+        return keys
+
     @property
     def piece_rows(self) -> int | None:
         return None if self._keeps_all else self.keeping.piece_rows

@@ -517,10 +517,11 @@ class AsofJoin(Sided):
     def divided(self, key: PartitionKey) -> KeyedState:
         state, inside = self.divided_sides(key), self.key_inside(key)
         assert inside is not None
-        state.rows["latest"] = self.latest.keyed(partial(inside.codes_of, self.right))
+        looked_up, asking = ((state.rows, state.copies)[one in inside.copied] for one in (self.right, self.left))
+        looked_up["latest"] = self.latest.keyed(partial(inside.codes_of, self.right))
         if self._waiting:
             rows = Rows.together(self._waiting)
-            state.rows["waiting"] = KeyedRows.of(inside.codes_of(self.left, rows.data), rows.data, times=rows.times)
+            asking["waiting"] = KeyedRows.of(inside.codes_of(self.left, rows.data), rows.data, times=rows.times)
         return state
 
     def take_rows_over(self, state: KeyedState) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
-from watersmeet.operators.codes import Mask
+from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
@@ -24,6 +24,7 @@ from watersmeet.operators.outer.sides import Side, Sided, all_streams, passed_on
 from watersmeet.operators.partition_key import PartitionKey, keys_in
 from watersmeet.physical.hidden import FOUND_AT, PASSES, SERIAL, serial_column
 from watersmeet.physical.nodes import LookedUp
+from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression, uses_event_time
 from watersmeet.plan.nodes import Join
 
@@ -136,6 +137,10 @@ class OuterJoin(Sided):
         return self.join.held_by_input | {
             name: window for side in self.sides.values() for name, window in side.operator.held_by_input.items()
         }
+
+    def held_keys(self, name: str, key: Code) -> Codes:
+        owner = self._owner.get(name)
+        return self.join.held_keys(name, key) if owner is None else self.sides[owner].operator.held_keys(name, key)
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
         """What waits of the streams themselves; of a side that is a join, what waits in it."""
@@ -294,14 +299,15 @@ class OuterJoin(Sided):
         joined = self.join.divided(inside)
         state.put("join", joined)
         for alias, kept in self.kept.items():
-            keys = _keys_by_serial(joined.rows.get(f"window_stores.{alias}"))
+            stored, rows = (joined.copies, state.copies) if alias in inside.copied else (joined.rows, state.rows)
+            keys = _keys_by_serial(stored.get(f"window_stores.{alias}"))
             held = kept.waiting.keyed(_anywhere)
             serials = held.numbers["order"]
             numbers = {**held.numbers, "matched": kept.marks.are_matched(serials)}
-            state.rows[f"kept.{alias}"] = replace(held, keys=keys(serials), numbers=numbers)
+            rows[f"kept.{alias}"] = replace(held, keys=keys(serials), numbers=numbers)
             if self.ready is not None:
                 ready = self.ready.keyed(_anywhere)
-                state.rows["ready"] = replace(ready, keys=keys(ready.numbers["order"]))
+                rows["ready"] = replace(ready, keys=keys(ready.numbers["order"]))
         state.totals["seconds"], state.totals["expired"] = self._before
         return state
 

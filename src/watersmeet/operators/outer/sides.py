@@ -69,7 +69,11 @@ class Sided(Operator):
             if column is None:
                 return None
             codes[alias] = Code(alias, Column(alias, column, schema.field(column).type))
-        return PartitionKey(codes)
+        return PartitionKey(codes, copied=frozenset(alias for alias in codes if self._is_copied(alias, key)))
+
+    def _is_copied(self, alias: str, key: PartitionKey) -> bool:
+        streams = self.sides[alias].streams if alias in self.sides else (alias,)
+        return key.copied.issuperset(streams)
 
     def undivided_sides(self, key: PartitionKey) -> str | None:
         inside = (side.operator.undivided(key) for side in self.sides.values())

@@ -14,6 +14,7 @@ from watersmeet.runtime.savepoints.contents import QueryContents
 MAY_CHANGE = (  # from start to start, or it is part of what a query means
     "order",
     "threads",
+    "spread",
     "share",
     "partial",
     "boundary",

@@ -9,24 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.hosts.spark.bucket.copies import all_are_copies, are_copies_in, coordinates_of, some_are_copies
 from watersmeet.hosts.spark.exchange.placement import Placement
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import OWN, JoinJob
 from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.spread import coordinates
-from watersmeet.operators.keyed_state import KeyedRows, KeyedState
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState, distinguished
+from watersmeet.operators.outer.sides import Sided
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.repartition import merge
+from watersmeet.operators.spread_rows import are_spread, lie_in
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.optimizer.choose_partition_key import choose_resting_key
+from watersmeet.physical.hidden import SERIAL
+from watersmeet.physical.partitioning import Dimension
 from watersmeet.physical.strategy import Code
 from watersmeet.runtime.build import build_plan
 
@@ -47,6 +53,9 @@ def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
         return _check_waiting(job, _of_one(operators[0], key))
     if key is None:
         raise _undivided(job, whole)
+    if _spread_of(job) is not None:
+        told = [one.keyed_state(_copying(job, key)) for one in operators]
+        return merge([_at_home(job, place, one) for place, one in enumerate(told)])
     if not _is_a_grid(job):
         return _check_waiting(job, merge([one.keyed_state(key) for one in operators]))
     _check_counted(job)
@@ -71,7 +80,9 @@ def share(job: SparkJob, state: KeyedState, bucket: int) -> KeyedState:
         return state
     if state.whole:
         raise _undivided(job, job.make_operator())
-    if not _is_a_grid(job):
+    if _spread_of(job) is not None:
+        rows = _spread_rows(job, place, state)
+    elif not _is_a_grid(job):
         rows = {
             name: one.take(np.flatnonzero(coordinates(one.keys, buckets) == place)) for name, one in state.rows.items()
         }
@@ -131,6 +142,75 @@ def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
     )
 
 
+# ---- spread keys of other joins -------------------------------------------------------------------------------------
+
+
+def _spread_of(job: SparkJob) -> Dimension | None:
+    """The one dimension of a query that is no plain join, if keys are spread along it."""
+    dimensions = () if isinstance(job, JoinJob) else job.partitioning.dimensions
+    return next((one for one in dimensions if one.spread is not None), None)
+
+
+def _copying(job: SparkJob, key: PartitionKey) -> PartitionKey:
+    """By which operators tell what they have of the streams that are copied apart from the rest."""
+    dimension, operator = _spread_of(job), job.make_operator()
+    assert dimension is not None
+    assert dimension.spread is not None
+    if not _tells_copies(operator):
+        raise UnsupportedError(
+            "the keys of this query are spread over buckets, and its joins do not tell copies apart, so that it cannot "
+            "move into or out of several buckets",
+            hint="run it in one: --buckets 1, or without spread",
+        )
+    return replace(key, copied=frozenset(key.codes) - {dimension.spread.split})
+
+
+def _tells_copies(operator: Operator) -> bool:
+    return isinstance(operator, WindowJoin) or (
+        isinstance(operator, Sided) and all(map(_tells_copies, operator.side_operators.values()))
+    )
+
+
+def _at_home(job: SparkJob, place: int, state: KeyedState) -> KeyedState:
+    """What a bucket has, without rows that are counted in another."""
+    dimension = _spread_of(job)
+    assert dimension is not None
+
+    def at_home(rows: KeyedRows) -> KeyedRows:
+        away = are_spread(dimension.spread, rows.keys) & (coordinates(rows.keys, dimension.size) != place)
+        return rows.take(np.flatnonzero(~away))
+
+    copies = {name: at_home(rows) for name, rows in state.copies.items()}
+    return replace(state, rows={**state.rows, **copies}, copies={})
+
+
+def _spread_rows(job: SparkJob, place: int, state: KeyedState) -> dict[str, KeyedRows]:
+    """Those of one bucket: of spread keys all that are copied, and of the others its share, by their numbers, so that
+    what is said of a row lies with it."""
+    operator, dimension = job.make_operator(), _spread_of(job)
+    key = key_of(job, operator)
+    assert key is not None
+    assert dimension is not None
+    copied = operator.keyed_state(_copying(job, key)).copies
+
+    def own(name: str, rows: KeyedRows) -> KeyedRows:
+        many, home = are_spread(dimension.spread, rows.keys), coordinates(rows.keys, dimension.size)
+        dealt = coordinates(_numbers_of(rows), dimension.size)
+        here = (home == place) | many if name in copied else np.where(many, dealt, home) == place
+        return rows.take(np.flatnonzero(here))
+
+    return {name: own(name, rows) for name, rows in state.rows.items()}
+
+
+def _numbers_of(rows: KeyedRows) -> Codes:
+    """By which rows are told apart, the same in all that is said of a row."""
+    if SERIAL in rows.data.schema.names:
+        numbers = rows.data.column(SERIAL).view(pa.int64()).to_numpy(zero_copy_only=False)
+    else:
+        numbers = rows.numbers.get("order", np.arange(len(rows)))
+    return distinguished(rows.origins, numbers)
+
+
 # ---- grids ----------------------------------------------------------------------------------------------------------
 
 
@@ -146,24 +226,28 @@ def _check_counted(job: SparkJob) -> None:
 
 
 def _is_a_grid(job: SparkJob) -> bool:
-    """Whether rows are placed by other than the one key of the query, or told to buckets where they do not belong."""
+    """Whether rows are placed by other than the one key of the query, or are in buckets where they do not belong."""
     chosen = job.partitioning
     dimensions = chosen.dimensions
     one_key = len(dimensions) == 1 and all(alias in dimensions[0].keys for alias in job.aliases)
-    return not one_key or bool(chosen.announced)
+    return not one_key or bool(chosen.announced) or dimensions[0].spread is not None
 
 
 def _first_copies(job: SparkJob, place: int, state: KeyedState) -> KeyedState:
-    """Without rows that another bucket has as well, and comes before it."""
-    nothing = np.arange(0)
-    coordinate = _coordinates(job, place)
-
-    def is_first(alias: str) -> bool:
-        own = zip(job.partitioning.dimensions, coordinate, strict=True)
-        return all(at == 0 or dimension.places(alias) for dimension, at in own)
-
-    rows = {name: one if is_first(_alias_of(name)) else one.take(nothing) for name, one in state.rows.items()}
+    """Without rows that are counted in another bucket."""
+    rows = {name: _first_of(job, place, name, one) for name, one in state.rows.items()}
     return replace(state, rows={name: _own_rows(one) if ORDER_KEPT in name else one for name, one in rows.items()})
+
+
+def _first_of(job: SparkJob, place: int, name: str, rows: KeyedRows) -> KeyedRows:
+    alias = _alias_of(name)
+    if all_are_copies(job, place, alias):
+        return rows.take(np.arange(0))
+    dimension = some_are_copies(job, alias)
+    if dimension is None:
+        return rows
+    keys = _codes_of(job, alias, dimension, rows)
+    return rows.take(np.flatnonzero(~are_copies_in(job, place, alias, dimension, keys)))
 
 
 def _own_rows(rows: KeyedRows) -> KeyedRows:
@@ -190,13 +274,19 @@ def _is_here(job: SparkJob, place: int, name: str, rows: KeyedRows) -> npt.NDArr
     alias, found = _alias_of(name), np.ones(len(rows), np.bool_)
     if ORDER_KEPT in name or COUNTED in name:  # which are placed as new rows are, or counted in every bucket
         return found
-    positions = _code_positions(job)[alias]
-    for dimension, at in zip(job.partitioning.dimensions, _coordinates(job, place), strict=True):
+    for dimension, at in coordinates_of(job, place):
         if alias in dimension.keys:
-            found &= coordinates(rows.numbers[f"code_{positions[dimension.keys[alias]]}"], dimension.size) == at
+            keys, times = _codes_of(job, alias, dimension, rows), rows.numbers["times"]
+            found &= lie_in(dimension.spread, alias, keys, times, dimension.size, at)
         elif alias == dimension.fragment:
             found &= coordinates(np.arange(len(rows)), dimension.size) == at
     return found
+
+
+def _codes_of(job: SparkJob, alias: str, dimension: Dimension, rows: KeyedRows) -> Codes:
+    """The keys by which rows of a window are placed along a dimension."""
+    keys: Codes = rows.numbers[f"code_{_code_positions(job)[alias][dimension.keys[alias]]}"]
+    return keys
 
 
 def _code_positions(job: SparkJob) -> Mapping[str, Mapping[Code, int]]:
@@ -204,12 +294,6 @@ def _code_positions(job: SparkJob) -> Mapping[str, Mapping[Code, int]]:
     inside = operator.inner if isinstance(operator, InTimeOrder) else operator
     assert isinstance(inside, WindowJoin)
     return inside.layout.code_positions
-
-
-def _coordinates(job: SparkJob, place: int) -> list[int]:
-    """Of a bucket in the grid: the digits of its place, the first dimension the lowest."""
-    sizes = [dimension.size for dimension in job.partitioning.dimensions]
-    return [place // prod(sizes[:i]) % size for i, size in enumerate(sizes)]
 
 
 def _alias_of(name: str) -> str:

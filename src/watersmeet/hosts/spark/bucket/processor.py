@@ -26,6 +26,7 @@ from watersmeet.hosts.spark.bucket.clocks import (
     rows_by_stream,
     skipped_by_stream,
 )
+from watersmeet.hosts.spark.bucket.copies import Copies
 from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output, report_of
@@ -128,7 +129,8 @@ class BucketProcessor:
             load_state(clock, Saved(manifest.clock))
         seen = packets.messages(Seen)
         is_warm = warm is not None
-        return Turn(bucket, packets, seen, now_us, version, log, operator, is_warm, memory, clock, spent)
+        copies = self._copies(bucket, operator)
+        return Turn(bucket, packets, seen, now_us, version, log, operator, is_warm, memory, clock, spent, copies)
 
     def _take_in(self, turn: Turn) -> Iterator[pd.DataFrame]:
         """The rows that came, without late ones: below the watermark that earlier batches left, as this one moves it
@@ -187,7 +189,11 @@ class BucketProcessor:
     def _report(self, turn: Turn, archived: Mapping[str, int], spark_us: int) -> pd.DataFrame:
         # As all buckets know the same of the streams, one tells it.
         streams = self._stream_metrics(turn) if turn.bucket == self.job.bucket_ids[0] else {}
-        counts = turn.account.numbers(turn.operator) | {
+        held, done = held_by(turn.operator), turn.account.numbers(turn.operator)
+        copies = self._copies(turn.bucket, turn.operator)
+        if copies is not None and turn.copies is not None:
+            held, done = copies.kept_without(held), copies.done_without(done, turn.copies, turn.copied)
+        counts = done | {
             **archived,
             "late_rows": turn.late.rows,
             "skipped_rows": sum(streams.get("skipped_by_stream", {}).values()),
@@ -196,7 +202,7 @@ class BucketProcessor:
             **turn.spent.nanoseconds,
         }
         more = {
-            **held_by(turn.operator),
+            **held,
             "state_bytes": turn.manifest.bytes_held,
             "late": turn.late.by_alias,
             "cold_because": warm_state.trouble(),
@@ -282,6 +288,9 @@ class BucketProcessor:
             return self.job.make_operator()
         return begun.begin(self.job, bucket, log, clock, now_us)
 
+    def _copies(self, bucket: int, operator: Operator) -> Copies | None:
+        return Copies.held_in(self.job, self.job.bucket_ids.index(bucket), operator)
+
     def _lateness(self, turn: Turn, stream: int, oldest_us: int) -> dict[str, int]:
         """By what the batches before this one left."""
         newest_us = turn.clock.clocks[self.job.aliases[stream]].newest_us
@@ -289,7 +298,7 @@ class BucketProcessor:
 
     def _arrived(self, stream: int, turn: Turn) -> Rows:
         """The rows of one stream in time order, without the late ones, which are counted once over all copies."""
-        layout = turn.log.layouts[stream]
+        layout, alias = turn.log.layouts[stream], self.job.aliases[stream]
         # Who answers every row by itself waits for none, so that none comes too late.
         watermark_us = BEGINNING_US if self.job.is_stateless else turn.manifest.complete_until
         packets = [(one.primary, data) for one in turn.packets.rows_of(stream) for data in rows_of(one.payload)]
@@ -298,8 +307,9 @@ class BucketProcessor:
         rows = layout.rows(pa.concat_batches([data for _, data in packets]))
         is_late = rows.times < watermark_us
         late = np.flatnonzero(is_late)
+        primary = np.repeat([one for one, _ in packets], [data.num_rows for _, data in packets])
+        turn.copied[alias] = int(np.count_nonzero(~(primary | is_late)))
         if late.size and self._relations[stream].late_to is None:  # else all of them are counted where they are kept
-            primary = np.repeat([one for one, _ in packets], [data.num_rows for _, data in packets])
             how_late = self._lateness(turn, stream, int(rows.times[late].min()))
             turn.late.add(self.job.streams[stream], late.size, int(primary[late].sum()), how_late)
         return (rows.take(np.flatnonzero(~is_late)) if late.size else rows).in_time_order()
@@ -320,6 +330,8 @@ class Turn:
     memory: Memory | None
     clock: BucketClock
     spent: Spent
+    copies: Copies | None  # that it held before
+    copied: dict[str, int] = field(default_factory=dict)  # how many came that are counted in another bucket
     late: Late = field(default_factory=Late)
     arrived: list[Rows] = field(default_factory=list)
     ended: str | None = None  # the run in which all streams have

@@ -112,7 +112,7 @@ class Inbox:
 
     def rows_of(self, stream: int) -> list[Packet]:
         """Spark delivers packets in any order, and buckets that count rows must all see the same."""
-        return sorted(self._packets.get(stream, ()), key=lambda packet: packet.part)
+        return sorted(self._packets.get(stream, ()), key=lambda packet: (packet.part, not packet.primary))
 
     @property
     def rows_in(self) -> int:

@@ -1,4 +1,5 @@
-"""Where the rows of one input go: cut by bucket, copied along the dimensions that do not place them."""
+"""Where the rows of one input go: cut by bucket, copied along the dimensions that do not place them, and where keys are
+spread along one that does."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from pyspark import cloudpickle
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import OWN
-from watersmeet.operators.codes import Codes
+from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.operators.memory_bound import Came, Sharing
+from watersmeet.operators.spread_rows import homes, is_copied, spread_out
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.nodes import Input
 
@@ -38,12 +40,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Placed:
-    """Rows with the first bucket of each, and how far from it its other copies are."""
+    """Rows with the first bucket of each, and how far from it its other copies are. Where keys are spread a row may
+    have several first buckets: `at` then has the position of the row of each, and `primary` which is the one that
+    counts."""
 
     rows: Rows
     codes: dict[Code, Codes]
     cells: Cells
     copies: list[int]
+    at: Cells | None = None
+    primary: Mask | None = None
 
 
 class Placement:
@@ -79,22 +85,33 @@ class Placement:
         return Placed(rows, codes, *self._cells(rows, codes))
 
     def parts(self, placed: Placed) -> Iterator[Part]:
-        """The rows of every bucket that gets any, in their order."""
-        rows, cells, copies = placed.rows, placed.cells, placed.copies
+        """The rows of every bucket that gets any, in their order, those first that count there."""
+        rows, copies = placed.rows, placed.copies
         if len(rows) == 0:
             return
         if self.announced:
             yield from self._announced(placed)
             return
-        order, starts = grouped(cells, self.buckets)
+        for cell, counts, found in self._cut(placed):
+            for k, offset in enumerate(copies):
+                yield Part(cell + offset, counts and k == 0, found)
+
+    def _cut(self, placed: Placed) -> Iterator[tuple[int, bool, pa.RecordBatch]]:
+        """The rows of every first bucket, and whether they count there."""
+        rows, cells = placed.rows, placed.cells
+        if placed.primary is not None:
+            cells = 2 * cells + ~placed.primary
+        order, starts = grouped(cells, self.buckets if placed.primary is None else 2 * self.buckets)
         data = self.layout.batch(rows, placed.codes)
+        if placed.at is not None:
+            data = data.take(pa.array(placed.at[order]))
         # If all lie in the first cell, as with one bucket, they are in order already.
-        data = data if bool((starts[1:] == len(rows)).all()) else data.take(pa.array(order))
+        elif not bool((starts[1:] == len(rows)).all()):
+            data = data.take(pa.array(order))
         for cell in np.flatnonzero(np.diff(starts)).tolist():
             start, end = int(starts[cell]), int(starts[cell + 1])
             found = data.slice(start, end - start)
-            for k, offset in enumerate(copies):
-                yield Part(cell + offset, k == 0, found)
+            yield (cell, True, found) if placed.primary is None else (cell // 2, cell % 2 == 0, found)
 
     def counted(self, placed: Placed, stream: int, sharing: Sharing) -> Came:
         """How many of the rows each cell of a memory that is shared gets."""
@@ -125,20 +142,32 @@ class Placement:
             columns.append(values)
         return pa.RecordBatch.from_arrays([*columns, own], [*data.schema.names, OWN])
 
-    def _cells(self, rows: Rows, codes: dict[Code, Codes]) -> tuple[Cells, list[int]]:
-        """The first bucket of every row, and how far from it its other copies are."""
+    def _cells(self, rows: Rows, codes: dict[Code, Codes]) -> tuple[Cells, list[int], Cells | None, Mask | None]:
+        """What `Placed` has of them."""
         # Buckets are numbered like the digits of a number, the first dimension the lowest: `stride` is a digit's worth.
         cells: Cells = np.zeros(len(rows), np.int64)
+        at: Cells | None = None
+        primary: Mask | None = None
         copies, stride = [0], 1
         for dimension in self.dimensions:
-            if dimension.places(self.one.alias):
-                code = dimension.keys.get(self.one.alias)
+            code = dimension.keys.get(self.one.alias)
+            if code is not None and is_copied(dimension.spread, self.one.alias):
+                assert at is None, "one dimension has spread keys"
+                keys = codes[code]
+                at, where, primary = spread_out(dimension.spread, self.one.alias, keys, rows.times, dimension.size)
+                cells = cells[at] + stride * where
+            elif dimension.places(self.one.alias):
                 # A fragment has no key; its rows are dealt out by their place among those that are packed together.
-                cells += stride * coordinates(codes[code] if code else np.arange(len(rows)), dimension.size)
+                where = (
+                    coordinates(np.arange(len(rows)), dimension.size)
+                    if code is None
+                    else homes(dimension.spread, self.one.alias, codes[code], rows.times, dimension.size)
+                )
+                cells += stride * (where if at is None else where[at])
             else:
                 copies = [copy + stride * i for i in range(dimension.size) for copy in copies]
             stride *= dimension.size
-        return cells, sorted(copies)
+        return cells, sorted(copies), at, primary
 
 
 def _only_where(own: pa.Array, column: pa.Array) -> pa.Array:

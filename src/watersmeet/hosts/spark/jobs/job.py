@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.optimizer.asked_rows import AskedRows
 from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.optimizer.spread_keys import spread_along
 from watersmeet.physical.partitioning import Dimension, Partitioning
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.physical.strategy import Code
@@ -97,6 +98,10 @@ class SparkJob(ABC):
     @property
     @abstractmethod
     def partitioning(self) -> Partitioning: ...
+
+    def _spread(self, chosen: Partitioning) -> Partitioning:
+        """With the keys that the query wants spread."""
+        return replace(chosen, dimensions=spread_along(self.plan, self.physical, chosen.dimensions))
 
     @property
     @abstractmethod
@@ -205,6 +210,7 @@ class SparkJob(ABC):
 
     def check(self) -> None:
         """Refuse, before it starts, what could only fail in the buckets, or would be left out of account."""
+        _ = self.partitioning  # which is chosen here, with the keys that are to be spread
         if self.plan.options.has("threads"):
             raise self.plan.options.wrong(
                 "threads",
@@ -251,7 +257,10 @@ class SparkJob(ABC):
 def _dimension(one: Dimension) -> str:
     if one.fragment is not None:
         return f"{one.size} fragments of {one.fragment.lower()}"
-    return f"{one.size} by {', '.join(sorted(expression_text(code.expression) for code in one.keys.values()))}"
+    keys = f"{one.size} by {', '.join(sorted(expression_text(code.expression) for code in one.keys.values()))}"
+    if one.spread is None:
+        return keys
+    return f"{keys}, spread {one.spread.split.lower()} {', '.join(map(str, one.spread.codes))}"
 
 
 def stream_of(one: Input) -> Stream:

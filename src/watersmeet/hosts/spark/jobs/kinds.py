@@ -68,7 +68,7 @@ class JoinJob(SparkJob):
 
     @cached_property
     def partitioning(self) -> Partitioning:
-        return choose_partitioning(self.strategy, min(self.buckets, self._most_buckets))
+        return self._spread(choose_partitioning(self.strategy, min(self.buckets, self._most_buckets)))
 
     @property
     def _most_buckets(self) -> int:
@@ -179,7 +179,8 @@ class JoinJob(SparkJob):
         the buckets are cut by."""
         assert self.plan.shedding is not None
         policy, dimensions = POLICIES[self.plan.shedding.policy], self.partitioning.dimensions
-        one_key = len(dimensions) == 1 and all(alias in dimensions[0].keys for alias in self.aliases)
+        one_key = len(dimensions) == 1 and dimensions[0].spread is None
+        one_key &= all(alias in dimensions[0].keys for alias in self.aliases)
         return one_key and policy.keys and not policy.completes
 
     def check(self) -> None:
@@ -265,7 +266,8 @@ class ContinuousJob(SparkJob):
             return Partitioning((), "one bucket: the answer depends on all rows together")
         if self.buckets == 1:
             return Partitioning((), "one bucket")
-        return Partitioning((Dimension(self.buckets, codes),), "a column that keeps together what belongs together")
+        why = "a column that keeps together what belongs together"
+        return self._spread(Partitioning((Dimension(self.buckets, codes),), why))
 
     @cached_property
     def bucket_plan(self) -> Plan:
