@@ -26,7 +26,8 @@ from tests.unit.cli.test_commands import call
 
 NAMED = re.compile(r"\A(?:--|#) ([\w/]+\.\w+)\n")
 # Those that need no shell are called in this process, which is quicker than to start one.
-PLAIN = re.compile(r"\Awatersmeet (run|explain|why|timeline|check|advise|complete|state) [^|&;<>$`\n]*\n\Z")
+_HERE = "run|explain|why|timeline|check|advise|complete|state|clean|savepoint"
+PLAIN = re.compile(rf"\Awatersmeet ({_HERE}) [^|&;<>$`\n]*\n\Z")
 RUN_ID = re.compile(r'"[0-9a-f]{12}-')
 PORT = "8740"
 # Files of other programs, which are not run here.
@@ -110,7 +111,7 @@ class Reader:
 
     def _told_by_server(self) -> str:
         told = self.folder / "served.txt"
-        for _ in range(300):
+        for _ in range(1200):
             with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health"):
                 if "serving" in (text := told.read_text(encoding="utf-8")):
                     return text

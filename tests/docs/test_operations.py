@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from tests.docs.test_map import pages
-from tests.docs.test_shown import ROOT
+from tests.docs.test_shown import ROOT, blocks
 from tests.serve.serving import row, serving
 from watersmeet.cli.commands import app
 from watersmeet.cli.state import WithShow
@@ -52,6 +52,32 @@ def _exists(command: Any, text: str) -> bool:
 
 def _options(command: Any) -> list[str]:
     return ["--help", *(name for parameter in command.params for name in [*parameter.opts, *parameter.secondary_opts])]
+
+
+def test_every_command_of_the_guide_is_run_by_its_examples() -> None:
+    """With what runs those that it only names."""
+    elsewhere = {
+        "complete": "tests/unit/archive/test_archive.py",
+    }
+    page = ROOT / "docs" / "operations.md"
+    run = [text for language, text in blocks(page) if language == "sh"]
+    named = {" ".join(text.split()[1:]) for text in COMMAND.findall(page.read_text(encoding="utf-8"))}
+    kinds = {_kind(text) for text in named}
+    ran = {_kind(line) for text in run for line in text.replace("watersmeet ", "\n").splitlines()}
+    assert {kind for kind in kinds - ran if kind not in elsewhere} == set()
+    assert all((ROOT / path).exists() for path in elsewhere.values())
+
+
+def _kind(text: str) -> str:
+    """The command, and what options of it make another one of it.
+
+    >>> _kind("explain FILE --analyze"), _kind("state size DIR --json")
+    ('explain --analyze', 'state size')
+    """
+    words = text.split()
+    inner = words[1:2] if words[:1] == ["state"] and words[1:2] != [] and words[1] == "size" else []
+    telling = [one for one in words if one in ("--analyze", "--from", "--dry-run")]
+    return " ".join([*words[:1], *inner, *telling])
 
 
 @pytest.mark.parametrize(
