@@ -127,3 +127,53 @@ def test_a_savepoint_of_a_stopped_run_needs_its_script(tmp_path: Path) -> None:
     assert "is not the checkpoint of a run" in nothing.output
     apart = CliRunner().invoke(app, ["run", str(path), "--engine", "local", "--from", str(tmp_path / "moved")])
     assert apart.exit_code == 2
+
+
+def refused(*words: object, because: str) -> None:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code != 0
+    assert because in (done.output if done.exception is None or done.exit_code == 2 else str(done.exception))
+
+
+def test_a_savepoint_is_named_once_more_when_it_is_gone_and_is_no_checkpoint(tmp_path: Path) -> None:
+    write(tmp_path, 0, 100)
+    path = script(tmp_path)
+    run = ("run", path, "--engine", "local", "--available-now", "-q")
+    command(*run, "--checkpoint", tmp_path / "one")
+    command("savepoint", tmp_path / "one", tmp_path / "moved")
+    with_it = (*run, "--checkpoint", tmp_path / "two", "--from", tmp_path / "moved")
+    command(*with_it)
+    refused(*run, "--checkpoint", tmp_path / "moved", because="is a savepoint, and no checkpoint")
+    assert not (tmp_path / "moved/pairs/query.json").exists()
+    (tmp_path / "moved").rename(tmp_path / "away")
+    write(tmp_path, 100, 200)
+    command(*with_it, "--flush")  # as a service says it at every start
+    check(tmp_path)
+    other = (*run, "--checkpoint", tmp_path / "three", "--from", tmp_path / "moved")
+    refused(*other, because="is no savepoint")
+
+
+def test_what_a_savepoint_has_and_the_script_has_not_is_told(tmp_path: Path) -> None:
+    write(tmp_path, 0, 100)
+    path = script(tmp_path)
+    command("run", path, "--engine", "local", "--available-now", "-q", "--checkpoint", tmp_path / "one")
+    command("savepoint", tmp_path / "one", tmp_path / "moved")
+    less = tmp_path / "less.sql"
+    less.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    words = ["run", less, "--engine", "local", "--available-now", "--checkpoint", tmp_path / "two"]
+    done = CliRunner().invoke(app, [*map(str, words), "--from", str(tmp_path / "moved")])
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "totals of the savepoint" in said
+    assert "is not in the script, and left there" in said
+
+
+def test_a_savepoint_is_of_what_the_checkpoint_has(tmp_path: Path) -> None:
+    write(tmp_path, 0, 100)
+    path = script(tmp_path)
+    command("run", path, "--engine", "local", "--available-now", "-q", "--checkpoint", tmp_path / "one")
+    part = ("savepoint", tmp_path / "one/pairs", tmp_path / "moved", "--script", path)
+    refused(*part, because="has no checkpoint of totals")
+    assert not (tmp_path / "one/pairs/totals").exists()
+    refused("savepoint", "", tmp_path / "moved", because="CHECKPOINT names no folder")
+    refused("savepoint", tmp_path / "one", " ", because="OUT names no folder")

@@ -25,6 +25,9 @@ def savepoint(
     """Write down where a run is, for `run --from OUT` to go on from: in this process or on Spark, in any number of
     buckets, with another checkpoint. A run that goes on is asked for it after a batch."""
     with interruptible():
+        for name, given in (("CHECKPOINT", checkpoint), ("OUT", out)):
+            if not given.strip():
+                fail(f"{name} names no folder\nhint: name one; is a variable of the shell unset?", BAD_INPUT)
         folder = Path(checkpoint).expanduser()
         with phase("reading the checkpoint"):
             from watersmeet.hosts.local.durable.checkpoint_state import is_checkpoint
@@ -58,11 +61,14 @@ def _text(script: Path | None, noted: list[str]) -> str:
 
 def _of_stopped(folder: Path, out: str, text: str) -> None:
     from watersmeet.hosts.local.durable.jobs import DurableJobs
+    from watersmeet.hosts.local.durable.place import Place
+    from watersmeet.hosts.local.durable.places import check_all_there
     from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import read_script
 
     jobs = [job for job in read_script(text, explain=True, opener=open_to_go_on) if job.explaining is None]
+    check_all_there(Place(folder.absolute()), jobs)
     DurableJobs(jobs, folder, RunSettings(checkpoint=folder), tell=voice().warn, pushed=True).recover_only(out)
 
 

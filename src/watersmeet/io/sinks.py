@@ -146,7 +146,7 @@ def _open(path: Path, kind: str, mode: str, schema: pa.Schema, options: Mapping[
                 f"{path} is a parquet file, and such files cannot grow",
                 hint="give a folder as path; append then adds a file to it",
             )
-        return file_sink(path, kind, schema, options, start, threads)
+        return file_sink(path, kind, schema, options, start, threads, is_new=mode == "error")
 
 
 def file_sink(
@@ -156,12 +156,21 @@ def file_sink(
     options: Mapping[str, str],
     start: Path | None = None,
     threads: int = 1,
+    *,
+    is_new: bool = False,
 ) -> FilesOnce:
-    """One file. start: a file whose content comes first."""
+    """One file. start: a file whose content comes first. is_new: nothing may lie there at the end either."""
     folder, hidden = target.parent, hidden_beside(target)
     drafts = Drafts(folder, kind, schema, options, (), lambda inside, count: (hidden.name, target.name), start, threads)
-    # In one folder a rename is atomic: readers see the old file or the whole new one.
-    return FilesOnce(target, drafts, lambda files: put_in_place(folder, files, folder))
+
+    def put(files: Mapping[str, str]) -> None:
+        if is_new and target.exists():  # somebody else has written it meanwhile
+            drafts.discard()
+            raise _exists(target)
+        # In one folder a rename is atomic: readers see the old file or the whole new one.
+        put_in_place(folder, files, folder)
+
+    return FilesOnce(target, drafts, put)
 
 
 def _open_in_folder(
@@ -203,6 +212,9 @@ def _open_partitioned(
             put_in_place(hidden, files, path)
             shutil.rmtree(hidden)
             return
+        if mode == "error" and path.exists() and any(path.iterdir()):  # somebody else has written there meanwhile
+            shutil.rmtree(hidden)
+            raise _exists(path)
         if path.exists():
             shutil.rmtree(path)
         hidden.replace(path)

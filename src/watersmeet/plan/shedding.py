@@ -15,6 +15,7 @@ _WITHOUT_MEMORY = {
     "priority": "says how much of the memory of a script a query gets",
     "when_full": "says what to do when memory is full",
 }
+_SET_MEMORY = "write SET memory = '64 MB' in the script, or leave priority out"
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class Shedding:
             for name in given:
                 # shed = 'none' without a bound says only what is so anyway.
                 if (name, options.shed) != ("shed", "none"):
+                    hint = _SET_MEMORY if name == "priority" else "add memory = '100000 rows'"
                     does = _WITHOUT_MEMORY.get(name, "says what to forget")
-                    raise options.wrong(name, f"{does}, but there is no bound on memory", "add memory = '100000 rows'")
+                    raise options.wrong(name, f"{does}, but there is no bound on memory", hint)
             return None
         if options.when_full == "spill":
             return None  # nothing is forgotten (see plan/spilling)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.io.connectors.claims import known_after, new_start
 from watersmeet.io.connectors.contract import Claimed, Start
 from watersmeet.io.sealed import sealed, unsealed
+
+LONGEST_NAME = 200
 
 
 class Place(Protocol):
@@ -82,6 +85,10 @@ def folder_name(query: str) -> str:
 
     >>> [folder_name(name) for name in ("query 1", "x/../../y", "..", "totals")]
     ['query_1', 'x%2F..%2F..%2Fy', '%2E.', 'totals']
+    >>> folder_name("x" * 300)[98:]
+    'xx-12b539c1cad94615'
     """
     name = query.replace(" ", "_").replace("/", "%2F").replace("\\", "%5C")
+    if len(name.encode()) > LONGEST_NAME:  # file systems take 255 bytes
+        name = f"{name.encode()[:100].decode(errors='ignore')}-{blake2b(query.encode(), digest_size=8).hexdigest()}"
     return f"%2E{name[1:]}" if name.startswith(".") else name

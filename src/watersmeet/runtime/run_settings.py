@@ -114,6 +114,7 @@ class RunSettings:
             problem = f"{spelling.name('skip_batch')} goes with {spelling.checkpoint}"
             raise OptionError(problem, hint="leave it out, or add one", option="skip_batch")
         _check_savepoint(spelling, savepoint, afresh, checkpoint is not None)
+        _check_no_savepoint(spelling, checkpoint)
         if flush:
             _check_flush(spelling, available_now, checkpoint is not None)
         save_every_s = seconds("save_every", save_every, above_zero=True)
@@ -165,6 +166,20 @@ class Answers:
         _check_called("on_answer", on_answer)
         _check_called("on_late", on_late)
         return cls(_sink(sink), on_answer, on_late, max_waiting, timeout)
+
+
+def _check_no_savepoint(spelling: Spelling, checkpoint: Path | str | None) -> None:
+    """A run that kept its progress in a savepoint would not go on from it."""
+    if checkpoint is None or is_in_store(str(checkpoint)) or not Path(checkpoint).expanduser().is_dir():
+        return
+    from watersmeet.runtime.savepoints.folder import is_savepoint  # with all that reads one
+
+    if is_savepoint(checkpoint):
+        raise OptionError(
+            f"{checkpoint} is a savepoint, and no checkpoint",
+            hint=f"say {spelling.savepoint} to begin with it, and give the run a checkpoint of its own",
+            option="checkpoint",
+        )
 
 
 def checkpoint_place(checkpoint: object, name: str = "checkpoint") -> Path | str:

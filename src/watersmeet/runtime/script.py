@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import field, replace
 
 from watersmeet.dataclass import dataclass
-from watersmeet.errors import BindError, CatalogError, OptionError, ParseError
+from watersmeet.errors import BindError, CatalogError, OptionError, ParseError, SinkError
 from watersmeet.io.redacted_text import redacted, redacting
 from watersmeet.io.sink_options import check_sink_options
+from watersmeet.io.sink_paths import path_shared
 from watersmeet.model.catalog import Catalog, Stream
 from watersmeet.model.declaration import Declaration
 from watersmeet.model.wording import listed
@@ -225,6 +226,28 @@ def _check_new(sink: Declaration, others: Sequence[Job | Declaration]) -> None:
     if any(one.name.lower() == sink.name.lower() for one in others):
         problem = f"sink {sink.name!r} is created twice"
         raise BindError(problem, sql=sink.sql, span=sink.span, hint="rename one")
+    for one in others:
+        path = path_shared(sink.options, one.sink if isinstance(one, Job) else one.options)
+        if path is not None:
+            raise BindError(_same_path(sink.name, one.name, path), sql=sink.sql, span=sink.span, hint=OWN_PATHS)
+
+
+OWN_PATHS = (
+    "give each a path of its own; or UNION ALL makes one query of them. Into a folder that is there several write with "
+    "mode = 'append'"
+)
+
+
+def _same_path(name: str, other: str, path: str) -> str:
+    return f"sinks {other!r} and {name!r} would both write to {path}, each in the place of what the other wrote"
+
+
+def check_path_of_its_own(job: Job, others: Sequence[Job]) -> None:
+    """Of one that begins beside others."""
+    for other in others:
+        path = path_shared(job.sink, other.sink)
+        if path is not None:
+            raise SinkError(_same_path(job.name, other.name, path), hint=OWN_PATHS)
 
 
 def warn_of_unused(sinks: Sequence[Declaration], catalog: Catalog) -> None:

@@ -88,10 +88,10 @@ class LocalHost:
         if settings.checkpoint is not None:
             from watersmeet.hosts.local.durable.durable_members import DurableMembers
 
-            return Runs(DurableMembers(jobs, settings, answers), reads)
+            return Runs(DurableMembers(jobs, settings, answers), jobs, reads)
         from watersmeet.hosts.local.pushed_members import PushedMembers
 
-        return Runs(PushedMembers(jobs, answers), reads)
+        return Runs(PushedMembers(jobs, answers), jobs, reads)
 
     def run_jobs(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Those that look at the same streams together, the others one after the other; each whole or not at all."""

@@ -10,12 +10,12 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from watersmeet.errors import CatalogError, RunError
+from watersmeet.errors import CatalogError, OptionError, RunError
 from watersmeet.hosts.local.instants import instant_us
 from watersmeet.hosts.local.run import Run
 from watersmeet.model.names import nearest
-from watersmeet.model.wording import listed
-from watersmeet.runtime.script import CONSOLE, Job
+from watersmeet.model.wording import counted, listed
+from watersmeet.runtime.script import CONSOLE, Job, check_path_of_its_own
 from watersmeet.sql.parameters import Parameters
 
 Reads = Callable[[str, Parameters | None], Sequence[Job]]
@@ -41,11 +41,13 @@ class Runs:
     is told. `runs[name]` is the `Run` of a query, by which its answers are taken; rows go in here, for all of them.
     """
 
-    def __init__(self, members: Members, reads: Reads) -> None:
-        """reads: makes jobs of a text, by what is declared."""
+    def __init__(self, members: Members, jobs: Sequence[Job], reads: Reads) -> None:
+        """jobs: of the members. reads: makes jobs of a text, by what is declared."""
         self._members, self._reads = members, reads
         self._lock = RLock()
         self._runs = dict(members.runs)
+        self._jobs = {job.name: job for job in jobs}
+        self._failures_told: set[str] = set()
 
     # ---- queries come and go ----------------------------------------------------------------------------------------
 
@@ -62,13 +64,14 @@ class Runs:
         """
         with self._lock:
             self._check_open()
+            _check_name(name)
             jobs = self._reads(query, parameters)
             if len(jobs) != 1:
                 raise RunError(
                     f"expected one query to add, found {len(jobs)}", hint="add them one by one, each with its own call"
                 )
             job = jobs[0]
-            taken = name or (self._free_name() if job.sink is CONSOLE else job.name)
+            taken = name if name is not None else self._free_name() if job.sink is CONSOLE else job.name
             options = replace(job.plan.options, partial="yes") if partial else job.plan.options
             return self._start(Job(taken, replace(job.plan, options=options), job.sink))
 
@@ -77,7 +80,8 @@ class Runs:
         last answers can still be taken from the run that is given."""
         with self._lock:
             run = self[name]
-            del self._runs[name]
+            del self._runs[name], self._jobs[name]
+            self._failures_told.discard(name)
             self._members.drop(name)
             return run
 
@@ -90,7 +94,9 @@ class Runs:
     def _start(self, job: Job) -> Run:
         if job.name in self._runs:
             raise RunError(f"a query {job.name!r} is running", hint=f"drop({job.name!r}), or give another name")
+        check_path_of_its_own(job, list(self._jobs.values()))
         self._runs[job.name] = run = self._members.start(job)
+        self._jobs[job.name] = job
         return run
 
     # ---- rows and time go in ----------------------------------------------------------------------------------------
@@ -104,6 +110,8 @@ class Runs:
         """
         with self._lock:
             readers = self._readers(stream)
+            if at is not None:
+                _check_place(stream, at, min(run.taken(stream) for run in readers))
             execution = readers[0].driver.execution
             given = execution.incoming[execution.named(stream)].batches(rows)
             table = pa.Table.from_batches(given) if given else None
@@ -143,6 +151,7 @@ class Runs:
     def _readers(self, stream: str) -> list[Run]:
         readers = [run for run in self._open() if stream.lower() in map(str.lower, run.driver.execution.streams)]
         if not readers:
+            self._tell_failures()
             known = sorted({name for run in self._open() for name in run.driver.execution.streams})
             near = nearest(stream, known)
             hint = f"did you mean {near!r}?" if near else f"they read {listed(known)}" if known else "add a query"
@@ -156,8 +165,18 @@ class Runs:
                 do(run)
             except Exception as error:
                 failure = failure or error
+                self._failures_told |= {name for name, one in self._runs.items() if one is run and not run.is_open}
         if failure is not None:
             raise failure
+        self._tell_failures()
+
+    def _tell_failures(self) -> None:
+        """Raise what ended a query since somebody was told: with a checkpoint rows are answered after a push."""
+        for name, run in self._runs.items():
+            failure = run.driver.failure
+            if failure is not None and name not in self._failures_told:
+                self._failures_told.add(name)
+                raise failure
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
@@ -212,3 +231,22 @@ class Runs:
 
     def __repr__(self) -> str:
         return "\n".join(["<Runs>", *(f"  {name}: {run!r}" for name, run in self._runs.items())])
+
+
+def _check_name(name: object) -> None:
+    if name is not None and (not isinstance(name, str) or not name.strip() or "\0" in name):
+        raise OptionError(
+            f"name must be a text, not {name!r}", hint="write name='soon', or leave it out", option="name"
+        )
+
+
+def _check_place(stream: str, at: object, taken: int) -> None:
+    """taken: how many rows of the stream all queries have."""
+    if not isinstance(at, int) or isinstance(at, bool) or at < 0:
+        raise OptionError(f"at must be the number of a row, counted from 0, not {at!r}", option="at")
+    if at > taken:
+        missing = counted(at - taken, "row")
+        raise RunError(
+            f"row {at:,} of {stream!r} is pushed, and {taken:,} were before: {missing} would be missing",
+            hint=f"push what comes behind runs.taken({stream!r}) rows; or leave at out",
+        )

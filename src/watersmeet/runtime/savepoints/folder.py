@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from watersmeet.errors import RunError
 from watersmeet.io.filesystems import is_in_store, located
 from watersmeet.io.store_errors import gist_of
 from watersmeet.io.whole_files import hidden_beside, sync
+from watersmeet.model.wording import listed
 from watersmeet.runtime.checkpoints import folder_name
 from watersmeet.runtime.savepoints.arrow_state import read_state, write_state
 from watersmeet.runtime.savepoints.contents import Moment, QueryContents, StreamPlace
@@ -126,15 +127,25 @@ def _in_the_way(out: Path | str) -> RunError:
     return RunError(f"a savepoint cannot be written to {out}: something is there already", hint="name another folder")
 
 
+def is_savepoint(place: Path | str) -> bool:
+    """Whether one lies there, damaged or not."""
+    files, base = _located(place)
+    with _naming_errors(place, "read"):
+        return bool(files.get_file_info(f"{base}/{MANIFEST}").type == pa_fs.FileType.File)
+
+
+def _located(place: Path | str) -> tuple[pa_fs.FileSystem, str]:
+    if isinstance(place, str) and is_in_store(place):
+        return located(place.rstrip("/"), ())
+    return pa_fs.LocalFileSystem(), str(Path(place).expanduser().absolute())
+
+
 class Savepoint:
     """One that was written."""
 
     def __init__(self, place: Path | str) -> None:
         self.place = place
-        if isinstance(place, str) and is_in_store(place):
-            self._files, self._base = located(place.rstrip("/"), ())
-        else:
-            self._files, self._base = pa_fs.LocalFileSystem(), str(Path(place).expanduser().absolute())
+        self._files, self._base = _located(place)
         with _naming_errors(place, "read"):
             self._manifest = self._read_manifest()
 
@@ -175,9 +186,14 @@ class Savepoint:
                 hint="bring that one back, or begin with the other in a new checkpoint",
             )
 
-    @property
-    def queries(self) -> list[str]:
-        return list(self._manifest["queries"])
+    def words_of_left(self, names: Sequence[str]) -> list[str]:
+        """What there is to say of queries that are in it, and in the script under none of these names."""
+        held = self._manifest["queries"]
+        left = [name for name in held if name not in names] if len(held) > 1 else []
+        if not left:
+            return []
+        are = "is" if len(left) == 1 else "are"
+        return [f"{listed(left)} of the savepoint {self.place} {are} not in the script, and left there"]
 
     def query(self, name: str) -> QueryContents:
         """All that is said of a query, by its name; of a savepoint of one query, under any name."""
@@ -273,4 +289,5 @@ def _naming_errors(place: Path | str | os.PathLike[str], how: str) -> Iterator[N
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise RunError(f"the savepoint {place} cannot be {how}: {gist_of(error)}") from None
+        why = gist_of(error) or getattr(error, "strerror", None) or error
+        raise RunError(f"the savepoint {place} cannot be {how}: {why}") from None

@@ -84,6 +84,58 @@ def test_what_cannot_be_done_is_said() -> None:
         session.start("SELECT v FROM b", save_every="1 s")
 
 
+@pytest.mark.parametrize("name", ["", " ", 5, "a\0b"])
+def test_a_name_is_a_text(name: object) -> None:
+    runs = _session().start("SELECT v FROM a")
+    with pytest.raises(OptionError, match="name must be a text"):
+        runs.add("SELECT v FROM b", name=name)  # type: ignore[arg-type]
+    assert list(runs) == ["query 1"]
+
+
+def test_a_push_that_would_leave_rows_out_is_refused() -> None:
+    runs = _session().start("SELECT v FROM a")
+    runs.push("a", [_row(1), _row(2)], at=0)
+    with pytest.raises(RunError, match="row 5 of 'a' is pushed, and 2 were before: 3 rows would be missing"):
+        runs.push("a", _row(6), at=5)
+    for at in (-1, True, "0"):
+        with pytest.raises(OptionError, match="at must be the number of a row"):
+            runs.push("a", _row(3), at=at)  # type: ignore[arg-type]
+    runs.push("a", [_row(2), _row(3)], at=1)
+    assert runs["query 1"].take()["v"].to_pylist() == [1, 2, 3]
+
+
+def test_a_failure_is_told_once_and_the_query_can_be_replaced(tmp_path: Path) -> None:
+    """With a checkpoint rows are answered after their push has returned."""
+    session = wm.Session()
+    session.stream("c", schema={"t": "TEXT", "ts": "TIMESTAMP"}, time="ts")
+    failing = "SELECT CAST(t AS BIGINT) AS x FROM c"
+    runs = session.start("SELECT t FROM c", checkpoint=tmp_path / "state")
+    runs.add(failing, name="numbers")
+    runs.push("c", {"t": "one", "ts": NOON})
+    with pytest.raises(DataError):
+        runs["numbers"].wait(30)
+    with pytest.raises(DataError):
+        runs.push("c", {"t": "2", "ts": NOON})
+    runs.push("c", {"t": "3", "ts": NOON})
+    dropped = runs.drop("numbers")
+    with pytest.raises(DataError):
+        dropped.take()
+    again = runs.add(failing, name="numbers")
+    runs.push("c", {"t": "4", "ts": NOON + dt.timedelta(seconds=1)})
+    runs.flush()
+    assert again.take(timeout=30)["x"].to_pylist() == [4]
+    runs.stop()
+
+
+def test_names_may_be_longer_than_those_of_files(tmp_path: Path) -> None:
+    session = _session()
+    with session.start("SELECT v FROM a", checkpoint=tmp_path) as runs:
+        for name in ("ü" * 300, "ü" * 299 + "x"):
+            runs.add("SELECT v FROM a", name=name)
+        runs.push("a", _row(1))
+        assert [runs[name].take(timeout=30)["v"].to_pylist() for name in list(runs)] == [[1]] * 3
+
+
 def test_rows_that_were_left_out_are_missed_only_by_those_who_would_see_them() -> None:
     runs = _session().start(JOIN.format(20))
     for second in range(30):

@@ -7,11 +7,17 @@ from typing import Any
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.notes import RunNotes
+from watersmeet.hosts.local.durable.place import Place
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.savepoints.contents import QueryContents
-from watersmeet.runtime.savepoints.folder import Savepoint
+from watersmeet.runtime.savepoints.folder import Savepoint, is_savepoint
 
 NOTE = "begun_with"  # what a checkpoint notes of the savepoint that its run began with
+
+
+def has_saved(place: Place) -> bool:
+    """Whether the run of a checkpoint has written down anything."""
+    return bool(place.names("snapshot-*.json") or place.names("journal-*.log"))
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,12 @@ class Beginning:
         return not begun
 
 
-def beginning_of(settings: RunSettings, name: str) -> Beginning | None:
-    """With what a query begins, by its name."""
+def beginning_of(settings: RunSettings, name: str, place: Place) -> Beginning | None:
+    """With what a query begins, by its name; None also if it has begun, and the savepoint was removed since. place: of
+    its checkpoint."""
     if settings.savepoint is None:
+        return None
+    if has_saved(place) and RunNotes(place).get(NOTE) is not None and not is_savepoint(settings.savepoint):
         return None
     found = Savepoint(settings.savepoint)
     return Beginning(found.query(name), found.mark, settings.afresh)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.beginning import NOTE, Beginning
+from watersmeet.hosts.local.durable.beginning import NOTE, Beginning, has_saved
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
@@ -164,21 +164,17 @@ class CheckpointFolder:
     def _begins(self, beginning: Beginning | None) -> bool:
         """Whether what a savepoint says is still to be loaded."""
         if beginning is None:
-            if self.notes.get(NOTE) is not None and not self._has_saved:
+            if self.notes.get(NOTE) is not None and not has_saved(self.place):
                 raise RunError(
                     f"the run of {self.place.shown()} was to begin with a savepoint, and did not come to it",
                     hint="name the savepoint once more",
                 )
             return False
-        if not beginning.enter(self.notes, begun=self._has_saved):
+        if not beginning.enter(self.notes, begun=has_saved(self.place)):
             return False
         for name in self.place.names("blocks-*"):  # of a start that did not come to its first state
             self.place.remove(name)
         return True
-
-    @property
-    def _has_saved(self) -> bool:
-        return bool(self.place.names("snapshot-*.json") or self.place.names("journal-*.log"))
 
     def _identity(self, plan: Plan, beginning: Beginning | None) -> Identity:
         noted, query = self.notes.all(), sum_of(identity_of(plan))

@@ -32,7 +32,7 @@ from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.beginning import Beginning, Left, beginning_beside, whole_words
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import RunSettings
-from watersmeet.runtime.savepoints.folder import writing_savepoint
+from watersmeet.runtime.savepoints.folder import Savepoint, writing_savepoint
 from watersmeet.runtime.script import CONSOLE, Job
 from watersmeet.runtime.sharing import is_same_stream, may_share
 from watersmeet.warning import warn
@@ -67,6 +67,8 @@ class DurableJobs:
             try:
                 self._place, places = place, Places(place, jobs)
                 self._dropped, self._beside = places.dropped, places.beside
+                if settings.savepoint is not None and not places.are_known:
+                    self.words += Savepoint(settings.savepoint).words_of_left([job.name for job in jobs])
                 for job, its in zip(jobs, places.of_jobs, strict=True):
                     self._make(job, its, added=places.are_known, one_of=len(jobs))
             except BaseException:
@@ -97,7 +99,7 @@ class DurableJobs:
             tell=tell,
             added=added,
             others_beside=self._beside,
-            beginning=beginning_of(own, job.name),
+            beginning=beginning_of(own, job.name, place),
         )
         self.runs[job.name] = run
         return run
@@ -125,10 +127,17 @@ class DurableJobs:
         run.go_on()
 
     def drop(self, name: str) -> None:
-        """End a query after the batch in hand, with its answers in its sink, and let go of its state."""
+        """End a query after the batch in hand, with its answers in its sink, and let go of its state. What had ended it
+        before is told by its run."""
         run = self.runs.pop(name)
-        run.stop()
-        self.words.append(Dropped(run.place, name).release())
+        has_failed = run.failed
+        try:
+            run.stop()
+        except Exception:
+            if not has_failed:
+                raise
+        finally:
+            self.words.append(Dropped(run.place, name).release())
 
     def start(self) -> None:
         """All that were there before recover first; those that were added begin with what they have kept. What was

@@ -100,6 +100,16 @@ class Places:
         )
 
 
+def check_all_there(place: Place, jobs: Sequence[Job]) -> None:
+    """Refuse queries that have no checkpoint there, before one is made for them."""
+    missing = [job.name for job, its in zip(jobs, Places(place, jobs).of_jobs, strict=True) if not its.names(FILE)]
+    if missing:
+        raise RunError(
+            f"{place.shown()} has no checkpoint of {listed(missing)}",
+            hint="name the folder that --checkpoint named, and the script that was running: --script FILE.sql",
+        )
+
+
 class Dropped:
     """The checkpoint of a query that the script has no more."""
 

@@ -50,7 +50,7 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDrive
         return _sink(plan, answers, kept, checkpoint, start)
 
     with place_of(settings.checkpoint) as place:
-        run = DurableExecution(plan, place, sink, readers, settings, beginning=beginning_of(settings, QUERY))
+        run = DurableExecution(plan, place, sink, readers, settings, beginning=beginning_of(settings, QUERY, place))
     run.execution.on_late = answers.on_late
     on_answer = answers.on_answer
     wired(run, kept)

@@ -19,7 +19,7 @@ from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.runtime.savepoints.fitting import check_not_ahead
-from watersmeet.runtime.savepoints.folder import Savepoint
+from watersmeet.runtime.savepoints.folder import Savepoint, is_savepoint
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput, side_run
 
@@ -33,8 +33,10 @@ def begun_queries(
     remark: Callable[[str], None],
 ) -> dict[str, Beginning]:
     """What queries begin or have begun with, by their checkpoints."""
-    savepoint = None if settings.savepoint is None else Savepoint(settings.savepoint)
+    savepoint = _savepoint(settings, [Checkpoint(spark, folder) for folder in checkpoints])
     found: dict[str, Beginning] = {}
+    for words in [] if savepoint is None else savepoint.words_of_left([job.name for job in jobs]):
+        remark(words)
     for job, folder in zip(jobs, checkpoints, strict=True):
         checkpoint = Checkpoint(spark, folder)
         if savepoint is None:
@@ -53,6 +55,15 @@ def begun_queries(
             if noted.buckets is not None:
                 remark(f"{job.name} runs in one bucket, not in {buckets}: what it remembers does not divide by key")
     return found
+
+
+def _savepoint(settings: RunSettings, checkpoints: Sequence[Checkpoint]) -> Savepoint | None:
+    """The one that is named; None if it was removed since all have begun with it."""
+    if settings.savepoint is None:
+        return None
+    if all(noted_beginning(one) is not None for one in checkpoints) and not is_savepoint(settings.savepoint):
+        return None
+    return Savepoint(settings.savepoint)
 
 
 def _check_sinks(job: Job, contents: QueryContents) -> None:
