@@ -10,7 +10,7 @@ LOWEST := .venv-lowest
 HIGHEST := .venv-highest
 BUILDER ?= .venv-wheel
 # what stands in targets of its own
-FAST := not slow and not spark and not soak and not lab and not browser and not flood and not postgres and not kafka and not lakes
+FAST := not slow and not spark and not soak and not lab and not browser and not flood and not postgres and not kafka and not lakes and not cluster
 AXE := build/axe
 SMOKE := tests/spark/test_lab_sources.py tests/spark/test_packed.py::test_a_query_without_state_reads_the_same_folder_as_rows
 SCALES ?= paper 10x 100x
@@ -27,7 +27,7 @@ NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -n $(WORKERS) --d
 NUMBA_CACHE_DIR=$(CURDIR)/$(1)/numba $(1)/bin/python -m pytest -m 'spark and not soak' $(SMOKE)
 endef
 
-.PHONY: demo test test-slow test-lakes test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench bench-check lab lab-paper fuzz soak chaos golden docs clean
+.PHONY: demo test test-slow test-lakes test-cluster test-fast test-spark test-browser test-flood test-postgres test-kafka test-nexmark test-tpch test-lab coverage test-lowest test-highest first-hour test-wheel recordings wheel java check format bench bench-check lab lab-paper fuzz soak chaos golden docs clean
 
 demo: $(READY)
 	$(BIN)/watersmeet demo
@@ -80,8 +80,13 @@ test-kafka: $(READY)
 
 # Files in a local S3 server (moto), and tables of lakes under kills, compared with DuckDB.
 test-lakes: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[stores]'
-	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes tests/spark/test_lakes_killed.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[stores,s3]'
+	$(BIN)/python -m pytest -m 'lakes or not lakes' tests/lakes tests/spark/test_lakes_killed.py tests/spark/test_held.py
+
+# Scripts on a standalone cluster of Spark, a master and two workers from the jars that pip brings: what executors need is
+# sent to them; workers, executors and drivers are killed, and the answers compared with DuckDB's. It tells what was killed.
+test-cluster: $(READY)
+	$(BIN)/python -m pytest -rP -m cluster tests/cluster
 
 # All Nexmark queries, in-process and on Spark; `make test` has all of them in-process and a few on Spark.
 test-nexmark: $(READY)
@@ -94,7 +99,7 @@ test-tpch: $(READY)
 # What the fast tests do not touch, by line and branch; it fails below the share that pyproject.toml says. Modules that only
 # a real Spark runs are told too, as those tests run in processes of Spark's own.
 coverage: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not spark and not soak and not browser and not flood and not postgres and not kafka' --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not spark and not soak and not browser and not flood and not postgres and not kafka and not cluster' --cov --cov-report=term-missing:skip-covered
 
 # The fast tests and a little of Spark, with the lowest versions that pyproject.toml allows and with the newest. Kernels
 # are compiled for a version of Numba, so each has a cache of its own.

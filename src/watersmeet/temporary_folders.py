@@ -18,7 +18,7 @@ from pathlib import Path
 from watersmeet.private_folders import named_after_user, our_id, scratch_folder, temporary_root
 
 # How the names begin of those in this user's own folder, and of those beside it.
-INSIDE = ("checkpoint-", "check-", "classes-", "demo-", "demo-kafka-", "draft-", "state-", "training-")
+INSIDE = ("checkpoint-", "check-", "classes-", "demo-", "demo-kafka-", "draft-", "package-", "state-", "training-")
 BESIDE = ("watersmeet-checkpoint-", "watersmeet-serve-", "watersmeet-sort-", "watersmeet-store-")
 RANDOM = "?" * 8  # what `mkdtemp` adds
 YOUNG_S = 60.0  # between the making of a folder and its lock it is nobody's

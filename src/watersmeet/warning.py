@@ -65,7 +65,16 @@ class ConnectorWarning(WatersmeetWarning):
 class StateWarning(WatersmeetWarning):
     """A checkpoint, a cache or a folder for temporary files is not as it should be; the answer is the same."""
 
-    CODES = frozenset(("damaged_checkpoint", "cold_state", "temporary_folder", "kernel_cache", "kernel_library"))
+    CODES = frozenset(
+        (
+            "damaged_checkpoint",
+            "unguarded_checkpoint",
+            "cold_state",
+            "temporary_folder",
+            "kernel_cache",
+            "kernel_library",
+        )
+    )
 
 
 def warn(warning: Warning) -> None:

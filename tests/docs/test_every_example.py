@@ -50,6 +50,7 @@ RUN = {
     (README, "py"): "tests/first_hour.py",
     (ROOT / "CONTRIBUTING.md", "python"): "tests/connectors/test_contributing.py",
     (DOCS / "spark.md", "python"): "tests/spark/test_docs.py",
+    **{(DOCS / "cluster.md", language): "tests/cluster/test_page.py" for language in ("sql", "python", "sh")},
     (DOCS / "serve.md", "sql"): "tests/serve/test_page_of_docs.py",
     (DOCS / "serve.md", "sh"): "tests/serve/test_page_of_docs.py",
     (NEXMARK, "sh"): "tests/nexmark, every query; tests/docs/test_operations.py, the commands",

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow.dataset import dataset
 
 import watersmeet as wm
-from watersmeet.hosts.local.durable.checkpoint_in_store import HOLDER
+from watersmeet.io.holding import HOLDER
 
 NOON = dt.datetime(2026, 1, 1, 12)
 _COLUMNS = "(id BIGINT, k BIGINT, ts TIMESTAMP)"

@@ -17,9 +17,10 @@ from tests.lakes import opened
 from tests.lakes.lives import Case, expected, killed_again_and_again
 from tests.lakes.store import Store
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable import checkpoint_in_store
-from watersmeet.hosts.local.durable.checkpoint_in_store import HOLDER, HOLDING, LEASE_S, CheckpointInStore, PlaceInStore
+from watersmeet.hosts.local.durable.checkpoint_in_store import CheckpointInStore, PlaceInStore
 from watersmeet.hosts.local.durable.journal import Journal
+from watersmeet.io import holding
+from watersmeet.io.holding import HOLDER, HOLDING, LEASE_S
 
 
 @pytest.fixture
@@ -31,9 +32,9 @@ def query(tmp_path: Path) -> Iterator[wm.Query]:
         f"WITH (source = 'csv', path = 'file://{tmp_path}/in', time = 'ts', lateness = '1 minute')"
     )
     yield session.sql("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED] GROUP BY k")
-    for holding in (one for one in threading.enumerate() if one.name == HOLDING):
-        holding.join(5)
-        assert not holding.is_alive()  # every run has let go of its checkpoint
+    for thread in (one for one in threading.enumerate() if one.name == HOLDING):
+        thread.join(5)
+        assert not thread.is_alive()  # every run has let go of its checkpoint
 
 
 def add(folder: Path, number: int) -> None:
@@ -58,7 +59,7 @@ def test_a_run_goes_on_from_a_checkpoint_in_a_store(query: wm.Query, tmp_path: P
         add(tmp_path / "in", number)
         query.start(checkpoint=where, sink=sink, available_now=True, flush=number == 2).wait()
     assert counts(tmp_path / "out") == {0: 3, 1: 3, 2: 3}
-    assert not (tmp_path / "store" / "checkpoint" / HOLDER).exists()
+    assert json.loads((tmp_path / "store" / "checkpoint" / HOLDER).read_text())["at"] == 0  # nobody holds it
 
 
 def test_a_second_run_is_refused_while_the_first_lives(query: wm.Query, tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_holder_that_cannot_be_read_is_named(query: wm.Query, tmp_path: Path, 
 
 
 def test_who_was_taken_over_stops(query: wm.Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_in_store, "RENEW_S", 0.05)
+    monkeypatch.setattr(holding, "RENEW_S", 0.05)
     add(tmp_path / "in", 0)
     folder = tmp_path / "store" / "checkpoint"
     run = query.start(checkpoint=f"file://{folder}", sink={"sink": "json", "path": str(tmp_path / "out")})
@@ -108,7 +109,7 @@ def test_who_was_taken_over_stops(query: wm.Query, tmp_path: Path, monkeypatch: 
     for _ in range(200):  # it may have said that it holds it after that was read
         (folder / "other").write_text(json.dumps(holder))
         (folder / "other").replace(folder / HOLDER)
-        if inner._parts.checkpoint.place._store._lost is not None:
+        if inner._parts.checkpoint.place._store._holding._lost is not None:
             break
         sleep(0.05)
     add(tmp_path / "in", 1)
@@ -178,7 +179,7 @@ def test_nothing_is_committed_by_who_has_lost_the_checkpoint(tmp_path: Path) -> 
     journal = Journal(PlaceInStore(store))
     journal.append(0, [b"what came"], soon=True)
     journal.sync(0)
-    store._lost = RunError("another run has taken over the checkpoint")
+    store._holding._lost = RunError("another run has taken over the checkpoint")
     with pytest.raises(RunError, match="has taken over"):
         journal.sync(0)  # which comes before every commit of answers
     store.release()

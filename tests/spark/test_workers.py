@@ -51,7 +51,7 @@ def test_workers_that_are_something_else_are_refused(change: dict[str, Any], tol
     with pytest.raises(SetupError, match=told) as refused:
         compare(RIGHT | change)
     assert "PYSPARK_PYTHON" in str(refused.value)
-    assert "spark.submit.pyFiles" in str(refused.value)
+    assert "--package" in str(refused.value)
 
 
 def test_a_python_without_the_package_is_refused_by_the_session(

@@ -63,6 +63,7 @@ IN_PROCESS = {
     "buckets": "in-process the state is not cut into parts",
     "master": "in-process there is no Spark",
     "remote": "in-process there is no Spark",
+    "package": "in-process there are no executors",
     "conf": "in-process there is no Spark",
 }
 ON_SPARK = {

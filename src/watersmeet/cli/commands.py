@@ -29,6 +29,7 @@ from watersmeet.cli.arguments import (
     text_of,
 )
 from watersmeet.cli.clean import clean
+from watersmeet.cli.package import package
 from watersmeet.cli.run import run
 from watersmeet.cli.savepoint import savepoint
 from watersmeet.cli.state import app as state
@@ -56,6 +57,7 @@ app.command(cls=WithView)(run)
 app.command()(savepoint)
 app.command()(clean)
 app.add_typer(state)
+app.command()(package)
 app.add_typer(lab)
 
 

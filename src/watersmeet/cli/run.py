@@ -62,6 +62,12 @@ def run(
     remote: Annotated[
         str | None, typer.Option(metavar="URL", help="A Spark Connect server, sc://host:port, instead of a master.")
     ] = None,
+    package: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="With the --master of a cluster: what `watersmeet package` made, for its executors."
+        ),
+    ] = None,
     conf: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
     ] = None,
@@ -129,7 +135,7 @@ def run(
     )  # fmt: skip
     with interruptible():
         if chosen is Engine.spark:
-            _run_on_spark(text, settings, (master, _settings(conf or []), remote), view)
+            _run_on_spark(text, settings, (master, _settings(conf or []), remote), view, package)
         elif checkpoint is None:
             _run_in_process(text, batch_rows, final, view)
         else:
@@ -198,6 +204,7 @@ def _run_on_spark(
     settings: RunSettings,
     spark_choices: tuple[str, dict[str, str], str | None],
     view: str | None,
+    package: str | None,
 ) -> None:
     need_spark()
     from watersmeet.cli import ctrl_c_on_spark
@@ -209,7 +216,7 @@ def _run_on_spark(
             from watersmeet.runtime.script import check_declared
 
             check_declared(text)  # a mistake need not wait until Spark has started
-            spark = start_spark(*spark_choices, tell=voice().remark)
+            spark = start_spark(*spark_choices, tell=voice().remark, package=package)
             ctrl_c_on_spark.take_back()
         try:
             stopped = run_command(spark, text, settings, view)

@@ -13,7 +13,8 @@ from watersmeet.version import VERSION
 
 OTHER_WORKERS = (
     f"before Spark starts, set PYSPARK_PYTHON (spark.pyspark.python) to a Python that has watersmeet {VERSION}, as "
-    f"{sys.executable} has; or install it there; or send the package along as a .zip in spark.submit.pyFiles"
+    f"{sys.executable} has; or install it there; or send all that is needed along: `watersmeet package wm.tar.gz`, "
+    "then --package wm.tar.gz"
 )
 
 # A message of ours may have several lines. It ends where Spark goes on: an SQLSTATE, a stack, or an empty line.

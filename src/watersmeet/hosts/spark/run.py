@@ -20,7 +20,8 @@ from watersmeet.errors import DataError, SetupError, UnsafeFolderError, Unsuppor
 from watersmeet.hosts.spark.bucket.archive import follow
 from watersmeet.hosts.spark.checkpoints.beginning import Beginning
 from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint, Owner
-from watersmeet.hosts.spark.checkpoints.members import Members
+from watersmeet.hosts.spark.checkpoints.members import Members, buckets_noted
+from watersmeet.hosts.spark.checkpoints.place import held, is_here
 from watersmeet.hosts.spark.dataframe import QueryInSlot, dataframe, dataframe_of_several, streams_without_end
 from watersmeet.hosts.spark.errors import first_useful_line, ours_in
 from watersmeet.hosts.spark.exchange.bad_records import has_side_outputs
@@ -30,12 +31,14 @@ from watersmeet.hosts.spark.jobs.fingerprint import GUARDED
 from watersmeet.hosts.spark.jobs.job import AtStart
 from watersmeet.hosts.spark.launching.launch import cores, is_connect
 from watersmeet.hosts.spark.launching.query_start import has_jobs, sources_by_name, start_in_turn
+from watersmeet.hosts.spark.launching.shared_folders import refuse_unshared
 from watersmeet.hosts.spark.launching.workers import check_workers
 from watersmeet.hosts.spark.memory_folder import discard
 from watersmeet.hosts.spark.progress.boards import Boards
 from watersmeet.hosts.spark.progress.post_office import Flood, mailbox
 from watersmeet.hosts.spark.progress.running_query import RunningQuery, StartedQuery
 from watersmeet.hosts.spark.progress.tally import ANSWER, Batch, Tally
+from watersmeet.hosts.spark.reading.file_stream import FileStream
 from watersmeet.hosts.spark.reading.sources import OnSpark
 from watersmeet.hosts.spark.writing.begun import begun_queries
 from watersmeet.hosts.spark.writing.file_claim import RACE, FileClaim
@@ -44,6 +47,7 @@ from watersmeet.hosts.spark.writing.sink_run import SinkRun
 from watersmeet.hosts.spark.writing.sink_writer import SideSinks
 from watersmeet.hosts.spark.writing.sinks import SparkSink, open_sides
 from watersmeet.noticing import phase
+from watersmeet.plan.walks import streams_below
 from watersmeet.private_folders import kept_file
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
@@ -74,7 +78,7 @@ class SparkRun:
             jobs = read_script(jobs, opener=OnSpark(spark, streams=True), explain=True)
         self.jobs = [job for job in jobs if job.explaining is None]
         self.explained = [job for job in jobs if job.explaining is not None]
-        self.buckets = self.settings.buckets or cores(spark)
+        self.buckets = self.settings.buckets or self._noted_buckets() or cores(spark)
         self.remark: Callable[[str], None] = logger.info  # takes what a start says of itself
         self._asked = skipped_batches(self.settings.skip_batches, self.jobs)
         self._skipped: dict[str, frozenset[int]] = {}  # the batches that are left out, by the checkpoint of their query
@@ -82,6 +86,7 @@ class SparkRun:
         self._flooding: dict[str, int] = {}  # by the id of a query, a batch that brings about very many answers
         self._stop = False
         self._stop_by_s = inf
+        self._check_held: Callable[[], None] = lambda: None  # raises if another start has taken over the checkpoint
 
     def request_stop(self) -> None:
         """Let every query end the batch in hand and then stop; one that takes longer is left to the next start."""
@@ -94,6 +99,7 @@ class SparkRun:
         with (
             _until_the_first_batch(on_batch or (lambda running, batch: None)) as tell,
             self._checkpoint() as folder,
+            held(self.spark, folder) as self._check_held,
         ):
             groups = groups_of(self.spark, self.jobs, folder, self.buckets, apart=self.settings.savepoint is not None)
             self._begun = self._beginnings(groups)
@@ -101,6 +107,7 @@ class SparkRun:
             sinks = [sink for one in starting for sink in one.sinks]
             watching = Boards(sinks, boards or {})
             check_workers(self.spark)
+            refuse_unshared(self.spark, *self._local_folders(folder, sinks))
             owners = self._owners(starting)
             self._skipped = self._left_out(sinks)
             for one in starting:
@@ -134,6 +141,17 @@ class SparkRun:
         alone = [group for group in groups if group.members is None]
         jobs, folders = [group.jobs[0] for group in alone], [group.folder for group in alone]
         return begun_queries(self.spark, jobs, folders, self.settings, self.buckets, self.remark)
+
+    def _noted_buckets(self) -> int | None:
+        """A cluster need not have as many cores at each start."""
+        return None if self.settings.checkpoint is None else buckets_noted(self.spark, str(self.settings.checkpoint))
+
+    def _local_folders(self, checkpoint: str, sinks: Sequence[SparkSink]) -> tuple[list[str], list[str]]:
+        """What lies in folders of this machine: where tasks write, and what they read."""
+        written = [checkpoint, *(sink.path for sink in sinks if sink.path and not sink.by_driver)]
+        streams = [one for job in self.jobs for one in streams_below(job.plan.root)]
+        read = [one.source.path for one in streams if isinstance(one.source, FileStream)]
+        return [one for one in written if is_here(self.spark, one)], read
 
     def _buckets_of(self, checkpoint: str) -> int:
         """Into how many a query is cut that is alone."""
@@ -273,6 +291,7 @@ class SparkRun:
     def _watch(self, started: Sequence[StartedQuery], tell: OnBatch) -> None:
         ending: dict[int, int] = {}
         while any(one.query.isActive for one in started):
+            self._check_held()
             for number, one in enumerate(started):
                 if one.tally.batches == 0:
                     self._look_for_others(one.query, one.claimed)

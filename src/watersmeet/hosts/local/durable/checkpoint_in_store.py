@@ -4,40 +4,24 @@ The folder is scratch: every start makes a new one and fetches what the store ha
 A store has neither appending nor renaming, and needs none: a record of the journal is an object of its own, and so is
 every file of a snapshot, which counts when the object that names its parts was put.
 
-Nor has it locks. Who holds a checkpoint says so in an object, and again every few seconds. Another start is refused
-meanwhile; who finds that somebody else has taken it over stops before it puts anything more. Two starts in the same
-moment may miss each other.
+Nor has it locks: who holds a checkpoint says so there (`io/holding.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from threading import Event, Lock, Thread
-from time import monotonic, time
-from typing import Any
-from uuid import uuid4
+from threading import Lock
 
-import pyarrow as pa
 import pyarrow.fs as pa_fs
 
-from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.io.filesystems import is_in_store, located
-from watersmeet.io.store_errors import gist_of
+from watersmeet.io.holding import HOLDER, Holding, naming_errors
 from watersmeet.io.whole_files import put_whole
 from watersmeet.private_folders import temporary_root
 from watersmeet.temporary_folders import TemporaryFolder
-
-HOLDER = "holder.json"
-HOLDING = "watersmeet holds its checkpoint"  # the name of a thread
-RENEW_S = 5.0
-LEASE_S = 30.0
-_HOLDER = {"who": str, "host": str, "pid": int, "at": float}  # what it says, and of which type
 
 
 def place_of(checkpoint: str | os.PathLike[str]) -> Place:
@@ -87,16 +71,12 @@ class CheckpointInStore:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        with self._naming_errors("be reached"):
+        with naming_errors(address, "be reached"):
             self._files, self._base = located(address, ())
-        self._who = {"who": uuid4().hex, "host": socket.gethostname(), "pid": os.getpid()}
-        self._lost: RunError | None = None
-        self._renewed_s = monotonic()
         self._users = 0
         self._lock = Lock()
-        self._stop = Event()
-        self._refuse_second()
-        self._say()
+        self._holding = Holding(address)
+        self.check = self._holding.check
         self._scratch = TemporaryFolder("watersmeet-checkpoint-", temporary_root())
         self.folder = self._scratch.path
         try:
@@ -104,19 +84,16 @@ class CheckpointInStore:
         except BaseException:
             self._let_go()
             raise
-        Thread(target=self._renew, name=HOLDING, daemon=True).start()
 
     def put(self, name: str) -> None:
         self.check()
-        with self._naming_errors("be written"):
-            self._put(name, (self.folder / name).read_bytes())
+        with naming_errors(self.address, "be written"):
+            put_whole(self._files, f"{self._base}/{name}", (self.folder / name).read_bytes())
 
     def remove(self, name: str) -> None:
         self.check()
-        with self._naming_errors("be written"), suppress(FileNotFoundError):
+        with naming_errors(self.address, "be written"), suppress(FileNotFoundError):
             self._files.delete_file(f"{self._base}/{name}")
-
-    # ---- who holds it -----------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
         with self._lock:
@@ -127,70 +104,14 @@ class CheckpointInStore:
             self._users -= 1
             if self._users > 0:
                 return
-        self._stop.set()
         self._let_go()
 
     def _let_go(self) -> None:
-        with suppress(OSError, pa.ArrowException, RunError):
-            if self._lost is None and self._holder().get("who") == self._who["who"]:
-                self._files.delete_file(f"{self._base}/{HOLDER}")
+        self._holding.release()
         self._scratch.remove()
 
-    def _refuse_second(self) -> None:
-        holder = self._holder()
-        age_s = time() - float(holder.get("at", 0))
-        if not holder or age_s > LEASE_S or (holder["host"] == self._who["host"] and not _is_alive(holder["pid"])):
-            return
-        raise RunError(
-            f"another run is using the checkpoint {self.address}: process {holder['pid']} on {holder['host']}",
-            hint=f"stop it first; if it died, wait {LEASE_S:.0f} seconds",
-        )
-
-    def _holder(self) -> dict[str, Any]:
-        with self._naming_errors("be read"):
-            try:
-                with self._files.open_input_stream(f"{self._base}/{HOLDER}") as stream:
-                    holder = json.loads(stream.read())
-                    return {name: kind(holder[name]) for name, kind in _HOLDER.items()}
-            except FileNotFoundError:
-                return {}
-            except (ValueError, TypeError, KeyError):
-                raise RunError(
-                    f"{self.address}/{HOLDER} is damaged: it does not say who is using the checkpoint",
-                    hint="remove it if nobody is",
-                ) from None
-
-    def _say(self) -> None:
-        with self._naming_errors("be written"):
-            self._put(HOLDER, json.dumps(self._who | {"at": time()}).encode())
-
-    def _renew(self) -> None:
-        while not self._stop.wait(RENEW_S):
-            try:
-                if self._holder().get("who") != self._who["who"]:
-                    self._lost = RunError(
-                        f"another run has taken over the checkpoint {self.address}",
-                        hint="only one of them may go on; this one has stopped, and nothing is lost",
-                    )
-                    return
-                self._say()
-                self._renewed_s = monotonic()
-            except RunError:  # a store that is away for a moment is no reason to stop; one that stays away is
-                continue
-
-    def check(self) -> None:
-        if self._lost is not None:
-            raise self._lost
-        if monotonic() - self._renewed_s > LEASE_S:
-            raise RunError(
-                f"the store of the checkpoint {self.address} has not answered for {LEASE_S:.0f} seconds",
-                hint="start again with the same checkpoint: nothing is lost",
-            )
-
-    # ---- objects ----------------------------------------------------------------------------------------------------
-
     def _fetch(self) -> None:
-        with self._naming_errors("be read"):
+        with naming_errors(self.address, "be read"):
             found = self._files.get_file_info(pa_fs.FileSelector(self._base, recursive=True, allow_not_found=True))
             for info in found:
                 inside = info.path[len(self._base) :].lstrip("/")
@@ -200,32 +121,3 @@ class CheckpointInStore:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with self._files.open_input_stream(info.path, compression=None) as stream:
                     target.write_bytes(stream.read())
-
-    def _put(self, name: str, data: bytes) -> None:
-        put_whole(self._files, f"{self._base}/{name}", data)
-
-    @contextmanager
-    def _naming_errors(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise RunError(f"the checkpoint {self.address} cannot {what}: {_line(error)}") from None
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(
-                f"the checkpoint {self.address} cannot {what}: {_line(error)}",
-                hint="mend that, then start again with the same checkpoint: nothing is lost",
-            ) from None
-
-
-def _line(error: BaseException) -> str:
-    return gist_of(error) or str(error).split("\n", 1)[0].rstrip(".")[:300]
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

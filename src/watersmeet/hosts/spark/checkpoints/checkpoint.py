@@ -136,7 +136,7 @@ class Checkpoint:
         """Refuse an owner that is not this checkpoint's; else whether it is certain that this one is, or will be."""
         if self.place.read(METADATA) is None:
             return True
-        held = self._held()
+        held = self.owner
         # Only fingerprints decide. The rest of the note finds words for what differs.
         if held is not None and held.states != owner.states:
             raise SetupError(f"{self.folder} {owner.differs_from(held)}", hint=way_out(held, owner))
@@ -155,7 +155,7 @@ class Checkpoint:
         """Write down whose it is, unless it is known. The query runs by now, and its state has a guard as well, so that
         a file that cannot be written does not end it."""
         try:
-            held, run = self._held(), self.notes.get("run", "")
+            held, run = self.owner, self.notes.get("run", "")
             if held is None or held.run != run:
                 self.notes.note(owner=asdict(replace(held or owner, run=run)))
         except Exception as error:
@@ -164,7 +164,7 @@ class Checkpoint:
     def belongs_to(self, owner: Owner) -> bool:
         """Whether it is the checkpoint of that query alone, as far as is noted. What keeps no state is known by its
         text."""
-        held = self._held()
+        held = self.owner
         if held is None:
             return False
         if held.states:
@@ -174,7 +174,7 @@ class Checkpoint:
     @property
     def is_noted(self) -> bool:
         """Whether it is noted that the checkpoint is one of ours."""
-        return self._held() is not None
+        return self.owner is not None
 
     def _guard_knows(self, owner: Owner) -> bool:
         """Of a checkpoint without the file: ask its state, which knows nothing before its first rows."""
@@ -186,7 +186,9 @@ class Checkpoint:
             raise SetupError(f"{self.folder} {why}", hint=hint)
         return True
 
-    def _held(self) -> Owner | None:
+    @property
+    def owner(self) -> Owner | None:
+        """As it is noted."""
         held = self.notes.get("owner")
         return None if held is None else Owner(**held)
 
@@ -195,7 +197,7 @@ class Checkpoint:
         sinks know what they have taken."""
         run = self.notes.get("run")
         if run is None:
-            held = self._held()
+            held = self.owner
             run = (held.run if held is not None else "") or uuid4().hex[:12]
             self.notes.note(run=run)
         return str(run)

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
+from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
@@ -79,6 +82,17 @@ class Members:
 def keys_of(job: SparkJob, slot: int) -> tuple[int, ...]:
     """Those of a query in a slot."""
     return (*balanced_ids(job.partitioning.buckets, slot), guard_of(slot))
+
+
+def buckets_noted(spark: SparkSession, folder: str) -> int | None:
+    """Into how many the queries of a checkpoint were cut, where all were alike; None also where none is known."""
+    found: set[int] = set()
+    below = sorted(Path(folder).glob("*/")) if Checkpoint(spark, folder).place.is_here else []
+    for checkpoint in (Checkpoint(spark, str(one)) for one in (folder, *below)):
+        members = Members.of(checkpoint)
+        owners = [checkpoint.owner] if members is None else [one.owner for one in members.by_name.values()]
+        found |= {owner.buckets for owner in owners if owner is not None}
+    return found.pop() if len(found) == 1 else None
 
 
 def _member(slot: int, keys: Sequence[int], owner: Mapping[str, Any]) -> Member:

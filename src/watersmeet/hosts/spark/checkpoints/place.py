@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -11,7 +13,18 @@ from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import lacking_store
 from watersmeet.hosts.spark.launching.launch import is_connect
 from watersmeet.hosts.spark.paths import has_scheme
+from watersmeet.io.filesystems import is_in_store
+from watersmeet.io.holding import Holding
 from watersmeet.io.whole_files import write_whole
+
+# How Spark's Hadoop is told of a way into S3, and how that is called where a checkpoint is held.
+_S3A = {
+    "access.key": "access_key_id",
+    "secret.key": "secret_access_key",
+    "session.token": "session_token",
+    "endpoint": "endpoint",
+    "endpoint.region": "region",
+}
 
 
 class SparkPlace:
@@ -80,6 +93,25 @@ class SparkPlace:
         return SetupError(
             f"the checkpoint {self.folder} {what}: {first_useful_line(error)}", hint=None if store is None else by_jars
         )
+
+
+@contextmanager
+def held(spark: SparkSession, folder: str) -> Iterator[Callable[[], None]]:
+    """With a checkpoint in a store held: by one start, of which others are refused. Gives what raises if another has
+    taken it over."""
+    is_elsewhere = is_connect(spark) or not is_in_store(folder) or folder.lower().startswith("file:")
+    holding = None if is_elsewhere else Holding.by_conditions(folder, _ways(spark))
+    try:
+        yield lambda: None if holding is None else holding.check()
+    finally:
+        if holding is not None:
+            holding.release()
+
+
+def _ways(spark: SparkSession) -> dict[str, str]:
+    hadoop = spark._jsc.hadoopConfiguration()
+    told = {ours: hadoop.get(f"fs.s3a.{name}") for name, ours in _S3A.items()}
+    return {ours: value for ours, value in told.items() if value}
 
 
 def is_here(spark: SparkSession, folder: str) -> bool:

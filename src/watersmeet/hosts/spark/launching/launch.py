@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,14 +19,16 @@ from typing import Any, Literal
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-from watersmeet import version
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.errors import first_useful_line
-from watersmeet.hosts.spark.launching import class_archive, daemon, local_files
+from watersmeet.hosts.spark.launching import class_archive, daemon, local_files, package
 from watersmeet.hosts.spark.launching.class_archive import ClassArchive, is_wanted
+from watersmeet.hosts.spark.launching.executors import gone, wait_for_executors
 from watersmeet.hosts.spark.launching.fork_server import environment_for_spark, python_for_spark
-from watersmeet.hosts.spark.launching.java import hiding_spark_home, use_java
+from watersmeet.hosts.spark.launching.java import hiding_spark_home, kept_script, use_java
 from watersmeet.hosts.spark.launching.noise import quiet_stderr
+from watersmeet.hosts.spark.launching.package import HOME
+from watersmeet.temporary_folders import TemporaryFolder
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +39,6 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_LIMIT, SOME_BYTES = "2147483647", "64m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-HOME = Path(version.__file__).parents[1]  # the folder that the package is in
 LOGGING = Path(__file__).with_name("log4j2.properties")
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -73,6 +76,8 @@ START: Mapping[str, str] = {
     JAVA_OPTIONS: f'"-Dlog4j2.configurationFile=file:{LOGGING}" {UNCHECKED}',
 }
 LOCAL: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Executors are Javas of their own.
+CLUSTER: Mapping[str, str] = {"spark.executor.extraJavaOptions": UNCHECKED}
 # Java in a session of its own does not hear the terminal's Ctrl-C. Whoever wants Java to end with their group of
 # processes turns it off.
 apart_from_terminal = True
@@ -106,15 +111,19 @@ def start_spark(
     app_name: str = "watersmeet",
     on_phase: OnPhase | None = None,
     tell: Callable[[str], None] = _log.info,
+    package: str | os.PathLike[str] | None = None,
 ) -> SparkSession:
     """A Spark session: a JVM of our own, or with `remote` (sc://host:port) a Spark Connect server.
 
     `conf` wins over the settings made here. If this process has a session already, that one is given, with the
     settings that a running session takes. `on_phase` is called with what is being done, as it begins: "java", "jvm",
     "spark", and "ready" at the end; of a session that is there already, or elsewhere, "ready" alone. `tell` is called
-    with a sentence if something would have later starts take less; by default the log has it.
+    with a sentence if something would have later starts take less, or keeps this one waiting; by default the log has
+    it. The executors of a cluster get this package, and what it needs where `package` names an archive that
+    `watersmeet package` has made.
     """
     chosen = dict(conf or {})
+    given = None if package is None else _checked_package(Path(package), chosen.get("spark.master", master), remote)
     begin = on_phase or (lambda phase: None)
     if remote is not None:
         spark = _connected(remote, chosen, app_name)
@@ -123,7 +132,7 @@ def start_spark(
     ours = SparkContext._active_spark_context is None
     with _importing_meanwhile() if ours else nullcontext():
         if ours:
-            _launch(_start_conf(master, chosen, app_name), begin, tell)
+            _launch(_start_conf(master, chosen, app_name, given), begin, tell, by_name=given is not None)
         spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
         if PARTITIONS not in chosen:
             spark.conf.set(PARTITIONS, str(cores(spark)))
@@ -219,11 +228,14 @@ def _set(spark: SparkSession, name: str, value: str) -> list[str]:
     return [name]
 
 
-def _start_conf(master: str, chosen: Mapping[str, str], app_name: str) -> SparkConf:
+def _start_conf(master: str, chosen: Mapping[str, str], app_name: str, given: Path | None = None) -> SparkConf:
     ours = {**SESSION, **START, "spark.driver.memory": f"{driver_memory_mb()}m"}
     if is_local(chosen.get("spark.master", master)):
         ours |= LOCAL
         ours |= PRELOADING if _workers_run_this_python(chosen) else {}
+    else:
+        ours |= CLUSTER
+        chosen = {**chosen, **package.settings(given or _package_alone(), chosen)}
     if _is_true(SMALL_BATCHES, chosen):
         ours |= {**FOR_SMALL_BATCHES, JAVA_OPTIONS: f"{START[JAVA_OPTIONS]} {QUICK_COMPILER}"}
     conf = SparkConf(loadDefaults=False)
@@ -245,8 +257,29 @@ def _workers_run_this_python(chosen: Mapping[str, str]) -> bool:
     return all(program in (None, "", sys.executable) for program in programs)
 
 
-def _launch(conf: SparkConf, begin: OnPhase, tell: Callable[[str], None]) -> None:
-    """Start the JVM apart from the terminal's Ctrl-C, its stderr without the usual noise, and its context."""
+def _checked_package(given: Path, master: str, remote: str | None) -> Path:
+    if remote is not None or is_local(master):
+        where = f"{remote} has what is installed there" if remote else f"{master} has none elsewhere"
+        raise SetupError(f"a package is for the executors of a cluster, and {where}", hint="leave it out")
+    path = given.expanduser().absolute()
+    package.read_package(path)
+    return path
+
+
+def _package_alone() -> Path:
+    """This package without what it needs, for as long as this process lives: Spark hands it to executors that come
+    later, too."""
+    folder = TemporaryFolder("package-")
+    atexit.register(folder.remove)
+    package.write_package(folder.path / "watersmeet.tar.gz", alone=True)
+    return folder.path / "watersmeet.tar.gz"
+
+
+def _launch(conf: SparkConf, begin: OnPhase, tell: Callable[[str], None], *, by_name: bool) -> None:
+    """Start the JVM apart from the terminal's Ctrl-C, its stderr without the usual noise, and its context. by_name:
+    executors look for a Python of this version, as nothing else of this one need be there."""
+    program = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    named = package.program_name() if by_name and not program else None
     # A JVM stays after its context was stopped; then only a context is missing.
     if SparkContext._gateway is None:
         begin("java")
@@ -262,7 +295,7 @@ def _launch(conf: SparkConf, begin: OnPhase, tell: Callable[[str], None]) -> Non
         # SparkContext would launch the JVM by itself, but takes no arguments for the process.
         start_gateway: Any = java_gateway.launch_gateway
         begin("jvm")
-        with quiet_stderr() as stderr, _environment(conf):
+        with quiet_stderr() as stderr, _environment(conf, named):
             try:
                 gateway = start_gateway(conf, {"stderr": stderr, "start_new_session": apart_from_terminal})
             except Exception as error:
@@ -274,17 +307,36 @@ def _launch(conf: SparkConf, begin: OnPhase, tell: Callable[[str], None]) -> Non
     if local_files.are_there(SparkContext._jvm):
         local_files.use(conf)
     begin("spark")
-    context = SparkContext(conf=conf)
+    context = _context(conf, tell)
+    context.pythonExec = named or program or context.pythonExec
     if conf.get("spark.python.daemon.module") == daemon.MODULE:
         context.pythonExec = str(python_for_spark() or context.pythonExec)
         _start_workers(context)
 
 
+def _context(conf: SparkConf, tell: Callable[[str], None]) -> SparkContext:
+    if is_local(conf.get("spark.master") or ""):
+        return SparkContext(conf=conf)
+    try:
+        context = SparkContext(conf=conf)
+        wait_for_executors(context, tell)
+    except SetupError:
+        raise
+    except Exception as error:
+        raise gone(conf.get("spark.master"), first_useful_line(error)) from None
+    return context
+
+
 @contextmanager
-def _environment(conf: SparkConf) -> Iterator[None]:
-    """What Java and all below it find in their environment, without a change of this process's own."""
+def _environment(conf: SparkConf, named: str | None) -> Iterator[None]:
+    """What Java and all below it find in their environment, without a change of this process's own. named: the program
+    that executors look for, which on the driver is to be this Python."""
     # The launcher is a Java that lives for half a second.
     chosen = {"SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")}
+    if named is not None:
+        script = kept_script(named, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+        if script is not None:
+            chosen["PATH"] = os.pathsep.join([str(script.parent), os.environ.get("PATH", os.defpath)])
     forks = conf.get("spark.python.daemon.module") == daemon.MODULE
     chosen |= environment_for_spark() if forks else {}
     # A Spark of the user's own, or another Python for the workers, may have no other pyspark than the zip.

@@ -22,7 +22,7 @@ from watersmeet.code_sum import code
 from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.errors import OTHER_WORKERS, first_useful_line
 from watersmeet.hosts.spark.launching.fork_server import python_for_spark
-from watersmeet.hosts.spark.launching.launch import is_connect, is_local, workers_find_us
+from watersmeet.hosts.spark.launching.launch import cores, is_connect, is_local, workers_find_us
 from watersmeet.version import VERSION
 
 NEEDED = ("numpy", "pyarrow", "pandas", "sqlglot")
@@ -57,12 +57,12 @@ def check_workers(spark: SparkSession, *, by_job: bool = True) -> None:
         return
     if not _is_this_python(spark):
         if _has_known_path(spark):
-            found = _asked(spark.sparkContext.pythonExec)
+            compare(_asked(spark.sparkContext.pythonExec))
         elif by_job:
-            found = _asked_by_a_job(spark)
+            for found in _asked_by_a_job(spark):
+                compare(found)
         else:
             return
-        compare(found)
     _right.add(spark)
 
 
@@ -122,18 +122,19 @@ def _reason(error: Exception) -> str:
     return str(said).strip().splitlines()[-1] if said else str(error)
 
 
-def _asked_by_a_job(spark: SparkSession) -> dict[str, Any]:
+def _asked_by_a_job(spark: SparkSession) -> list[dict[str, Any]]:
+    """What workers tell that differs; a task for each core is likely to reach every machine."""
+    tasks = cores(spark)
     # With Arrow the function itself could not run where pyarrow is missing, which is what it is to tell.
     ask = F.udf(_asking(PROBE), "string", useArrow=False)
     try:
-        (row,) = spark.range(0, 1, 1, 1).select(ask("id")).collect()
+        rows = spark.range(0, tasks, 1, tasks).select(ask("id")).collect()
     except Exception as error:
         versions = re.search(r"different version: (\d+\.\d+) than that in driver: (\d+\.\d+)", str(error))
         if versions:
             raise _wrong(f"Spark's workers run Python {versions[1]}, and this process runs {versions[2]}") from None
         raise _wrong(f"Spark's workers cannot run Python functions: {first_useful_line(error)}") from None
-    found: dict[str, Any] = json.loads(row[0])
-    return found
+    return [json.loads(told) for told in sorted({row[0] for row in rows})]
 
 
 def _asking(probe: str) -> Callable[[int], str]:
