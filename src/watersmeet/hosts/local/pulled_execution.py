@@ -119,12 +119,15 @@ class PulledExecution:
 
     def end(self) -> None:
         """Nothing more comes."""
-        self.report()
         self.execution.tell_what_was_left_out(at_end=True)
+        self._show()
 
     def report(self) -> None:
         """Bring the metrics up to date and show them."""
         self.execution.report()
+        self._show()
+
+    def _show(self) -> None:
         if self.on_progress is not None:
             self.on_progress(self.metrics)
 
