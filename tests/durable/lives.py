@@ -45,6 +45,17 @@ POINTS_OF_CHANGES = (
     "Place.remove before",
     "Place.remove after",
 )
+# The same where one query takes the place of another, around the write that decides.
+POINTS_OF_SUCCESSIONS = (
+    "Checkpoint.take_over before",
+    "Checkpoint.take_over after",
+    "DurableExecution.take_over before",
+    "DurableExecution.take_over after",
+    "DurableExecution.begin_to_answer before",
+    "DurableExecution.begin_to_answer after",
+    "Dropped.release before",
+    "Dropped.release after",
+)
 # Where a commit of several files may be torn.
 POINTS_OF_PARTITIONS = (
     "LocalFolder.publish before",
@@ -171,15 +182,18 @@ def acknowledged(case: Case) -> dict[str, int]:
 
 def die_at(point: str, after: int) -> None:
     from watersmeet.hosts.local.durable.answering import Answering
+    from watersmeet.hosts.local.durable.checkpoint import Checkpoint
+    from watersmeet.hosts.local.durable.durable_execution import DurableExecution
     from watersmeet.hosts.local.durable.journal import Journal
     from watersmeet.hosts.local.durable.place import Place
+    from watersmeet.hosts.local.durable.places import Dropped
     from watersmeet.hosts.local.durable.snapshots import Snapshots
     from watersmeet.io.connectors.files.local_folder import LocalFolder
     from watersmeet.io.connectors.files.sink import FilesSink
 
     where, when = point.split()
     owner, name = where.split(".")
-    kinds = (Journal, Answering, Snapshots, FilesSink, LocalFolder, Path, Place)
+    kinds = (Journal, Answering, Snapshots, FilesSink, LocalFolder, Path, Place, Checkpoint, DurableExecution, Dropped)
     kind: Any = {one.__name__: one for one in kinds}[owner]
     method: Callable[..., Any] = getattr(kind, name)
     left = [after]

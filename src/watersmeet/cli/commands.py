@@ -30,6 +30,7 @@ from watersmeet.cli.arguments import (
 )
 from watersmeet.cli.clean import clean
 from watersmeet.cli.package import package
+from watersmeet.cli.replace import replace as replace_query
 from watersmeet.cli.run import run
 from watersmeet.cli.savepoint import savepoint
 from watersmeet.cli.state import app as state
@@ -58,6 +59,7 @@ app.command()(savepoint)
 app.command()(clean)
 app.add_typer(state)
 app.command()(package)
+app.command("replace")(replace_query)
 app.add_typer(lab)
 
 

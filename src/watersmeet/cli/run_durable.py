@@ -14,7 +14,7 @@ from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
 from watersmeet.model.wording import counted
-from watersmeet.runtime.declaring import open_to_go_on
+from watersmeet.runtime.declaring import OpenOnce, open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.progress import Progress, describe, waiting
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bool:
     """Run a script until it is stopped, or its input is read; whether it was stopped."""
-    declared = read_script(text, explain=True, opener=open_to_go_on)
+    opener = OpenOnce(open_to_go_on)
+    declared = read_script(text, explain=True, opener=opener)
     for job in declared:
         if job.explaining is not None:
             print(explained(job.plan, job.explaining, LocalHost()), flush=True)
@@ -44,6 +45,7 @@ def run_durable(text: str, settings: RunSettings, view: str | None = None) -> bo
         settings,
         tell=voice().warn,
         skipped=skipped_batches(settings.skip_batches, jobs),
+        opener=opener,
     )
     page = None if view is None else _page(view, jobs, durable)
     try:

@@ -31,13 +31,13 @@ def savepoint(
         folder = Path(checkpoint).expanduser()
         with phase("reading the checkpoint"):
             from watersmeet.hosts.local.durable.checkpoint_state import is_checkpoint
-            from watersmeet.hosts.local.durable.savepoint_requests import ask, is_running, scripts_of
+            from watersmeet.hosts.local.durable.requests import SAVEPOINT, ask, is_running, scripts_of
 
         if is_checkpoint(folder):
             if is_running(folder):
-                ask(folder, _whole(out))
+                ask(folder, SAVEPOINT, out=_whole(out))
             else:
-                _of_stopped(folder, out, _text(script, scripts_of(folder)))
+                _of_stopped(folder, out, old_text(script, scripts_of(folder)))
         else:
             _of_spark(folder, out, script)
         voice().remark(f"{out}: a savepoint; watersmeet run FILE.sql --from {out} --checkpoint DIR goes on from it")
@@ -47,7 +47,8 @@ def _whole(out: str) -> str:
     return out if "://" in out else str(Path(out).expanduser().absolute())
 
 
-def _text(script: Path | None, noted: list[str]) -> str:
+def old_text(script: Path | None, noted: list[str]) -> str:
+    """The script of a run, as it is named, or else as the checkpoint notes it."""
     if script is None and len(noted) == 1 and Path(noted[0]).is_file():
         script = Path(noted[0])
     if script is None:
@@ -83,7 +84,7 @@ def _of_spark(folder: Path, out: str, script: Path | None) -> None:
 
     if not any(is_checkpoint(one) for one in (folder, *folder.glob("*/"))):
         fail(f"{folder} is not the checkpoint of a run\nhint: give the folder that --checkpoint named", BAD_INPUT)
-    text = _text(script, scripts_of(folder))
+    text = old_text(script, scripts_of(folder))
     jobs = [job for job in read_script(text, explain=True, opener=open_to_go_on) if job.explaining is None]
     with phase("reading the state"), writing_savepoint(out) as written:
         places = {job.name: checkpoint_of(folder, job.name, alone=len(jobs) == 1) for job in jobs}

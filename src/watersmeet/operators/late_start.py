@@ -89,6 +89,11 @@ class LateStart(Wrapper):
         start_us = self._start_us(reached_us)
         return start_us is not None and start_us <= reached_us
 
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether it never starts."""
+        return self.starts_us is None and self.whole_us >= FOREVER_US
+
     def start(self) -> Iterator[pa.RecordBatch]:
         """Time has come to where there are answers."""
         start_us = self.whole_us if self.starts_us is None else self.starts_us

@@ -72,6 +72,23 @@ def declare(
         raise declared.misnamed(error) from None
 
 
+class OpenOnce:
+    """Opens what is declared in the same words once, so that queries of several scripts look at the same rows."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener, self.host = opener, opener.host
+        self._opened: dict[object, Opened] = {}
+
+    def __call__(self, declared: Declaration) -> Opened:
+        if declared.data is not None:
+            return self._opener(declared)
+        said = frozenset(declared.options.items())
+        words = declared.kind, declared.name.lower(), str(declared.schema), said
+        if words not in self._opened:
+            self._opened[words] = self._opener(declared)
+        return self._opened[words]
+
+
 def rows_as_stream(rows: Constants, opener: Opener) -> Stream:
     """Rows that a query says itself and that are all it reads, as a stream that ends: all of one time."""
     from watersmeet.operators.constants import constant_rows  # what evaluates takes long to load

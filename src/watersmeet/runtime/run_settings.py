@@ -20,6 +20,7 @@ from watersmeet.model.time import interval_us
 
 Interval = str | timedelta
 MAX_WAITING, TIMEOUT_S = 1_000_000, 60.0
+COMPARE_S = 5.0  # for how long answers are compared of a query that is to take the place of another
 OnAnswer = Callable[[pa.RecordBatch], Any]
 OnLate = Callable[[str, pa.RecordBatch], Any]
 # A path; the words of CREATE SINK … WITH (…); or what makes a sink of one's own, given the name of the run.
@@ -108,7 +109,7 @@ class RunSettings:
         """What a user says, as values; refuses what nothing can be made of."""
 
         def seconds(name: str, given: Interval | None, *, above_zero: bool = False) -> float | None:
-            return None if given is None else _seconds(spelling.name(name), given, above_zero=above_zero)
+            return None if given is None else seconds_of(spelling.name(name), given, above_zero=above_zero)
 
         if skip_batch and checkpoint is None:
             problem = f"{spelling.name('skip_batch')} goes with {spelling.checkpoint}"
@@ -239,7 +240,7 @@ def _check_flush(spelling: Spelling, available_now: bool, is_kept: bool) -> None
     )
 
 
-def _seconds(name: str, given: Interval, *, above_zero: bool) -> float:
+def seconds_of(name: str, given: Interval, *, above_zero: bool = False) -> float:
     try:
         seconds = interval_us(given) / 1_000_000
     except ValueError as error:

@@ -173,6 +173,11 @@ class Execution:
         """Whether time has not come yet to where its answer is whole."""
         return self._late is not None
 
+    @property
+    def is_never_whole(self) -> bool:
+        """Whether it waits for that in vain."""
+        return self._late is not None and self._late.is_in_vain
+
     def kept_of(self, stream: str) -> KeptRows | None:
         """The rows of a stream that it keeps as they came."""
         aliases = self._aliases.get(stream, ())

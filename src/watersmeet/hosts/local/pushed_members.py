@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Any
 
-from watersmeet.errors import CatalogError
+from watersmeet.errors import CatalogError, RunError
 from watersmeet.hosts.local.push_driver import PushDriver
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.hosts.local.run import Run
@@ -23,6 +24,7 @@ LOGGER = logging.getLogger("watersmeet")
 class PushedMembers:
     def __init__(self, jobs: Sequence[Job], answers: Answers) -> None:
         self.runs: dict[str, Run] = {}
+        self.building: dict[str, Run] = {}
         self._answers = answers
         self._sinks: dict[str, Sink] = {}
         self._left = Left({})
@@ -46,6 +48,17 @@ class PushedMembers:
             driver.begin_late(beginning)
             LOGGER.info("%s", whole_words(job.name, beginning))
         return run
+
+    def replace(
+        self, job: Job, without_pushes: Callable[[], AbstractContextManager[Any]], compare_s: float, *, if_same: bool
+    ) -> Run:
+        raise RunError(
+            "a query takes the place of another where both have a checkpoint, and these have none",
+            hint="session.start(script, checkpoint='…'); or drop() the one and add() the other",
+        )
+
+    def sink_of(self, name: str) -> Mapping[str, str]:
+        return CONSOLE
 
     def drop(self, name: str) -> None:
         run = self.runs.pop(name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from threading import RLock
 from types import TracebackType
@@ -15,6 +16,7 @@ from watersmeet.hosts.local.instants import instant_us
 from watersmeet.hosts.local.run import Run
 from watersmeet.model.names import nearest
 from watersmeet.model.wording import counted, listed
+from watersmeet.runtime.run_settings import COMPARE_S, Interval, seconds_of
 from watersmeet.runtime.script import CONSOLE, Job, check_path_of_its_own
 from watersmeet.sql.parameters import Parameters
 
@@ -25,6 +27,14 @@ class Members(Protocol):
     """The queries that run, and how others begin beside them and leave."""
 
     runs: dict[str, Run]
+    building: dict[str, Run]  # those that are to take the place of others: they are given what is pushed
+
+    def replace(
+        self, job: Job, without_pushes: Callable[[], AbstractContextManager[Any]], compare_s: float, *, if_same: bool
+    ) -> Run: ...
+
+    def sink_of(self, name: str) -> Mapping[str, str]:
+        """The words of the sink of a query."""
 
     def start(self, job: Job) -> Run: ...
 
@@ -84,6 +94,50 @@ class Runs:
             self._failures_told.discard(name)
             self._members.drop(name)
             return run
+
+    def replace(
+        self,
+        name: str,
+        query: str,
+        parameters: Parameters | None = None,
+        *,
+        compare: Interval | None = None,
+        if_same: bool = False,
+    ) -> Run:
+        """Have another query take the place of one, and its sink, at one instant; gives its run. Rows may be pushed
+        meanwhile, from other threads.
+
+        It is built beside the one that runs: with the rows that others keep, or by reading its streams from their
+        beginning. When it is whole, what both give of the same rows is compared, and then it takes the place: each
+        batch is answered by one of the two. The log (INFO) says after which, and how they compare.
+
+        query: a SELECT, whose answers go where those of the one before went, or CREATE SINK with the name of that.
+        compare: for how long answers are compared, by default 5 seconds; '0 seconds': they are not. if_same: if the two
+        gave other answers, nothing changes, and that is an error.
+        """
+        compare_s = COMPARE_S if compare is None else seconds_of("compare", compare)
+        with self._lock:
+            self._check_open()
+            self[name]
+            jobs = self._reads(query, parameters)
+            if len(jobs) != 1:
+                raise RunError(f"expected one query, found {len(jobs)}", hint="replace them one by one")
+            sink = self._members.sink_of(name) if jobs[0].sink is CONSOLE else jobs[0].sink
+            if jobs[0].sink is not CONSOLE and jobs[0].name != name:
+                raise RunError(
+                    f"{jobs[0].name!r} cannot take the place of {name!r}",
+                    hint=f"call the sink {name}, or give the SELECT alone",
+                )
+        try:
+            run = self._members.replace(Job(name, jobs[0].plan, sink), lambda: self._lock, compare_s, if_same=if_same)
+        except BaseException:
+            with self._lock:
+                self._members.building.pop(name, None)
+            raise
+        with self._lock:
+            self._members.building.pop(name, None)
+            self._runs[name] = run
+        return run
 
     def _free_name(self) -> str:
         number = len(self._runs) + 1
@@ -146,7 +200,7 @@ class Runs:
 
     def _open(self) -> list[Run]:
         self._check_open()
-        return [run for run in self._runs.values() if run.is_open]
+        return [run for run in self._all() if run.is_open]
 
     def _readers(self, stream: str) -> list[Run]:
         readers = [run for run in self._open() if stream.lower() in map(str.lower, run.driver.execution.streams)]
@@ -197,7 +251,11 @@ class Runs:
 
     @property
     def is_open(self) -> bool:
-        return any(run.is_open for run in self._runs.values())
+        return any(run.is_open for run in self._all())
+
+    def _all(self) -> list[Run]:
+        """Also those that are to take the place of others."""
+        return [*self._runs.values(), *self._members.building.values()]
 
     def _check_open(self) -> None:
         if self._runs and not self.is_open:

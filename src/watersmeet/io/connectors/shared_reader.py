@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
@@ -23,6 +23,7 @@ FEWEST_BATCHES = 8
 # What a batch takes beside its values.
 BATCH_BYTES = 4096
 _WAIT_S = 1.0
+_HELD_S = 0.02
 
 
 @dataclass(eq=False)
@@ -63,6 +64,7 @@ class SharedSource:
         self.make = make
         self.changed = Condition()
         self.lines: list[_Line] = []
+        self.is_held = False
         self._to_begin = 0  # readers that were given out and have not begun to read
         self._begins: list[Position | None] = []  # where those begin that have read nothing, once somebody has asked
 
@@ -73,6 +75,18 @@ class SharedSource:
             return own
         self._to_begin += 1
         return SharedReader(self, own)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody asks for more while this lasts; what was read is given to all."""
+        with self.changed:
+            self.is_held = True
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.is_held = False
+                self.changed.notify_all()
 
     def first_position(self, reader: Reader) -> Position | None:
         """The same for all: what is the latest row now is none a moment later."""
@@ -173,7 +187,7 @@ class SharedReader(Reader):
     may_be_shared = True
 
     def __init__(self, source: SharedSource, own: Reader) -> None:
-        self._source, self.own = source, own
+        self.source, self.own = source, own
         self.line: _Line | None = None
         self.next = 0  # the number of the batch that it is given next
         self._has_begun = self._is_closed = False
@@ -181,6 +195,10 @@ class SharedReader(Reader):
         self._position: Position | None = None  # behind what a position was asked for
         self._given: deque[Range] = deque()  # since then
         own.tell = lambda what: self.tell(what)
+
+    def is_beside(self, other: Reader) -> bool:
+        """Whether both are given the same."""
+        return isinstance(other, SharedReader) and self.line is not None and self.line is other.line
 
     def fall_behind(self) -> None:
         """Its line goes on without it: it reads by itself when it comes."""
@@ -199,12 +217,12 @@ class SharedReader(Reader):
 
     @property
     def pause_s(self) -> float:
-        with self._source.changed:
+        with self.source.changed:
             return self._reader.pause_s
 
     @property
     def is_behind(self) -> bool | None:
-        with self._source.changed:
+        with self.source.changed:
             if not self._has_begun:
                 return self.own.is_behind
             line = self.line
@@ -212,11 +230,11 @@ class SharedReader(Reader):
 
     @property
     def changed_files(self) -> int:
-        with self._source.changed:
+        with self.source.changed:
             return self._reader.changed_files
 
     def lag(self) -> dict[str, int]:
-        with self._source.changed:
+        with self.source.changed:
             line = self.line
             found = dict(self._reader.lag())
             for batch in [] if line is None or not found else list(line.batches)[self.next - line.first :]:
@@ -225,13 +243,13 @@ class SharedReader(Reader):
 
     def first_position(self) -> Position | None:
         if not self._begins and self._position is None:
-            self._position = self._source.first_position(self.own)
+            self._position = self.source.first_position(self.own)
             self._begins += [] if self._position is None else [self._position]
         return self._position
 
     def resume(self, position: Position) -> None:
         self.own.resume(position)
-        with self._source.changed:
+        with self.source.changed:
             self._position = position
             self._begins += [] if self._begins else [position]
             self._given.clear()
@@ -240,12 +258,12 @@ class SharedReader(Reader):
         """What comes again is of this query alone."""
         self.first_position()
         found = self.own.again(range)
-        with self._source.changed:
+        with self.source.changed:
             self._given.append(range)
         return found
 
     def position_after(self, range: Range) -> Position:
-        with self._source.changed:
+        with self.source.changed:
             found = next(number for number, one in enumerate(self._given, 1) if one is range or one == range)
             passed = [self._given.popleft() for _ in [None] * found]
             self._position = self._reader.place_after(self._position, passed)
@@ -255,7 +273,7 @@ class SharedReader(Reader):
         asked: tuple[_Line, int] | None = None
         while True:
             self._stand_in_line()
-            with self._source.changed:
+            with self.source.changed:
                 line = self.line
                 if line is None:  # it fell behind just now
                     continue
@@ -264,13 +282,16 @@ class SharedReader(Reader):
                     return batch
                 if line.error is not None:
                     raise line.error
+                if self.source.is_held:
+                    self.source.changed.wait(_HELD_S)
+                    return None
                 if not line.is_busy:
                     if asked is not None and asked[0] is line and asked[1] != line.asked:
                         return None  # another has asked meanwhile, and found nothing
                     line.is_busy = True
                     break
                 asked = (line, line.asked) if asked is None else asked
-                self._source.changed.wait(_WAIT_S)
+                self.source.changed.wait(_WAIT_S)
         return self._ask(line, most_rows)
 
     def _ask(self, line: _Line, most_rows: int) -> SourceBatch | None:
@@ -284,14 +305,14 @@ class SharedReader(Reader):
         except BaseException as raised:
             error = raised
         unused: Reader | None = None
-        with self._source.changed:
+        with self.source.changed:
             line.is_busy, line.asked, line.is_behind, line.error = False, line.asked + 1, is_behind, error
             if error is None and batch is not None:
-                self._source.add(line, batch)
+                self.source.add(line, batch)
                 batch = self._taken()
             elif error is None:
-                unused = self._source.meet(line)
-            self._source.changed.notify_all()
+                unused = self.source.meet(line)
+            self.source.changed.notify_all()
         if error is not None:
             raise error
         _close(unused)
@@ -305,16 +326,16 @@ class SharedReader(Reader):
         if first_time:
             self.first_position()
         own = self.own if first_time else self._made_anew()
-        with self._source.changed:
-            unused = self._source.enter(self, own, self.place, first_time=first_time)
+        with self.source.changed:
+            unused = self.source.enter(self, own, self.place, first_time=first_time)
             self._has_begun = True
         _close(unused)
 
     def _made_anew(self) -> Reader:
         """A reader that goes on where this has come to."""
-        made = self._source.make()
+        made = self.source.make()
         made.tell = lambda what: self.tell(what)
-        with self._source.changed:
+        with self.source.changed:
             place = self.place
         try:
             for position in [*self._begins, *([] if place is None else [place])]:
@@ -331,15 +352,15 @@ class SharedReader(Reader):
         batch = line.batches[self.next - line.first]
         self.next += 1
         self._given.append(batch.range)
-        self._source.took(line)
+        self.source.took(line)
         return batch
 
     def close(self) -> None:
-        with self._source.changed:
+        with self.source.changed:
             if self._is_closed:
                 return
             self._is_closed = True
-            unused = self._source.leave(self, has_begun=self._has_begun)
+            unused = self.source.leave(self, has_begun=self._has_begun)
         if unused is not None:
             unused.close()
 

@@ -108,6 +108,8 @@ class Answering:
             self.execution.have_memory(step.number)
         elif step.begins is not None:
             self._gather(self.execution.begin_late(self._beginning(step.begins)))
+        elif step.given is not None:
+            self._gather([step.given])
         elif step.kind == "flush":
             self._gather(self.execution.flush())
         elif step.kind == "end" and not self.execution.clock.clocks[step.stream].ended:

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TypeVar
 
 from watersmeet.dataclass import dataclass
+from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Ready, Step, remember_pushes
 from watersmeet.hosts.local.durable.input_queue import InputQueue
@@ -46,6 +47,7 @@ class BatchLoop:
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._asking = Lock()
         self._has_ended = False
+        self._is_replaced = False
         parts.answering.may_wait = self._may_wait
         parts.answering.come_to_disk, parts.answering.tell_written = self._come_to_disk, self._tell_written
 
@@ -79,6 +81,12 @@ class BatchLoop:
                 return future
         done()
         return future
+
+    def end_here(self) -> None:
+        """Between two batches: there is no next one, as another query answers in the place of this."""
+        self._is_replaced = True
+        self.stop.set()
+        self._intake.wake()
 
     def _do_what_was_asked(self) -> None:
         while not self._asked.empty():
@@ -130,6 +138,9 @@ class BatchLoop:
         while not self.stop.is_set() and self._progress.error is None:
             arrived = self._intake.take(self._settings.batch_rows, self._settings.gather_s, self._patience_s())
             with self.pause.not_now():
+                if self._is_replaced:
+                    answer_waiting(arrived, error=_replaced())
+                    break
                 if arrived or self._is_due():
                     self._batch(arrived)
                 if self._settings.available_now and not arrived and self._intake.is_exhausted:
@@ -230,6 +241,12 @@ class BatchLoop:
         """Whether a batch need not be on the disk before it is answered: if nobody waits to hear so, and its answers
         are seen by nobody before the journal is brought there, which happens before they are committed."""
         return self._parts.outputs.on_answers is None and all(step.kind == "read" for step in steps)
+
+
+def _replaced() -> RunError:
+    return RunError(
+        "another query has taken the place of this one, so none of these rows went in", hint="push them into that one"
+    )
 
 
 def answer_waiting(arrived: Sequence[Arrived], *, number: int = -1, error: BaseException | None = None) -> None:

@@ -38,15 +38,17 @@ class Begins:
 class Step:
     """One thing that happens to a stream. Rows of a reader are known by where they lie, and are not there before they
     are read again; those that were pushed are written down themselves. "more" are further answers of the batch before,
-    "begin" is how a query begins beside others. `number`: of the load of a table, or how much memory there is."""
+    "begin" is how a query begins beside others, "given" is what one gives that takes the place of another. `number`: of
+    the load of a table, or how much memory there is."""
 
-    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more", "begin", "memory"]
+    kind: Literal["read", "pushed", "end", "promise", "flush", "table", "more", "begin", "memory", "given"]
     stream: str
     batch: SourceBatch | None = None
     until_us: int = 0
     keys: Sequence[KeyedRows] = ()  # by which rows that were pushed are known again
     number: int = 0
     begins: Begins | None = None
+    given: pa.RecordBatch | None = None
 
     @property
     def num_rows(self) -> int:
@@ -204,6 +206,10 @@ class BatchRecord:
                     assert step.begins is not None
                     bodies.append(pa.py_buffer(step.begins.state.to_bytes()))
                     heads.append(["begin", "", bodies[-1].size, step.begins.positions, step.begins.pushed])
+                case "given":
+                    assert step.given is not None
+                    bodies.append(step.given.serialize())
+                    heads.append(["given", "", bodies[-1].size])
                 case "promise":
                     heads.append(["promise", step.stream, step.until_us])
         threads = [self.threads] if self.threads > 1 else []
@@ -212,7 +218,7 @@ class BatchRecord:
 
     @classmethod
     def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
-        """schemas: of the streams."""
+        """schemas: of the streams, and under no name of the answer."""
         (size,) = _SIZE.unpack_from(data)
         now_s, today_us, part_rows, heads, *threads = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
@@ -236,6 +242,10 @@ class BatchRecord:
                 case "begin":
                     state = Saved.from_bytes(data[at : at + more[0]])
                     steps.append(Step("begin", "", begins=Begins(state, more[1], more[2])))
+                    at += more[0]
+                case "given":
+                    body = pa.py_buffer(data)[at : at + more[0]]
+                    steps.append(Step("given", "", given=pa.ipc.read_record_batch(body, schemas[""])))
                     at += more[0]
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))

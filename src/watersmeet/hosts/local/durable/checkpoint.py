@@ -17,6 +17,7 @@ from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.reached import Reached
 from watersmeet.hosts.local.durable.snapshots import Committed, Snapshot, Snapshots, snapshot_name
+from watersmeet.hosts.local.durable.succession import Succession, succession_in
 from watersmeet.io.too_many_files import tried_again
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
@@ -33,9 +34,17 @@ _OF_BATCHES = ("journal-*.log", "snapshot-*.json", "blocks-*")
 
 class Checkpoint:
     def __init__(
-        self, place: Place, plan: Plan, *, sync: bool, added: bool = False, beginning: Beginning | None = None
+        self,
+        place: Place,
+        plan: Plan,
+        *,
+        sync: bool,
+        added: bool = False,
+        beginning: Beginning | None = None,
+        succession: Succession | None = None,
     ) -> None:
-        """added: whether others were there before it, if it is made now. beginning: with what a new run goes on."""
+        """added: whether others were there before it, if it is made now. beginning: with what a new run goes on.
+        succession: whose place it is to take, if it is made now."""
         self._folder = CheckpointFolder(place, plan, added=added, beginning=beginning)
         try:
             self.place, self.notes, self.run = place, self._folder.notes, self._folder.identity.run
@@ -44,6 +53,11 @@ class Checkpoint:
             begun_with = self.notes.get(NOTE)
             # Whether another run has filled its sinks before, and if they are to be looked at, which.
             self.adds = begun_with is not None and not begun_with["afresh"]
+            if succession is not None:
+                succession.enter(self.notes)
+            self.succession = succession_in(self.notes)
+            if self.took_over_at >= 0:
+                self.adds = True
             self.follows = beginning.contents if beginning is not None and self.adds and self.begins else None
             self.reached = Reached(place, self.run, has_begun=self._folder.has_begun)
             self.journal = Journal(place, self.run, sync=sync, reached=self.reached)
@@ -51,6 +65,19 @@ class Checkpoint:
         except BaseException:
             self._folder.close()
             raise
+
+    @property
+    def took_over_at(self) -> int:
+        """The last batch that another query has answered, whose place this one has; -1: none."""
+        at = None if self.succession is None else self.succession.at
+        return -1 if at is None else at
+
+    def take_over(self, at: int) -> None:
+        """From the batch after this one on the answers are this query's, whatever happens."""
+        assert self.succession is not None
+        taken = replace(self.succession, at=at)
+        taken.enter(self.notes)
+        self.succession, self.adds = taken, True
 
     def with_first_memory(self, plan: Plan) -> Plan:
         """With the part of a shared memory that the query had at first: what it has later its batches say."""

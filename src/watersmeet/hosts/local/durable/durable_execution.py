@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import RunError
-from watersmeet.hosts.local.durable.answering import LeftInTheMiddle
+from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.batch_loop import BatchLoop, answer_waiting
-from watersmeet.hosts.local.durable.batches import Arrived, Begins, LeftOut, Step
+from watersmeet.hosts.local.durable.batches import Arrived, BatchRecord, Begins, LeftOut, Ready, Step
 from watersmeet.hosts.local.durable.beginning import Beginning
 from watersmeet.hosts.local.durable.idempotency import IdempotencyKey
 from watersmeet.hosts.local.durable.input_queue import PIECE_ROWS, InputQueue
@@ -30,9 +30,11 @@ from watersmeet.hosts.local.durable.recovery import Recovery
 from watersmeet.hosts.local.durable.run_parts import MakeSink, open_parts
 from watersmeet.hosts.local.durable.savepoints import contents_of
 from watersmeet.hosts.local.durable.saver import Saver
+from watersmeet.hosts.local.durable.succession import Succession
 from watersmeet.hosts.local.pull import FINISHING_S
 from watersmeet.hosts.local.pushed_execution import PUSHED
 from watersmeet.io.connectors.contract import Reader, SourceBatch
+from watersmeet.io.connectors.shared_reader import SharedReader
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
@@ -57,10 +59,12 @@ class DurableExecution:
         added: bool = False,
         others_beside: Collection[str] = (),
         beginning: Beginning | None = None,
+        succession: Succession | None = None,
     ) -> None:
         """make_sink: is given the checkpoint and this start of it. added: whether other queries were there before this
         one, if it begins now. others_beside: the sinks for bad records and late rows into which other queries of the
-        script have written. beginning: with what a new run goes on."""
+        script have written. beginning: with what a new run goes on. succession: whose place it is to take, if it begins
+        now: its answers go nowhere until it does."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
@@ -75,6 +79,7 @@ class DurableExecution:
             added=added,
             others_beside=others_beside,
             beginning=beginning,
+            succession=succession,
         )
         if self.settings.script is not None:
             self._parts.checkpoint.notes.note(script=self.settings.script)
@@ -93,6 +98,7 @@ class DurableExecution:
         )
         self.execution.is_at_hand = self._intake.is_at_hand
         self._loop = BatchLoop(self._parts, self._intake, self._saver)
+        self._first: BatchRecord | None = None  # what it gives first, once it takes the place of another
         self._ended = Event()
         self._thread = Thread(target=self._work, name="watersmeet runs", daemon=True)
 
@@ -172,6 +178,10 @@ class DurableExecution:
         return self.progress.error
 
     @property
+    def has_begun(self) -> bool:
+        return self._thread.ident is not None
+
+    @property
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
@@ -243,6 +253,65 @@ class DurableExecution:
         left_out: Future[LeftOut | None] = Future()
         self._intake.push(Arrived(step, rows, logged, left_out), timeout_s)
         return logged, left_out
+
+    # ---- to take the place of another --------------------------------------------------------------------------------
+
+    def is_where(self, other: DurableExecution) -> bool:
+        """Whether both have answered the same rows of the streams of this one. Both are between two batches."""
+        own, its = self.place_of[0], other.place_of[0]
+        for name in self.execution.streams:
+            reader = self._parts.readers.of.get(name)
+            if reader is None:
+                if self.taken(name) != other.taken(name):
+                    return False
+            elif reader.where(own.get(name)) != reader.where(its.get(name)):
+                return False
+        return True
+
+    def is_beside(self, other: DurableExecution) -> bool:
+        """Whether both are given the same from now on, of all streams of this one that are read."""
+        own, its = self._parts.readers.of, other._parts.readers.of
+        return all(isinstance(one, SharedReader) and one.is_beside(its[name]) for name, one in own.items())
+
+    def reads_alone(self, other: DurableExecution) -> list[str]:
+        """The streams of this one that the other is not given by the same reading."""
+        own, its = self._parts.readers.of, other._parts.readers.of
+        known = {id(one.source) for one in its.values() if isinstance(one, SharedReader)}
+        alone = [name for name, one in own.items() if not isinstance(one, SharedReader) or id(one.source) not in known]
+        return alone + [name for name in self.execution.streams if name not in own and name in its]
+
+    def take_over(self, given: pa.RecordBatch | None) -> None:
+        """From here on the answers are this query's, whatever happens; `begin_to_answer` is next. given: what it gives
+        first, all at once. It is between two batches."""
+        at = self.progress.number
+        if given is not None:
+            wall = self._answering.wall
+            wall.go_on()
+            threads = self.execution.operator.parts
+            self._first = BatchRecord(
+                at + 1, wall.now, wall.today, [Step("given", "", given=given)], PART_ROWS, threads
+            )
+            self._parts.checkpoint.journal.append(at + 1, self._first.parts())
+            self.progress.written = at + 1
+        self._parts.checkpoint.take_over(at)
+
+    @property
+    def has_taken_over(self) -> bool:
+        return self._parts.checkpoint.took_over_at >= 0
+
+    def begin_to_answer(self) -> None:
+        """The other one has let go of the sink."""
+        at = self._parts.checkpoint.took_over_at
+        self.outputs.take_over(self._parts.open_sink(), at)
+        self.progress.given_before = max(self.progress.given_before, at)
+        if self._first is not None:
+            steps = [Ready(step) for step in self._first.steps]
+            self.outputs.give(self._answering.answer(self._first.number, steps, PART_ROWS))
+            self._first = None
+
+    def end_here(self) -> None:
+        """Between two batches: another takes the place of this one, whose answers are in its sink."""
+        self._loop.end_here()
 
     # ---- for a savepoint ---------------------------------------------------------------------------------------------
 

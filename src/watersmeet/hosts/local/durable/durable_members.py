@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.durable_driver import DurableDriver
@@ -22,6 +24,7 @@ class DurableMembers:
     def __init__(self, jobs: Sequence[Job], settings: RunSettings, answers: Answers) -> None:
         assert settings.checkpoint is not None
         self.runs: dict[str, Run] = {}
+        self.building: dict[str, Run] = {}
         self._answers = answers
         self._queues: dict[str, QueueSink] = {}
         for job in jobs:
@@ -43,6 +46,39 @@ class DurableMembers:
         self._jobs.begin(job.name)
         self._tell()
         return self._started(job.name)
+
+    def replace(
+        self, job: Job, without_pushes: Callable[[], AbstractContextManager[Any]], compare_s: float, *, if_same: bool
+    ) -> Run:
+        before, queue = self._queues.get(job.name), QueueSink(self._answers.max_waiting)
+
+        def building(run: DurableExecution) -> None:
+            wired(run, queue if job.sink is CONSOLE else None)
+            self.building[job.name] = Run(DurableDriver(run, None, self._answers.timeout_s, "its sink"))
+
+        def let_go() -> None:
+            if before is not None:
+                before.let_go()
+            self._queues.pop(job.name, None)
+            if job.sink is CONSOLE:
+                self._queues[job.name] = queue
+
+        replaced = self._jobs.replace(
+            job,
+            compare_s=compare_s,
+            if_same=if_same,
+            without_pushes=without_pushes,
+            building=building,
+            let_go=let_go,
+        )
+        self._tell()
+        self._jobs.runs[job.name].execution.on_late = self._answers.on_late
+        for words in replaced.words():
+            LOGGER.info("%s", words)
+        return self._started(job.name)
+
+    def sink_of(self, name: str) -> Mapping[str, str]:
+        return self._jobs.sink_of(name)
 
     def drop(self, name: str) -> None:
         queue = self._queues.pop(name, None)

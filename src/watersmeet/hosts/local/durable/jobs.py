@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
-from watersmeet.errors import UnsupportedError
+from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.batches import Begins
 from watersmeet.hosts.local.durable.beginning import beginning_of
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
@@ -18,22 +19,28 @@ from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.hosts.local.durable.places import Dropped, Places, free_folder
+from watersmeet.hosts.local.durable.places import Dropped, Places, free_folder, successor_folder
 from watersmeet.hosts.local.durable.queue_sink import QueueSink
-from watersmeet.hosts.local.durable.savepoint_requests import Requests
+from watersmeet.hosts.local.durable.replacing import Replaced, Replacing, check_alike
+from watersmeet.hosts.local.durable.requests import REPLACE, SAVEPOINT, Requests
+from watersmeet.hosts.local.durable.succession import Succession
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
 from watersmeet.io.connectors.shared_reader import SharedSource
 from watersmeet.model.catalog import Stream
+from watersmeet.model.wording import listed
 from watersmeet.operators.saving import state_of
+from watersmeet.plan.identity import identity_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.beginning import Beginning, Left, beginning_beside, whole_words
+from watersmeet.runtime.checkpoints import query_folders
+from watersmeet.runtime.declaring import Opener, open_to_go_on
 from watersmeet.runtime.left_out import Tell, named
-from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.run_settings import COMPARE_S, RunSettings
 from watersmeet.runtime.savepoints.folder import Savepoint, writing_savepoint
-from watersmeet.runtime.script import CONSOLE, Job
+from watersmeet.runtime.script import CONSOLE, Job, read_script
 from watersmeet.runtime.sharing import is_same_stream, may_share
 from watersmeet.warning import warn
 
@@ -51,17 +58,24 @@ class DurableJobs:
         pushed: bool = False,
         skipped: Mapping[str, frozenset[int]] | None = None,
         queues: Mapping[str, QueueSink] | None = None,
+        opener: Opener = open_to_go_on,
     ) -> None:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated. queues: where
-        answers wait to be taken, of queries by name; with them, even if there are none, queries come and go."""
+        answers wait to be taken, of queries by name; with them, even if there are none, queries come and go. opener:
+        what has opened the streams, and opens them for queries that take the place of these."""
         self.runs: dict[str, DurableExecution] = {}
         self.words: list[str] = []  # what there is to say of those that were added or dropped, once they have started
         self._requests: Requests | None = None
         self._beside: set[str] = set()  # the sinks beside answers into which queries have written
         self._settings, self._tell, self._pushed = settings, tell, pushed
         self._skipped, self._queues = skipped or {}, queues or {}
-        self._shared = _shared_sources(jobs, all_of_them=queues is not None)
+        # A query that takes the place of another must be given the same rows.
+        may_change = queues is not None or not settings.available_now
+        self._shared = _shared_sources(jobs, all_of_them=may_change)
+        self._opener = opener
+        self._jobs = {job.name: job for job in jobs}
+        self._replacing: Replacing | None = None
         with place_of(checkpoint) as place:
             self._folder = place.folder
             try:
@@ -76,7 +90,12 @@ class DurableJobs:
                     run.abandon()
                 raise
 
-    def _make(self, job: Job, place: Place, *, added: bool, one_of: int) -> DurableExecution:
+    def _make(self, job: Job, place: Place, *, added: bool, one_of: int) -> None:
+        self.runs[job.name] = self._made(job, place, added=added, one_of=one_of)
+
+    def _made(
+        self, job: Job, place: Place, *, added: bool, one_of: int, succession: Succession | None = None
+    ) -> DurableExecution:
         check_durable(job.plan)
         tell = named(self._tell, job.name) if one_of > 1 else self._tell
         streams = streams_of(job.plan).items()
@@ -90,7 +109,7 @@ class DurableJobs:
             return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
 
         own = replace(self._settings, skipped=self._skipped.get(job.name, frozenset()))
-        run = DurableExecution(
+        return DurableExecution(
             job.plan,
             place,
             sink,
@@ -99,10 +118,9 @@ class DurableJobs:
             tell=tell,
             added=added,
             others_beside=self._beside,
-            beginning=beginning_of(own, job.name, place),
+            beginning=None if succession is not None else beginning_of(own, job.name, place),
+            succession=succession,
         )
-        self.runs[job.name] = run
-        return run
 
     # ---- queries come and go ----------------------------------------------------------------------------------------
 
@@ -110,21 +128,97 @@ class DurableJobs:
         """A run of one more query, that `begin` starts."""
         self._shared += _shared_sources([job], all_of_them=True, beside=self._shared)
         self._beside |= {name for run in self.runs.values() for name in RunNotes(run.place).get("sides", [])}
-        return self._make(job, self._place.below(free_folder(self._place, job)), added=True, one_of=2)
+        self._make(job, self._place.below(free_folder(self._place, job)), added=True, one_of=2)
+        self._jobs[job.name] = job
+        return self.runs[job.name]
 
     def begin(self, name: str) -> None:
         """Start a query that was made beside the others, which wait meanwhile: between two batches of theirs."""
-        run = self.runs[name]
-        others = [one for one in self.runs.values() if one is not run]
         try:
-            with ExitStack() as pausing:
-                for one in others:
-                    pausing.enter_context(one.paused())
-                run.recover(partial(self._beginning, name, run, others))
+            self._begin(name, self.runs[name])
         except BaseException:
             del self.runs[name]
             raise
+
+    def _begin(self, name: str, run: DurableExecution) -> None:
+        others = [one for one in self.runs.values() if one is not run]
+        with ExitStack() as pausing:
+            for one in others:
+                pausing.enter_context(one.paused())
+            run.recover(partial(self._beginning, name, run, others))
         run.go_on()
+
+    def replace(
+        self,
+        job: Job,
+        *,
+        compare_s: float = COMPARE_S,
+        if_same: bool = False,
+        without_pushes: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        building: Callable[[DurableExecution], None] = lambda run: None,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> Replaced:
+        """Have a query take the place of the one that runs under its name, and its sink, at one instant. Returns when
+        it has, and says what came of it. building: is given the new run before it begins, from when on it has what is
+        pushed; see `Replacing`."""
+        before = self._to_be_replaced(job)
+        check_alike(job.name, before.plan, job.plan)
+        self._shared += _shared_sources([job], all_of_them=True, beside=self._shared)
+        (stands_for,) = query_folders([job.name])
+        succession = Succession(_folder_of(before, self._folder), stands_for)
+        place = self._place.below(successor_folder(self._place, stands_for))
+        now = self._made(job, place, added=True, one_of=2, succession=succession)
+        sources = [source for _, source in self._shared]
+        self._replacing = replacing = Replacing(job.name, before, now, sources, without_pushes, let_go)
+        try:
+            self._begin_instead(job.name, now, replacing, without_pushes, building)
+            replacing.come_to_be_whole()
+            return replacing.take_over(replacing.compare(compare_s), if_same=if_same)
+        finally:
+            if now.has_taken_over:
+                self.runs[job.name], self._jobs[job.name] = now, job
+            elif now.has_begun:
+                with suppress(Exception):  # what went wrong is told
+                    now.stop()
+            Dropped((before if now.has_taken_over else now).place, job.name).release()
+            if replacing.given_up.is_set():
+                now.request_stop()
+            self._replacing = None
+
+    def _begin_instead(
+        self,
+        name: str,
+        now: DurableExecution,
+        replacing: Replacing,
+        without_pushes: Callable[[], AbstractContextManager[Any]],
+        building: Callable[[DurableExecution], None],
+    ) -> None:
+        try:
+            replacing.check()
+        except BaseException:
+            now.abandon()
+            raise
+        with without_pushes():  # else it had rows twice that come while it begins
+            building(now)
+            self._begin(name, now)
+
+    def _to_be_replaced(self, job: Job) -> DurableExecution:
+        if self._replacing is not None:
+            raise RunError("another query is being replaced", hint="wait until that is done")
+        before = self.runs.get(job.name)
+        if before is None or not before.is_open:
+            raise RunError(
+                f"no query {job.name!r} is running", hint=f"those that run are {listed(list(self.runs)) or 'none'}"
+            )
+        if self._settings.available_now:
+            raise RunError(
+                f"{job.name} belongs to a run that ends when all is read", hint="run it without --available-now"
+            )
+        return before
+
+    def sink_of(self, name: str) -> Mapping[str, str]:
+        """The words of the sink of a query that runs."""
+        return self._jobs[name].sink
 
     def drop(self, name: str) -> None:
         """End a query after the batch in hand, with its answers in its sink, and let go of its state. What had ended it
@@ -153,7 +247,9 @@ class DurableJobs:
                 started.append(run)
             self._release()
             if self._folder.is_dir():
-                self._requests = Requests(self._folder, self.savepoint)
+                self._requests = Requests(
+                    self._folder, {SAVEPOINT: self._asked_savepoint, REPLACE: self._asked_replace}
+                )
         except BaseException:
             for run in self.runs.values():
                 with suppress(Exception):  # what went wrong at first is told
@@ -194,6 +290,35 @@ class DurableJobs:
             for name, contents in found.items():
                 savepoint.add(name, contents)
 
+    def _asked_savepoint(self, asked: Mapping[str, Any]) -> list[str]:
+        self.savepoint(asked["out"])
+        return []
+
+    def _asked_replace(self, asked: Mapping[str, Any]) -> list[str]:
+        if self._pushed:
+            raise RunError(
+                "these queries are held by a program, or served, and whoever pushes to them would not know of another",
+                hint="in Python, runs.replace(name, query); of a server, stop it and start it with the other script",
+            )
+        text = Path(asked["script"]).read_text(encoding="utf-8")
+        return self.replace_by(text, asked["script"], asked["query"], asked["compare_s"], if_same=asked["if_same"])
+
+    def replace_by(self, text: str, script: str, only: str | None, compare_s: float, *, if_same: bool) -> list[str]:
+        """Have those of another script take the places of those that run under their names, one after the other.
+        script: where it lies."""
+        asked = {job.name: job for job in read_script(text, opener=self._opener)}
+        if only is not None and only not in asked:
+            raise RunError(f"{script} has no query {only!r}", hint=f"it has {listed(list(asked))}")
+        known = [job for name, job in asked.items() if only in (None, name) and (only or name in self.runs)]
+        changed = [job for job in known if identity_of(job.plan) != identity_of(self._jobs[job.name].plan)]
+        if not changed:
+            return [f"no query of {script} differs from the one that runs under its name: nothing has changed"]
+        words = []
+        for job in changed:
+            words += self.replace(job, compare_s=compare_s, if_same=if_same).words()
+            RunNotes(self.runs[job.name].place).note(script=script)
+        return words
+
     def recover_only(self, out: Path | str) -> None:
         """In the place of `start`: a savepoint of what is there, with the answers of batches that have to be repeated
         in their sinks."""
@@ -208,21 +333,25 @@ class DurableJobs:
                     raise
 
     def request_stop(self) -> None:
+        if self._replacing is not None:
+            self._replacing.given_up.set()
         for run in self.runs.values():
             run.request_stop()
 
     def wait(self, look: Callable[[], None] = lambda: None, every_s: float = 0.2) -> None:
         """Until all have ended; if one fails, the others are stopped, unless it writes on, and that is raised. `look`
         is called meanwhile."""
-        waiting = list(self.runs.values())
+        ended: set[DurableExecution] = set()
         failure: BaseException | None = None
-        while waiting:
+        while (waiting := [run for run in self.runs.values() if run not in ended]) or self._replacing is not None:
             try:
-                if waiting[0].wait(every_s):
-                    waiting.pop(0)
+                if not waiting:  # another takes the place of the last one
+                    sleep(every_s)
+                elif waiting[0].wait(every_s):
+                    ended.add(waiting[0])
             except Exception as error:
                 failure = failure or error
-                waiting.pop(0)
+                ended.add(waiting[0])
             # Of all: one that is not waited for any more has failed, too.
             if any(run.failed and not run.settings.writes_on for run in self.runs.values()):
                 self.request_stop()
@@ -262,6 +391,10 @@ def _reader(job: Job, stream: Stream, shared: Sources) -> Reader:
     sources = (source for one, source in shared if may_share(job) and is_same_stream(stream, one))
     source = next(sources, None)
     return reader_of(stream) if source is None else source.reader()
+
+
+def _folder_of(run: DurableExecution, root: Path) -> str:
+    return "" if run.folder == root else run.folder.name
 
 
 def _is_kept(run: DurableExecution, found: Beginning) -> bool:

@@ -11,7 +11,7 @@ from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.checkpoint import held
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
-from watersmeet.hosts.local.durable.savepoint_requests import FILES as REQUESTS
+from watersmeet.hosts.local.durable.requests import FILES as REQUESTS
 from watersmeet.hosts.local.durable.snapshots import Snapshots
 from watersmeet.hosts.local.durable.table_loads import TABLES
 from watersmeet.leftovers import Left
@@ -48,5 +48,5 @@ def _unused_blocks(place: Place) -> set[str]:
 
 
 def _requests(folder: Path) -> list[Left]:
-    """Of savepoints whose run, or who asked for them, is gone."""
-    return [Left(folder / name, "a savepoint that was asked for") for name in REQUESTS if (folder / name).exists()]
+    """Of what a run was asked for that is gone, or by whom is."""
+    return [Left(folder / name, "what a run was asked for") for name in REQUESTS if (folder / name).exists()]

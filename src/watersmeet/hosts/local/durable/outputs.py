@@ -4,6 +4,7 @@ outputs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -24,12 +25,16 @@ from watersmeet.runtime.savepoints.fitting import check_not_ahead
 from watersmeet.warning import warn
 
 OnAnswers = Callable[[int, Sequence[pa.RecordBatch]], None]
+NEVER = 1 << 62  # a batch that never comes
 
 
 class Outputs:
-    def __init__(self, sink: NumberedSink, sides: SideOutputs, progress: Progress) -> None:
+    def __init__(self, sink: NumberedSink, sides: SideOutputs, progress: Progress, silent_until: int = -1) -> None:
+        """silent_until: the last batch that another query answers, whose place this one takes."""
         self.on_answers: OnAnswers | None = None
-        self.sides = sides
+        # Is shown the answers of each batch, also of those that another query gives.
+        self.on_found: Callable[[list[Answer]], None] | None = None
+        self.sides, self.silent_until = sides, silent_until
         self._sink, self._progress = sink, progress
         # Asked once: what it has of later batches, if this life has not given it, is another start's.
         self._there = sink.committed()
@@ -54,13 +59,27 @@ class Outputs:
         self, settings: RunSettings, on_error: Callable[[BaseException], None], before: Callable[[int], None]
     ) -> None:
         """before: is called with the number of a batch before the answers up to it are committed."""
-        self._writer = SinkWriter(self._sink, settings, on_error, before)
+        self._make_writer = partial(SinkWriter, settings=settings, on_error=on_error, before=before)
+        self._writer = self._make_writer(self._sink)
         self.sides.start(settings, on_error, before)
+
+    def take_over(self, sink: NumberedSink, at: int) -> None:
+        """From the batch after this one on answers go into a sink; those before were another's."""
+        assert self._writer is not None
+        self._writer.close(commit=True)
+        self._sink, self._there, self.silent_until = sink, sink.committed(), at
+        self._writer = self._make_writer(sink)
+        self._writer.put(at, [])
 
     def give(self, answers: list[Answer]) -> None:
         """The answers of the batch that was answered last."""
         assert self._writer is not None
         progress = self._progress
+        if self.on_found is not None:
+            self.on_found(answers)
+        if progress.number <= self.silent_until:
+            self._pass_over()
+            return
         is_there = progress.number <= max(self._there, progress.given_before)  # committed before a crash
         self._writer.put(progress.number, [] if is_there else answers)
         self.sides.put(progress.number)
@@ -70,6 +89,14 @@ class Outputs:
         if self.on_answers is not None and answers:
             self.on_answers(progress.number, as_batches(answers))
         progress.given = progress.number
+
+    def _pass_over(self) -> None:
+        """Another query gives what is asked for in this batch."""
+        assert self._writer is not None
+        number = self._progress.number
+        self._writer.put(number, [])
+        self.sides.pass_over(number)
+        self._last = self._progress.given = number
 
     def flush(self, number: int) -> None:
         """Return when all answers up to a batch are in their sinks."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.checkpoint import LOCK, held
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.reached import Reached
+from watersmeet.hosts.local.durable.succession import succession_in
 from watersmeet.hosts.local.durable.table_loads import TABLES
 from watersmeet.model.wording import counted, listed
 from watersmeet.plan.identity import identity_of, sum_of
@@ -29,16 +31,19 @@ class Places:
         self._place = place
         self._refuse_sparks()
         _finish_releases(place)
+        _finish_successions(place)
         self._root = _asked_in(place)
-        self._below = {folder: _asked_in(place.below(folder)) for folder in _folders(place, FILE)}
+        # By the folder that a query would have by its name, also where another one took its place.
+        self._lies = {_stands_for(place, folder): folder for folder in _folders(place, FILE)}
+        self._below = {name: _asked_in(place.below(folder)) for name, folder in self._lies.items()}
         self.are_known = self._root is not None or bool(self._below)
-        known = (_place_of(place, folder) for folder in ["", *self._below])
+        known = (_place_of(place, folder) for folder in ["", *self._lies.values()])
         self.beside = {name for one in known for name in RunNotes(one).get("sides", [])}
         folders = self._of_known(jobs) if self.are_known else self._of_new(jobs)
-        self.of_jobs = [_place_of(place, folder) for folder in folders]
+        self.of_jobs = [_place_of(place, self._lies.get(folder, folder)) for folder in folders]
         left = [folder for folder in ["", *self._below] if folder not in folders]
         self.dropped = [
-            Dropped(_place_of(place, folder), folder or "the query that was alone")
+            Dropped(_place_of(place, self._lies.get(folder, folder)), folder or "the query that was alone")
             for folder in left
             if folder or self._root is not None
         ]
@@ -77,7 +82,7 @@ class Places:
                 found[number] = folders[number]  # which is refused, as it is another query's
         if not found:
             raise self._strangers(jobs)
-        taken = {*found.values(), *self._below}
+        taken = {*found.values(), *self._below, *self._lies.values()}
         for number, job in enumerate(jobs):
             if number not in found:
                 others = [f"query_{one}" for one in range(1, 2 + len(taken))] if is_nameless(job) else []
@@ -128,10 +133,16 @@ class Dropped:
         return said
 
 
+def successor_folder(place: Place, stands_for: str) -> str:
+    """That of a query that is to take the place of another."""
+    taken = _folders(place, "*")
+    return next(name for number in count(2) if (name := f"{stands_for}.{number}") not in taken)
+
+
 def free_folder(place: Place, job: Job) -> str:
     """That of one more query beside others that run."""
     (folder,) = query_folders([job.name])
-    if place.below(folder).names(FILE):
+    if any(_stands_for(place, one) == folder for one in _folders(place, FILE)):
         raise RunError(
             f"{place.shown(folder)} is the checkpoint of another query of this name", hint="give it another name"
         )
@@ -164,6 +175,23 @@ def _finish_releases(place: Place) -> None:
     for folder in ["", *_folders(place, DROPPED)]:
         if _place_of(place, folder).names(DROPPED):
             _release(_place_of(place, folder))
+
+
+def _finish_successions(place: Place) -> None:
+    """Whoever has taken the place of another is alone there; who was to take it, when a start before ended, is not."""
+    for folder in _folders(place, FILE):
+        succession = succession_in(RunNotes(place.below(folder)))
+        if succession is None:
+            continue
+        if succession.at is None:
+            _release(place.below(folder))
+        elif _place_of(place, succession.folder).names(FILE):
+            _release(_place_of(place, succession.folder))
+
+
+def _stands_for(place: Place, folder: str) -> str:
+    succession = succession_in(RunNotes(place.below(folder)))
+    return folder if succession is None else succession.stands_for
 
 
 def _asked_in(place: Place) -> str | None:

@@ -29,7 +29,8 @@ class Recovery:
         if it begins now and was not there when they did."""
         checkpoint, progress = self._parts.checkpoint, self._progress
         snapshot = checkpoint.latest_state(self._tell)
-        progress.given_before = max(checkpoint.reached.given, -1 if snapshot is None else snapshot.number)
+        before = -1 if snapshot is None else snapshot.number
+        progress.given_before = max(checkpoint.reached.given, before, checkpoint.took_over_at)
         self._given = max(self._parts.outputs.in_sink, progress.given_before)
         execution, readers = self._answering.execution, self._parts.readers.of
         threads = execution.operator.parts
@@ -92,6 +93,7 @@ class Recovery:
     def _repeat_all(self, arriving: ArrivalNote) -> None:
         progress, execution = self._progress, self._answering.execution
         schemas = {name: clock.stream.given_schema for name, clock in execution.clock.clocks.items()}
+        schemas[""] = execution.plan.output_schema
         progress.written = progress.number
         written = self._parts.checkpoint.journal.records(progress.number)
         records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)

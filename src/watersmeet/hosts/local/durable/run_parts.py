@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from watersmeet.dataclass import dataclass
 from watersmeet.hosts.local.durable.answering import Answering, Give
@@ -13,13 +14,15 @@ from watersmeet.hosts.local.durable.beginning import Beginning
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.entering import enter
 from watersmeet.hosts.local.durable.idempotency import TakenPushes
-from watersmeet.hosts.local.durable.outputs import Outputs
+from watersmeet.hosts.local.durable.outputs import NEVER, Outputs
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.progress import Progress, Readers, Unanswered
 from watersmeet.hosts.local.durable.side_outputs import SideOutputs
+from watersmeet.hosts.local.durable.succession import Succession
 from watersmeet.hosts.local.durable.table_loads import TableLoads, kept_tables
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
+from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
@@ -45,6 +48,8 @@ class RunParts:
     memory: int | None = None
     """How much of a memory that several queries share is this one's from now on."""
     beginning: Beginning | None = None
+    open_sink: Callable[[], NumberedSink] = NoSink
+    """That of its answers, where it takes the place of another."""
 
     def note_begins(self, steps: Sequence[Step]) -> None:
         """Go on where others were, if a query begins so."""
@@ -73,12 +78,13 @@ def open_parts(
     added: bool = False,
     others_beside: Collection[str] = (),
     beginning: Beginning | None = None,
+    succession: Succession | None = None,
 ) -> RunParts:
     """added: a checkpoint that is made now belongs to a query that others were before. beginning: with what a new run
-    goes on."""
+    goes on. succession: whose place it is to take."""
     if beginning is not None:
         check_fits(beginning.contents, plan)
-    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added, beginning=beginning)
+    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added, beginning=beginning, succession=succession)
     try:
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
@@ -90,10 +96,11 @@ def open_parts(
         execution = PushedExecution(plan, wall=wall, tell=tell, sourced=frozenset(readers), kept=kept)
         loads = TableLoads(checkpoint, execution, tell, kept)
         start = checkpoint.notes.new_start()
-        sink = make_sink(checkpoint, start)
+        waits = checkpoint.succession is not None and checkpoint.succession.at is None
+        sink = NoSink() if waits else make_sink(checkpoint, start)
         sides = SideOutputs(execution.clock.side, checkpoint, start, tell, others_beside)
         checkpoint.notes.sinks_opened(start, [sink, *sides.sinks])
-        outputs = Outputs(sink, sides, progress)
+        outputs = Outputs(sink, sides, progress, NEVER if waits else checkpoint.took_over_at)
     except BaseException:
         checkpoint.release()
         raise
@@ -111,4 +118,11 @@ def open_parts(
         Unanswered(execution.clock),
         memory,
         beginning if checkpoint.begins else None,
+        partial(_open_sink, make_sink, checkpoint, start, sides),
     )
+
+
+def _open_sink(make_sink: MakeSink, checkpoint: Checkpoint, start: Start, sides: SideOutputs) -> NumberedSink:
+    sink = make_sink(checkpoint, start)
+    checkpoint.notes.sinks_opened(start, [sink, *sides.sinks])
+    return sink

@@ -83,6 +83,12 @@ class SideOutputs:
                 self.last_with_rows[name] = number
             flow.put(number, [] if is_there else brought.get(name, []))
 
+    def pass_over(self, number: int) -> None:
+        """What a batch has brought is another query's."""
+        self._output.take()
+        for flow in self._flows.values():
+            flow.put(number, [])
+
     def flush(self, number: int) -> None:
         """Return when all up to a batch is in the sinks."""
         for flow in self._flows.values():

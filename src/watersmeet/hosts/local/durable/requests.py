@@ -1,32 +1,36 @@
-"""Asks a run in another process for a savepoint, by files in its checkpoint: one that asks, and one that answers."""
+"""Asks a run in another process to do something, such as to write a savepoint, by files in its checkpoint: one that
+asks, and one that answers."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import sleep
+from typing import Any
 from uuid import uuid4
 
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.hosts.local.durable.notes import FILE
 from watersmeet.io.whole_files import write_whole
 
-FILES = _ASKED, _ANSWERED = "savepoint-asked.json", "savepoint-answered.json"
+FILES = _ASKED, _ANSWERED = "asked.json", "answered.json"
 LOOK_S = 0.2
+SAVEPOINT, REPLACE = "savepoint", "replace"
+Does = Callable[[Mapping[str, Any]], Sequence[str]]  # what is asked for, by what is said with it; gives words to tell
 
 
 class Requests:
     """Looks for them beside the run."""
 
-    def __init__(self, folder: Path, take: Callable[[str], None]) -> None:
-        self._folder, self._take = folder, take
+    def __init__(self, folder: Path, does: Mapping[str, Does]) -> None:
+        self._folder, self._does = folder, does
         self._stop = Event()
         (folder / _ASKED).unlink(missing_ok=True)  # of whoever asked a life before
-        self._thread = Thread(target=self._look, name="watersmeet is asked for savepoints", daemon=True)
+        self._thread = Thread(target=self._look, name="watersmeet is asked", daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
@@ -34,18 +38,17 @@ class Requests:
             with suppress(OSError, ValueError):
                 asked = json.loads((self._folder / _ASKED).read_bytes())
                 (self._folder / _ASKED).unlink()
-                answer = json.dumps({"id": asked["id"], "wrong": self._taken(str(asked["out"]))})
+                answer = json.dumps({"id": asked["id"], **self._done(asked)})
                 write_whole(self._folder / _ANSWERED, answer.encode(), on_disk=False)
 
-    def _taken(self, out: str) -> list[str | None] | None:
-        """What went wrong, in words."""
+    def _done(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What there is to say, or what went wrong, in words."""
         try:
-            self._take(out)
+            return {"said": list(self._does[asked["do"]](asked)), "wrong": None}
         except WatersmeetError as error:
-            return [error.message, error.hint]
+            return {"wrong": [error.message, error.hint]}
         except Exception as error:
-            return [f"{type(error).__name__}: {error}", None]
-        return None
+            return {"wrong": [f"{type(error).__name__}: {error}", None]}
 
     def close(self) -> None:
         self._stop.set()
@@ -66,14 +69,14 @@ def is_running(folder: Path) -> bool:
     return False
 
 
-def ask(folder: Path, out: str) -> None:
-    """Have the process that runs there write a savepoint; returns when it is written."""
+def ask(folder: Path, do: str, **said: Any) -> list[str]:
+    """Have the process that runs there do something; returns when it is done, with what there is to say of it."""
     name = uuid4().hex
-    write_whole(folder / _ASKED, json.dumps({"id": name, "out": out}).encode(), on_disk=False)
+    write_whole(folder / _ASKED, json.dumps({"id": name, "do": do, **said}).encode(), on_disk=False)
     try:
         while (answer := _answer(folder, name)) is None:
             if not is_running(folder):
-                raise RunError("the run has ended before it took the savepoint", hint="take it once more")
+                raise RunError("the run has ended before it did what it was asked for", hint="ask once more")
             sleep(LOOK_S / 4)
     finally:
         (folder / _ASKED).unlink(missing_ok=True)
@@ -81,11 +84,12 @@ def ask(folder: Path, out: str) -> None:
     if answer["wrong"] is not None:
         message, hint = answer["wrong"]
         raise RunError(str(message), hint=hint)
+    return list(answer["said"])
 
 
-def _answer(folder: Path, name: str) -> dict[str, list[str | None] | None] | None:
+def _answer(folder: Path, name: str) -> dict[str, Any] | None:
     with suppress(OSError, ValueError):
-        found = json.loads((folder / _ANSWERED).read_bytes())
+        found: dict[str, Any] = json.loads((folder / _ANSWERED).read_bytes())
         return found if found["id"] == name else None
     return None
 
