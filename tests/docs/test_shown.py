@@ -29,7 +29,7 @@ COMING_FROM, TESTING = ROOT / "docs" / "coming_from.md", ROOT / "docs" / "testin
 DURABLE = ROOT / "docs" / "durable.md"
 WITH_PYTHON = [
     README, COMING_FROM, ROOT / "docs" / "python.md", SHEDDING, TESTING, LAB, DURABLE,
-    ROOT / "docs" / "connectors.md", ROOT / "docs" / "several_queries.md",
+    ROOT / "docs" / "connectors.md", ROOT / "docs" / "several_queries.md", ROOT / "docs" / "changing_queries.md",
 ]  # fmt: skip
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
