@@ -47,6 +47,8 @@ RUN = {
     **{(page, "sql"): "tests/docs/test_every_example.py" for page in WITH_SQL},
     (DOCS / "coming_from_views.md", "sql"): "tests/docs/test_coming_from_views.py",
     **{(DOCS / "command_line.md", language): "tests/docs/test_every_example.py" for language in ("sh", "python")},
+    (DOCS / "changing_queries.md", "sh"): "tests/durable/test_taking_over.py, with its own script",
+    (DOCS / "savepoints.md", "sh"): "tests/durable/test_savepoint_command.py, with its own script",
     (README, "py"): "tests/first_hour.py",
     (ROOT / "CONTRIBUTING.md", "python"): "tests/connectors/test_contributing.py",
     (DOCS / "spark.md", "python"): "tests/spark/test_docs.py",

@@ -30,6 +30,7 @@ DURABLE = ROOT / "docs" / "durable.md"
 WITH_PYTHON = [
     README, COMING_FROM, ROOT / "docs" / "python.md", SHEDDING, TESTING, LAB, DURABLE,
     ROOT / "docs" / "connectors.md", ROOT / "docs" / "several_queries.md", ROOT / "docs" / "changing_queries.md",
+    ROOT / "docs" / "savepoints.md",
 ]  # fmt: skip
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
