@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -56,9 +56,6 @@ class PushedMembers:
             "a query takes the place of another where both have a checkpoint, and these have none",
             hint="session.start(script, checkpoint='…'); or drop() the one and add() the other",
         )
-
-    def sink_of(self, name: str) -> Mapping[str, str]:
-        return CONSOLE
 
     def drop(self, name: str) -> None:
         run = self.runs.pop(name)

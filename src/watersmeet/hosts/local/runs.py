@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from threading import RLock
@@ -32,9 +32,6 @@ class Members(Protocol):
     def replace(
         self, job: Job, without_pushes: Callable[[], AbstractContextManager[Any]], compare_s: float, *, if_same: bool
     ) -> Run: ...
-
-    def sink_of(self, name: str) -> Mapping[str, str]:
-        """The words of the sink of a query."""
 
     def start(self, job: Job) -> Run: ...
 
@@ -122,21 +119,23 @@ class Runs:
             jobs = self._reads(query, parameters)
             if len(jobs) != 1:
                 raise RunError(f"expected one query, found {len(jobs)}", hint="replace them one by one")
-            sink = self._members.sink_of(name) if jobs[0].sink is CONSOLE else jobs[0].sink
+            sink = self._jobs[name].sink if jobs[0].sink is CONSOLE else jobs[0].sink
             if jobs[0].sink is not CONSOLE and jobs[0].name != name:
                 raise RunError(
                     f"{jobs[0].name!r} cannot take the place of {name!r}",
                     hint=f"call the sink {name}, or give the SELECT alone",
                 )
+            job = Job(name, jobs[0].plan, sink)
+            check_path_of_its_own(job, [one for one in self._jobs.values() if one.name != name])
         try:
-            run = self._members.replace(Job(name, jobs[0].plan, sink), lambda: self._lock, compare_s, if_same=if_same)
+            run = self._members.replace(job, lambda: self._lock, compare_s, if_same=if_same)
         except BaseException:
             with self._lock:
                 self._members.building.pop(name, None)
             raise
         with self._lock:
             self._members.building.pop(name, None)
-            self._runs[name] = run
+            self._runs[name], self._jobs[name] = run, job
         return run
 
     def _free_name(self) -> str:

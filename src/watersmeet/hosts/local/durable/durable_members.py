@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -76,9 +76,6 @@ class DurableMembers:
         for words in replaced.words():
             LOGGER.info("%s", words)
         return self._started(job.name)
-
-    def sink_of(self, name: str) -> Mapping[str, str]:
-        return self._jobs.sink_of(name)
 
     def drop(self, name: str) -> None:
         queue = self._queues.pop(name, None)

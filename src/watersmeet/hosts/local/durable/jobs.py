@@ -216,10 +216,6 @@ class DurableJobs:
             )
         return before
 
-    def sink_of(self, name: str) -> Mapping[str, str]:
-        """The words of the sink of a query that runs."""
-        return self._jobs[name].sink
-
     def drop(self, name: str) -> None:
         """End a query after the batch in hand, with its answers in its sink, and let go of its state. What had ended it
         before is told by its run."""
