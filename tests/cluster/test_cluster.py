@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ import pytest
 from tests.cluster.standalone import Cluster
 from tests.spark import processes
 from tests.spark.harness import SHORT_LIVED, cut, write_arrivals
+from watersmeet.version import VERSION
 
 LONG_S = 900
 NOON = dt.datetime(2026, 1, 1, 12)
@@ -167,8 +169,46 @@ def test_executors_without_what_is_needed_are_refused_with_what_to_do(case: Case
     assert "Traceback" not in told
 
 
+# As somebody has it who starts Spark in their own way, where another watersmeet is installed.
+PROGRAM = """
+import sys
+
+from pyspark.sql import SparkSession
+
+import watersmeet as wm
+
+master, installed, folder = sys.argv[1:]
+builder = SparkSession.builder.master(master).config("spark.executor.memory", "512m")
+spark = builder.config("spark.executorEnv.PYTHONPATH", installed).getOrCreate()
+session = wm.Session(spark, buckets=2)
+session.stream("s", spark.readStream.schema("k BIGINT, ts TIMESTAMP").csv(folder), time="ts")
+try:
+    session.sql("SELECT a.k FROM s a, s b WHERE a.k = b.k WINDOW = 1 SECOND").dataframe()
+except wm.WatersmeetError as error:
+    print("told:", error.message)
+"""
+
+
+def test_another_version_on_executors_is_refused_in_one_sentence(case: Case) -> None:
+    another = case.folder / "installed" / "watersmeet"
+    (another / "compiling").mkdir(parents=True)
+    (another / "__init__.py").write_text("__version__ = '9.9'\n")
+    (another / "code_sum.py").write_text("def code():\n    return 'another'\n")
+    (another / "compiling" / "__init__.py").write_text("def no_kernels():\n    return None\n")
+    environment = os.environ | {"SPARK_SUBMIT_OPTS": SHORT_LIVED, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    environment["PYSPARK_PYTHON"] = case.cluster.python.name
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, case.cluster.master, str(another.parent), str(case.folder)],
+        cwd=case.folder, env=environment, capture_output=True, text=True, timeout=LONG_S,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    (told,) = [line for line in ran.stdout.splitlines() if line.startswith("told:")]
+    assert re.fullmatch(r"told: Spark's workers have watersmeet 9\.9 \(\S+\), this process " + re.escape(VERSION), told)
+
+
 def test_a_folder_that_executors_do_not_share_is_refused(case: Case, package: Path) -> None:
     """Each process has a folder of its own by this name."""
     with case.run("--package", str(package), checkpoint=Path("/proc/self/cwd/checkpoint")) as driver:
         assert driver.wait(timeout=LONG_S) == 2
-    assert "does not have the folder /proc/self/cwd of this machine" in " ".join(case.told().split())
+    assert "does not have the folder /proc/self/cwd/checkpoint of this machine" in " ".join(case.told().split())
