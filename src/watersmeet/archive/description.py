@@ -18,7 +18,6 @@ from watersmeet.model.catalog import Catalog, Stream, Table
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.user_functions import brought_in
-from watersmeet.plan.walks import relations_below
 
 FORMAT = 2
 FILE = "watersmeet.json"
@@ -38,7 +37,7 @@ class ArchiveDescription:
 
     @classmethod
     def of(cls, plan: Plan) -> ArchiveDescription:
-        relations = {one.name: one for one in relations_below(plan.root)}
+        relations = {one.name: one for one in plan.relations}
         described = [_described(one) for one in relations.values()]
         if brought := brought_in(plan.root):
             name = next(iter(brought.values())).name

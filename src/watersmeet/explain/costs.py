@@ -59,6 +59,8 @@ def memory_lines(memory: MemoryEstimate, measured: float | None = None) -> Itera
         yield f"that is its part of the {memory.part_of} that joins of the script share; it grows where it finds more"
     kept = [f"{alias} {short(rows)} of {short(memory.rows_needed[alias])}" for alias, rows in memory.rows_kept.items()]
     yield f"rows kept by {memory.policy}: {', '.join(kept)}"
+    if memory.frequencies:
+        yield f"how often keys come is read of {' and '.join(memory.frequencies)}, and not counted"
     beside = "" if measured is None else f"; measured {measured:.1%}"
     at_most = "at most " if memory.policy == "arm" else ""  # which keeps rows complete, at the cost of results
     yield f"recall to expect: {at_most}{memory.recall:.1%}{beside}"

@@ -181,6 +181,7 @@ def expect_recall(strategy: JoinStrategy, columns: Columns, shedding: Shedding) 
         expected_recall(streams, kept, one_key=one_key),
         "measured" if strategy.measured else "assumed",
         None if shedding.memory.whole is None else shedding.memory.whole.text,
+        tuple(dict.fromkeys(table.name for _, table in shedding.frequencies)),
     )
 
 

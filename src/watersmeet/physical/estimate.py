@@ -99,7 +99,8 @@ class JoinEstimate:
 class MemoryEstimate:
     """A join in bounded memory: by input the rows its window needs and the rows it should have memory for; the bytes
     of all rows needed and allowed; the recall to expect, and what keys it was worked out from. `part_of`: the memory
-    that queries share, if what is allowed is a part of one, which moves."""
+    that queries share, if what is allowed is a part of one, which moves. `frequencies`: the tables that say what keys
+    are worth."""
 
     policy: str
     allocation: str
@@ -111,6 +112,7 @@ class MemoryEstimate:
     recall: float
     keys: Known
     part_of: str | None = None
+    frequencies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,18 @@ def _orders(text: str) -> dict[str, tuple[str, ...]] | OrderRule:
     return orders
 
 
+def _tables(text: str) -> dict[str, str]:
+    """The name of a table, or one for each stream: `a: a_keys, b: b_keys`."""
+    said = _by_alias("frequencies", text)
+    if not all(said.values()):
+        raise OptionError(
+            f"option frequencies = {text!r} names no table",
+            hint="write frequencies = 'keys', or for each stream frequencies = 'a: a_keys, b: b_keys'",
+            option="frequencies",
+        )
+    return said
+
+
 def _seed(text: str) -> int:
     """A whole number that chance begins with."""
     if not text.isdecimal() or int(text) >= 1 << 63:
@@ -311,6 +323,12 @@ OPTIONS: dict[str, Option] = {
             "shed", "forgetting", "auto", "none", "rand", "prob", "life", "age", "drift", "arm",
             unless="`auto`: `prob` where there is a bound on memory",
         ),
+        Option(
+            "frequencies", "frequencies", "forgetting", _unless("counted", _tables), ("counted",),
+            told="[how often keys come](shedding.md#how-often-keys-come): the static table that says so, or one for "
+            "each stream: `'a: a_keys, b: b_keys'`",
+            unless="`counted` as they come",
+        ),
         _choice("allocation", "forgetting", "fixed", "variable"),
         Option("shed_seed", "shed_seed", "forgetting", _seed, told="a whole number"),
         _choice("recall", "forgetting", "exact", "panes", "none"),
@@ -380,6 +398,7 @@ class Options:
     memory: Memory | None = None
     when_full: str = "shed"
     shed: str = "auto"
+    frequencies: Mapping[str, str] | None = None
     allocation: str = "fixed"
     shed_seed: int = 1
     recall: str = "exact"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Literal
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from watersmeet.errors import OptionError
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import moves_in_steps
 from watersmeet.plan.expressions import SortKey
+from watersmeet.plan.frequencies import Frequencies
 from watersmeet.plan.method import Method
 from watersmeet.plan.nodes import (
     AT,
@@ -33,7 +35,7 @@ from watersmeet.plan.options import Options
 from watersmeet.plan.shapes import SelectedJoin, is_monotone, plain_join
 from watersmeet.plan.shedding import Shedding
 from watersmeet.plan.spilling import Spilling
-from watersmeet.plan.walks import has_windows_that_step
+from watersmeet.plan.walks import has_windows_that_step, relations_below
 
 Kind = Literal["rows", "changes", "inserts", "deletes", "snapshots"]
 
@@ -52,6 +54,13 @@ class Plan:
     order: tuple[SortKey, ...] = ()
     """The order in which the whole answer is given, wherever it is given whole: that of ORDER BY."""
     says_less: bool = False
+    frequencies: Frequencies = ()
+    """The tables that say how often the keys of its streams come."""
+
+    @property
+    def relations(self) -> tuple[Stream | Table, ...]:
+        """All that is read: what is joined, as often as it is, and what only says how often keys come."""
+        return (*relations_below(self.root), *(table for _, table in self.frequencies))
 
     @property
     def plain_join(self) -> SelectedJoin | None:
@@ -72,7 +81,8 @@ class Plan:
 
     @property
     def shedding(self) -> Shedding | None:
-        return shedding_of(self.root, self.options)
+        found = shedding_of(self.root, self.options)
+        return None if found is None else replace(found, frequencies=self.frequencies)
 
     @property
     def spilling(self) -> Spilling | None:

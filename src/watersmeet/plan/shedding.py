@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.dataclass import dataclass
+from watersmeet.model.catalog import Table
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.options import Options, names_for
 
 DEFAULT_POLICY = "prob"
+BY_FREQUENCY = ("prob", "life")  # of keys, and of nothing else that is learnt
 _WITHOUT_MEMORY = {
     "archive": "is for what is forgotten",
+    "frequencies": "says which keys are worth memory",
     "max_lag": "sheds rows of a join in bounded memory",
     "priority": "says how much of the memory of a script a query gets",
     "when_full": "says what to do when memory is full",
@@ -24,7 +27,8 @@ class Shedding:
     the keys of every row until it would have expired, `panes` counts keys by period, `none` keeps nothing. With
     `max_lag_us` rows are also shed before they are joined, when processing is so far behind; `queue` says by whose
     knowledge: the join's (`integrated`) or the queue's own (`modular`). `archive` is
-    where what completion needs is written."""
+    where what completion needs is written. `frequencies`: the tables that say how often the keys of each stream come,
+    where they are not counted."""
 
     memory: Memory
     policy: str = DEFAULT_POLICY
@@ -34,6 +38,7 @@ class Shedding:
     archive: str | None = None
     max_lag_us: int | None = None
     queue: str = "integrated"
+    frequencies: tuple[tuple[str, Table], ...] = ()
 
     @classmethod
     def of(cls, options: Options, streams: Sequence[str]) -> Shedding | None:
@@ -96,6 +101,8 @@ class Shedding:
                 "keeps no records of rows that are gone, by which shed = 'arm' knows incomplete rows",
                 "write recall = 'exact', or another policy",
             )
+        if options.frequencies is not None:
+            _check_frequencies(options, policy)
         return cls(
             memory,
             policy,
@@ -121,3 +128,18 @@ class Shedding:
                     f"cannot be used here: {why}",
                     "shed rows only in a plain join: SELECT … FROM … WHERE",
                 )
+
+
+def _check_frequencies(options: Options, policy: str) -> None:
+    if policy not in BY_FREQUENCY:
+        raise options.wrong(
+            "frequencies",
+            f"says how often keys come, and shed = {policy!r} goes by more than that",
+            "write shed = 'prob' or 'life', or leave frequencies out",
+        )
+    if options.has("max_lag"):
+        raise options.wrong(
+            "frequencies",
+            "says which rows in memory are worth it; before the join rows are shed by keys that are counted",
+            "leave out max_lag, or frequencies",
+        )

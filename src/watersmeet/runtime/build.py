@@ -48,6 +48,7 @@ from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER
 from watersmeet.plan.query import Plan, log_columns
 
 if TYPE_CHECKING:
+    from watersmeet.operators.keeping.known_frequencies import KnownFrequencies
     from watersmeet.operators.merged_logs import Log
     from watersmeet.operators.outer.asof_join import AsofJoin
     from watersmeet.operators.outer.outer_join import OuterJoin
@@ -84,7 +85,21 @@ class LoadTableOfParts:
         self.operator.in_turn([load.forget for load in self.loads])
 
 
-LoadsTable = LoadTable | LoadTableOfParts
+@dataclass(frozen=True)
+class LoadFrequencies:
+    """Tells a join in bounded memory how often the keys of a stream come."""
+
+    known: KnownFrequencies
+    alias: str
+
+    def __call__(self, rows: pa.RecordBatch) -> None:
+        self.known.read(self.alias, rows)
+
+    def forget(self) -> None:
+        raise AssertionError("these tables are read once")
+
+
+LoadsTable = LoadTable | LoadTableOfParts | LoadFrequencies
 MakePlanner = Callable[[WindowJoinNode], Planner | None]
 
 
@@ -319,6 +334,11 @@ class Builder:
         joining = _window_join(node, self._planner(node), self._copies)
         self.joins.append(joining)
         self.tables += _tables(node.strategy.join, joining)
+        if node.shedding is not None and node.shedding.frequencies:
+            bounded = joining.bounded
+            assert bounded is not None
+            assert bounded.frequencies is not None
+            self.tables += [(one, LoadFrequencies(bounded.frequencies, a)) for a, one in node.shedding.frequencies]
         return joining
 
 

@@ -11,7 +11,6 @@ from watersmeet.errors import UnsupportedError, WatersmeetError
 from watersmeet.io.time_ordered import batches_of
 from watersmeet.model.catalog import Table
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.left_out import Tell
 from watersmeet.warning import ConnectorWarning
 
@@ -22,7 +21,7 @@ Load = Sequence[pa.RecordBatch]
 def reloaded_tables(plan: Plan) -> dict[str, Table]:
     """The tables of a query that say `reload`, by name; raises if it is none that may join such a table."""
     found = {
-        one.name: one for one in relations_below(plan.root) if isinstance(one, Table) and one.reload_us is not None
+        one.name: one for one in plan.relations if isinstance(one, Table) and one.reload_us is not None
     }
     if found:
         _check(plan, next(iter(found)))
@@ -30,7 +29,7 @@ def reloaded_tables(plan: Plan) -> dict[str, Table]:
 
 
 def refuse_reload(plan: Plan, where: str) -> None:
-    for one in relations_below(plan.root):
+    for one in plan.relations:
         if isinstance(one, Table) and one.reload_us is not None:
             raise UnsupportedError(
                 f"table {one.name!r} says reload, and {where} a table is read once, when the query starts",

@@ -14,7 +14,7 @@ from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Derived, Join, Node, View
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
-from watersmeet.plan.walks import children, relations_below, streams_below
+from watersmeet.plan.walks import children, streams_below
 from watersmeet.runtime.script import Job
 
 MOST_NAMED = 8  # queries in one line
@@ -138,7 +138,7 @@ def _asked(job: Job) -> Hashable:
     """What tells a query from others of its group. What may stand behind a name is told by its being the same object:
     streams of one name are the same in all of a group."""
     plan = job.plan
-    tables = tuple(id(one) for one in relations_below(plan.root) if not isinstance(one, Stream))
+    tables = tuple(id(one) for one in plan.relations if not isinstance(one, Stream))
     said = tuple(sorted(plan.options.changed().items()))
     return identity_of(plan), said, plan.order, tables, _tested(plan), job.name if not may_share(job) else ""
 

@@ -17,6 +17,7 @@ from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.expressions import Column, to_text
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Changes, GroupBy, Input, Join, Node, Project, SetOperation, SortKey, schema_of
+from watersmeet.plan.frequencies import frequencies_of
 from watersmeet.plan.options import Options
 from watersmeet.plan.query import Plan, check_options, log_columns
 from watersmeet.plan.shapes import constant_table, is_bare_stream, is_monotone, streams_together
@@ -83,6 +84,7 @@ def bind_query(
     with _pointing_at(query.settings, where):
         options = with_memory(root, options, memory)
         check_options(root, options)
+        frequencies = frequencies_of(root, options, catalog)
     if query.emit is not None and query.emit.value == "complete" and not has_windows_that_step(root):
         raise where.error(
             "EMIT FINAL is about windows of TUMBLE, HOP and SESSION, and the query has none",
@@ -91,7 +93,7 @@ def bind_query(
             kind=UnsupportedError,
         )
     says_less = says_rows or any(name.lower() in text[start:end].lower() for name in catalog.views())
-    plan = Plan(root, replace(options, places=places), text[start:end], order, says_less)
+    plan = Plan(root, replace(options, places=places), text[start:end], order, says_less, frequencies)
     _check_output_names(plan, query, where)
     _warn_of_unused_window(plan)
     return plan

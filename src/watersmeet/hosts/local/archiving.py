@@ -12,7 +12,6 @@ from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.operators.memory_bound import Records
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class _Writing:
     def __init__(self, run: Recorded, folder: OpenRun) -> None:
         self.metrics, self.folder = run.metrics, folder
         self.operator: Operator = run.operator
-        self.schemas = {one.name: one.schema for one in relations_below(run.plan.root) if isinstance(one, Table)}
+        self.schemas = {one.name: one.schema for one in run.plan.relations if isinstance(one, Table)}
         self.tables: dict[str, list[pa.RecordBatch]] = {name: [] for name in self.schemas}
         run.on_table, run.on_step = self.keep_table, self.step
 

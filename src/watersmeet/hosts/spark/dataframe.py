@@ -45,7 +45,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.optimizer.stage_joins import Staged
 from watersmeet.plan.query import Plan
 from watersmeet.plan.rewrite import with_relations
-from watersmeet.plan.walks import relations_below, streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.reloading import refuse_reload
 
 
@@ -248,7 +248,7 @@ def make_job(plan: Plan, buckets: int, start: AtStart = NO_WISHES) -> SparkJob:
     """What the workers are sent; static tables are read here, once."""
     refuse_reload(plan, "on Spark")
     plan = with_archive(plan)
-    tables = {one.name: _packet_of(one) for one in relations_below(plan.root) if isinstance(one, Table)}
+    tables = {one.name: _packet_of(one) for one in plan.relations if isinstance(one, Table)}
     job = job_of(plan, tables, buckets, start)
     with plan.pointing_at_options():
         job.check()

@@ -32,6 +32,7 @@ from watersmeet.operators.keeping.allocation import Allocation, check_size, leas
 from watersmeet.operators.keeping.contest import Contest
 from watersmeet.operators.keeping.input_queue import InputQueue
 from watersmeet.operators.keeping.lives import lives_of
+from watersmeet.operators.keeping.known_frequencies import KnownFrequencies
 from watersmeet.operators.keeping.losses import LossAccount
 from watersmeet.operators.keeping.marginal_recall import margin_of
 from watersmeet.operators.keeping.paced_door import PacedDoor
@@ -84,6 +85,7 @@ class BoundedMemory(Keeping):
         self.paced: PacedDoor | None = None
         if shedding.max_lag_us is not None:
             self.door = self.paced = PacedDoor(layout, shedding, self.shed, self.valuation, self.losses, clock)
+        self.frequencies = KnownFrequencies(layout, self.valuation) if shedding.frequencies else None
         self.needs: Needs | None = None  # of all buckets, where several share the memory
 
     # ---- what it is made of -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.dataclass import dataclass
-from watersmeet.operators.keeping.kernels.priorities import count_keys, weigh
+from watersmeet.operators.keeping.kernels.priorities import count_keys, know_keys, weigh
 from watersmeet.physical.strategy import Code, Equality
 
 Table = npt.NDArray[np.int64]
@@ -53,7 +53,8 @@ class Factors:
 class KeyCounts:
     """Counts of the keys that equalities compare, for every stream; `half_life` in the unit of its times, or none."""
 
-    STATE = ("since", "total", "counts", "unseen")
+    STATE: tuple[str, ...] = ("since", "total", "counts", "unseen")
+    LEAST_ROWS = 1
 
     def __init__(
         self,
@@ -67,12 +68,13 @@ class KeyCounts:
     ) -> None:
         """own_too: with the factors of a stream, as the last, how often a key comes in the stream itself."""
         self.half_life = half_life
+        memory_rows = max(memory_rows, self.LEAST_ROWS)
         self.since: int | None = None
         self.total = 0.0  # for how much all rows that came count together
         pairs = shared_keys(streams, equalities, positions)
         # Where several streams ask for one key of another, it is counted once.
         counted = list(dict.fromkeys((v, theirs) for (_, v), (_, theirs) in pairs.items()))
-        bits = int(np.clip((COUNTERS_PER_ROW * max(memory_rows, 1)).bit_length(), MIN_BITS, MAX_BITS))
+        bits = int(np.clip((COUNTERS_PER_ROW * memory_rows).bit_length(), MIN_BITS, MAX_BITS))
         self.counts = np.zeros((max(len(counted), 1), 1 << bits), np.float32)
         self.shift = np.uint64(64 - bits)
         linked = {(u, v) for u, v in pairs}
@@ -152,6 +154,33 @@ class KeyCounts:
             self.since, half_lives = newest, 0.0
         for factors in self.of_partners.values():
             factors.unseen = UNSEEN * 2.0**half_lives
+
+
+class GivenFrequencies(KeyCounts):
+    """The same as tables of a user say it, whatever comes."""
+
+    STATE = ()
+    TABLES = ("total", "counts", "unseen")
+    LEAST_ROWS = 1 << MAX_BITS  # a table may have many more keys than there is memory for
+
+    def add(self, stream: str, codes: Table, first: int, last: int, clock: Table) -> None:
+        """Nothing is learnt."""
+
+    def read(self, stream: str, codes: Table, amounts: npt.NDArray[np.float64]) -> None:
+        """Rows of the table of a stream, whose keys come so often."""
+        some = amounts[amounts > 0]
+        if not some.size:
+            return
+        know_keys(codes, amounts, *self.own[stream].of_rows[:4])
+        # Amounts may be counts or shares: what no table has is worth less than the least that one has.
+        least = float(some.min()) * UNSEEN
+        for factors in self.of_partners.values():
+            factors.unseen = min(factors.unseen, least) if self.total else least
+        self.total += float(some.sum())
+
+    def forget(self) -> None:
+        self.counts[:] = 0
+        self.total = 0.0
 
 
 def shared_keys(

@@ -14,7 +14,7 @@ from watersmeet.operators.contract import Rows
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.keeping.allocation import Allocation
 from watersmeet.operators.keeping.lives import Life, are_in_time, half_life
-from watersmeet.operators.keeping.online_statistics import KeyCounts
+from watersmeet.operators.keeping.online_statistics import GivenFrequencies, KeyCounts
 from watersmeet.operators.keeping.policies import AGE_BINS, POLICIES, AgeCurve
 from watersmeet.operators.keeping.store import SheddingStore, Worth
 from watersmeet.operators.row_windows import RowWindow
@@ -38,6 +38,7 @@ class Valuation:
         self.row_windows, self.allocation = row_windows, allocation
         self.in_time = are_in_time(lives)
         self.half_life = half_life(lives) if self.policy.fades else None
+        self.given = bool(shedding.frequencies)
         self.keys = self.count_keys(self.half_life, by_keys=self.policy.keys)
         self.ages = {alias: AgeCurve() for alias in stores}
         self.factors = {alias: self.policy.by_age(self.ages[alias]) for alias in stores}
@@ -49,7 +50,7 @@ class Valuation:
 
     def count_keys(self, half_life: float | None, *, by_keys: bool = True) -> KeyCounts:
         """Counts, still empty, of the keys that the streams share, with room for those of the rows in memory."""
-        return KeyCounts(
+        return (GivenFrequencies if self.given else KeyCounts)(
             tuple(self.stores),
             self.layout.strategy.equalities if by_keys else (),
             self.layout.code_positions,

@@ -22,7 +22,6 @@ from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.model.catalog import Table
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.reloading import Load, Reloads, are_equal, loaded
 from watersmeet.warning import ConnectorWarning
@@ -39,7 +38,7 @@ class TableLoads:
         self._place = checkpoint.place.below(TABLES)
         self._kept = kept
         self._tell = tell
-        self._tables = {one.name: one for one in relations_below(execution.plan.root) if isinstance(one, Table)}
+        self._tables = {one.name: one for one in execution.plan.relations if isinstance(one, Table)}
         self._execution = execution
         self._reloads = Reloads(execution.reloaded, tell)
         self.numbers: dict[str, int] = {}  # of the loads that are joined now
@@ -117,7 +116,7 @@ def kept_tables(checkpoint: Checkpoint, plan: Plan) -> dict[str, Load | None]:
     """The tables that stay as they are for the life of a run, if it has begun with their rows."""
     if plan.kind == "rows":
         return {}  # what has met is given for good
-    names = {one.name for one in relations_below(plan.root) if isinstance(one, Table)}
+    names = {one.name for one in plan.relations if isinstance(one, Table)}
     place, had = checkpoint.place.below(TABLES), _had(checkpoint.notes)
     return {name: _read(place, name, 0, checkpoint.run) if name in had else None for name in names}
 

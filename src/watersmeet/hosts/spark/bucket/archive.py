@@ -20,7 +20,6 @@ from watersmeet.io.conform import conform
 from watersmeet.model.catalog import Table
 from watersmeet.operators.contract import Operator
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +86,7 @@ def archived_answer(plan: Plan) -> Iterator[OpenRun | None]:
         return
     run = Archive.for_writing(Path(shedding.archive).expanduser().absolute(), plan).begin()
     try:
-        for table in relations_below(plan.root):
+        for table in plan.relations:
             if isinstance(table, Table):
                 run.write_table(table.name, conformed(table.source.toArrow(), table.schema))
         yield run

@@ -42,7 +42,7 @@ from watersmeet.operators.saving import Saved, load_state
 from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below, streams_below
+from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.checkpoints import CheckpointNotes, folder_name
 from watersmeet.runtime.reloading import loaded
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
@@ -96,7 +96,7 @@ def read_contents(folder: Path, plan: Plan, query: str, together: Sequence[Plan]
             f"{query} runs in two stages on Spark, and what it remembers there is not what one process would",
             hint="what moves is a query whose streams are cut by one key: EXPLAIN says which are",
         )
-    tables = [one for one in relations_below(plan.root) if isinstance(one, Table)]
+    tables = [one for one in plan.relations if isinstance(one, Table)]
     job = job_of(running, {one.name: to_packet(list(loaded(one)), one.schema) for one in tables}, owner["buckets"])
     job = replace(job, slot=slot)
     if not job.is_stateless and [job.fingerprint] != owner["states"]:

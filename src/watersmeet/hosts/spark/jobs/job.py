@@ -33,7 +33,6 @@ from watersmeet.plan.identity import expression_text
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.query import Plan
-from watersmeet.plan.walks import relations_below
 from watersmeet.runtime.build import build_plan
 
 _pickle: Any = cloudpickle
@@ -193,7 +192,7 @@ class SparkJob(ABC):
         return [dimension.keys[one.alias] for dimension in dimensions if one.alias in dimension.keys]
 
     def table_schema(self, name: str) -> pa.Schema:
-        return next(one.schema for one in relations_below(self.plan.root) if one.name == name)
+        return next(one.schema for one in self.plan.relations if one.name == name)
 
     def leaves_out(self, batch: int | None) -> bool:
         """Whether nothing of a batch is to be answered; its rows are counted."""

@@ -295,7 +295,8 @@ class ContinuousJob(SparkJob):
 def job_of(plan: Plan, tables: Mapping[str, bytes], buckets: int, start: AtStart = NO_WISHES) -> SparkJob:
     """The job of a plan, with its static tables as packets."""
     # Sources are DataFrames and handles of the driver, which do not pickle.
-    bare = replace(plan, root=with_relations(plan.root, _without_source))
+    frequencies = tuple((alias, replace(table, source=None)) for alias, table in plan.frequencies)
+    bare = replace(plan, root=with_relations(plan.root, _without_source), frequencies=frequencies)
     return (ContinuousJob if plan.plain_join is None else JoinJob)(bare, tables, buckets, start)
 
 

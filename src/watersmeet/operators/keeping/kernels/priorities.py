@@ -163,6 +163,15 @@ def add_to_keys(codes, first, last, key, key_columns, counts, shift, amount):
 
 
 @kernel(borrows=True)
+def know_keys(codes, amounts, tracked, key_columns, counts, shift):
+    """Count each row of a table for as much as it says."""
+    for f in range(tracked.shape[0]):
+        begin, end = tracked[f, 1], tracked[f, 2]
+        for p in range(amounts.size):
+            counts[tracked[f, 0], bucket_of(codes, p, begin, end, key_columns, shift)] += np.float32(amounts[p])
+
+
+@kernel(borrows=True)
 def count_fading(codes, first, last, tracked, key_columns, counts, shift, clock, since, half_life):
     total = 0.0
     start = first
