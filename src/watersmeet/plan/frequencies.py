@@ -1,4 +1,4 @@
-"""How often keys come, as the user says: static tables by which shed = 'prob' and 'life' value rows (DGR03's estimator)."""
+"""Tables by which a user says how often keys come, for shed = 'prob' and 'life' (DGR03's estimator)."""
 
 from __future__ import annotations
 

@@ -20,9 +20,7 @@ Load = Sequence[pa.RecordBatch]
 
 def reloaded_tables(plan: Plan) -> dict[str, Table]:
     """The tables of a query that say `reload`, by name; raises if it is none that may join such a table."""
-    found = {
-        one.name: one for one in plan.relations if isinstance(one, Table) and one.reload_us is not None
-    }
+    found = {one.name: one for one in plan.relations if isinstance(one, Table) and one.reload_us is not None}
     if found:
         _check(plan, next(iter(found)))
     return found

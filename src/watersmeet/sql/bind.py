@@ -15,9 +15,9 @@ from watersmeet.model.types import common_type, comparable, sql_type
 from watersmeet.model.windows import RowsWindow
 from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.expressions import Column, to_text
+from watersmeet.plan.frequencies import frequencies_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.nodes import Changes, GroupBy, Input, Join, Node, Project, SetOperation, SortKey, schema_of
-from watersmeet.plan.frequencies import frequencies_of
 from watersmeet.plan.options import Options
 from watersmeet.plan.query import Plan, check_options, log_columns
 from watersmeet.plan.shapes import constant_table, is_bare_stream, is_monotone, streams_together

@@ -31,8 +31,8 @@ from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.keeping.allocation import Allocation, check_size, least_size
 from watersmeet.operators.keeping.contest import Contest
 from watersmeet.operators.keeping.input_queue import InputQueue
-from watersmeet.operators.keeping.lives import lives_of
 from watersmeet.operators.keeping.known_frequencies import KnownFrequencies
+from watersmeet.operators.keeping.lives import lives_of
 from watersmeet.operators.keeping.losses import LossAccount
 from watersmeet.operators.keeping.marginal_recall import margin_of
 from watersmeet.operators.keeping.paced_door import PacedDoor

@@ -48,7 +48,9 @@ def session(a: pa.Table, b: pa.Table, **tables: pa.Table) -> wm.Session:
 
 def asked(options: str, where: str = "a.k = b.k") -> str:
     windows = f"a [RANGE {WINDOW} SECONDS], b [RANGE {WINDOW} SECONDS]"
-    return f"SELECT a.k, a.ts AS x, b.ts AS y FROM {windows} WHERE {where} OPTIONS (memory = '{MEMORY} rows', {options})"
+    return (
+        f"SELECT a.k, a.ts AS x, b.ts AS y FROM {windows} WHERE {where} OPTIONS (memory = '{MEMORY} rows', {options})"
+    )
 
 
 def recall(of: wm.Session, options: str) -> float:
@@ -97,7 +99,10 @@ def pushed(of: wm.Session, options: str, keys: dict[str, pa.Array], *, where: st
     [
         (pa.array([1, 2, 3], pa.int32()), pa.array([1, 2, 3, None], pa.int64())),
         (pa.array(["x", "y", "z"]), pa.array(["x", "y", "z", None], pa.large_string())),
-        (pa.array([Decimal("1.5"), Decimal("2.5"), Decimal("3.5")]), pa.array([Decimal("1.5"), Decimal("2.5"), Decimal("3.5"), None])),
+        (
+            pa.array([Decimal("1.5"), Decimal("2.5"), Decimal("3.5")]),
+            pa.array([Decimal("1.5"), Decimal("2.5"), Decimal("3.5"), None]),
+        ),
     ],
 )
 def test_keys_of_a_table_have_the_types_of_the_stream(values, table):
@@ -166,4 +171,6 @@ def test_a_join_without_keys_has_no_use_for_them():
 def test_explain_says_whose_frequencies_go():
     rows = rows_of(np.arange(3))
     of = session(rows, rows, known=pa.table({"k": [1], "frequency": [1]}))
-    assert "how often keys come is read of known, and not counted" in str(of.sql(asked("frequencies = 'known'")).explain())
+    assert "how often keys come is read of known, and not counted" in str(
+        of.sql(asked("frequencies = 'known'")).explain()
+    )
