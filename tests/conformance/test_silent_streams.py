@@ -23,9 +23,10 @@ from tests.runners import Source, by_reference
 from watersmeet.errors import OptionError, UnsupportedError
 from watersmeet.hosts.local.pushed_execution import PushedExecution
 from watersmeet.model.catalog import Catalog
-from watersmeet.model.time import BEGINNING_US, times_of
+from watersmeet.model.time import BEGINNING_US, FOREVER_US, times_of
 from watersmeet.operators.answers import as_batch
 from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.saving import Saved
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.build import build
 from watersmeet.sql import bind
@@ -272,6 +273,92 @@ def test_what_a_silent_stream_held_goes_when_it_is_idle(join: str) -> None:
         assert max(held[30:]) <= 2 * 24  # a row a minute of two streams, kept for twice the ten minutes at most
 
 
+MERGE_IN_TURNS = "join = 'merge', turns = 'round_robin'"
+
+
+def each_in_order(seed: int) -> list[Arrival]:
+    """The same streams, none of which is ever behind itself."""
+    newest = dict.fromkeys("abc", 0)
+    found = []
+    for one in arrivals(seed, 90):
+        newest[one.stream] = max(newest[one.stream], one.row["ts"])
+        found.append(Arrival(one.number, one.stream, one.row | {"ts": newest[one.stream]}))
+    return found
+
+
+def in_order(form: str) -> tuple[Plan, str]:
+    sources = [Source(name, table_of([]), "ts") for name in "abc"]
+    catalog = Catalog()
+    for source in sources:
+        catalog.add(source.relation())
+    return bind(asked(form, MERGE_IN_TURNS), catalog), asked(form, "")
+
+
+def test_mode_2_of_a_merge_answers_while_a_stream_is_silent() -> None:
+    """The period reaches ten minutes from the first head; what comes within it is joined, whoever is silent."""
+    with Trial(three_streams().sql(join_of(MERGE_IN_TURNS))) as trial:
+        with_c_silent(trial)
+        assert len(trial.answers()) == 36
+    with Trial(three_streams().sql(join_of("join = 'merge'"))) as trial:
+        with_c_silent(trial)
+        assert trial.answers() == []
+
+
+@pytest.mark.parametrize("form", ["unequal ranges", "half open", "one window", "pairs", "directed", "path"])
+def test_a_merge_of_streams_in_their_own_order_finds_everything_once(form: str) -> None:
+    plan, plain = in_order(form)
+    early = 0
+    for seed in range(3):
+        everything = each_in_order(seed)
+        expected = by_reference(
+            plain, [Source(n, table_of([o for o in everything if o.stream == n]), "ts") for n in "abc"]
+        )
+        execution = PushedExecution(plan, tell=lambda _: None)
+        found: Bag = Counter()
+        least = dict.fromkeys("abc", BEGINNING_US)
+        for one in everything:
+            least[one.stream] = one.row["ts"]
+            (rows,) = execution.rows_of(one.stream, table_of([one]))
+            told = rows_of(as_batch(answer) for answer in execution.push(one.stream, rows))
+            times = {o.number: o.row["ts"] for o in everything}
+            early += sum(max(times[n] for n in row[:3]) > min(least.values()) for row in told.elements())
+            found += told
+        found += rows_of(as_batch(answer) for answer in execution.finish())
+        assert found == expected, (form, seed)
+    assert early, "no answer came before a silent stream had passed it"
+
+
+@pytest.mark.parametrize("form", ["unequal ranges", "path"])
+def test_a_merge_that_restarts_between_batches_gives_nothing_twice(form: str) -> None:
+    plan, plain = in_order(form)
+    for seed in range(2):
+        everything = each_in_order(seed)
+        expected = by_reference(
+            plain, [Source(n, table_of([o for o in everything if o.stream == n]), "ts") for n in "abc"]
+        )
+        rng = np.random.default_rng(seed)
+        operator, newest = build(plan), dict.fromkeys("abc", BEGINNING_US)
+        found: Bag = Counter()
+        for batch in batches_of(everything, rng):
+            newest |= {one.stream: one.row["ts"] for one in batch}
+            # As a batch has them where many tasks have read it: in no order.
+            mixed = [batch[i] for i in rng.permutation(len(batch))]
+            rows = {n: whole([o for o in mixed if o.stream == n]) for n in "abc"}
+            found += take(operator, rows, min(newest.values()))
+            assert operator.is_kept_whole
+            saved = Saved.from_bytes(operator.save().to_bytes())
+            operator = build(plan)
+            operator.load(saved)
+        found += take(operator, {}, FOREVER_US)
+        assert found == expected, (form, seed)
+
+
+def test_a_merge_in_turns_refuses_a_stream_that_is_out_of_order() -> None:
+    session = three_streams(lateness="5 seconds")
+    with pytest.raises(UnsupportedError, match="rows of a may be out of order by 5 s"):
+        session.sql(join_of(MERGE_IN_TURNS)).start()
+
+
 def test_rows_are_taken_in_turn_and_a_stream_without_rows_is_passed_over() -> None:
     """The order shows in the results: each is found by the last of its rows to be taken."""
     session = wm.Session()
@@ -294,8 +381,8 @@ def test_rows_are_taken_in_turn_and_a_stream_without_rows_is_passed_over() -> No
 def test_turns_are_shown_and_refused_where_order_matters() -> None:
     session = three_streams()
     assert "one row of each stream in turn" in str(session.sql(join_of("turns = 'round_robin'")).explain())
-    with pytest.raises(OptionError, match="turns = 'round_robin' does not go with join = 'merge', which follows time"):
-        session.sql(join_of("join = 'merge', turns = 'round_robin'"))
+    with pytest.raises(OptionError, match="turns = 'round_robin' does not go with join = 'hash', which follows time"):
+        session.sql(join_of("join = 'hash', turns = 'round_robin'"))
     rows = "SELECT a.k FROM a [ROWS 3], b [RANGE 1 MINUTE] WHERE a.k = b.k OPTIONS (turns = 'round_robin')"
     with pytest.raises(UnsupportedError, match="ROWS windows count rows in time order"):
         build(session.sql(rows).plan)

@@ -36,6 +36,7 @@ def plan_join(
         node = WindowJoinNode(strategy, project.columns, shedding, spilling=spilling)
     # ROWS windows count rows in time order, and most of the papers' algorithms take them so.
     counts_rows = any(isinstance(one.window, RowsWindow) for one in join.streams)
-    if isinstance(node, ClassicJoinNode) and strategy.method.kind.any_order and not counts_rows:
+    kind, turns = strategy.method.kind, strategy.method.turns == "round_robin"
+    if isinstance(node, ClassicJoinNode) and (kind.any_order or (kind.in_turns and turns)) and not counts_rows:
         return AsTheyComeNode(node)
     return InTimeOrderNode(node) if counts_rows or isinstance(node, ClassicJoinNode) else node

@@ -113,8 +113,8 @@ class Method:
             raise options.wrong("order", why, f"name the inputs, as in order = 'b, a, c', or use one of auto, {loops}")
         if options.has("windows") and not kind.merges:
             raise options.wrong("windows", f"does not go with join = {self.algorithm!r}", "it goes with join = 'merge'")
-        if options.has("turns") and not kind.any_order:
-            takers = ", ".join(names_of(lambda one: one.any_order))
+        if options.has("turns") and not (kind.any_order or kind.in_turns):
+            takers = ", ".join(names_of(lambda one: one.any_order or one.in_turns))
             raise options.wrong(
                 "turns", f"does not go with join = {self.algorithm!r}, which follows time", f"it goes with {takers}"
             )

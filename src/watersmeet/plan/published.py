@@ -38,6 +38,7 @@ class JoinAlgorithm:
     `keeps_places`: in an order, new rows stay in their place rather than to come first.
     `merges`: sweeps over windows that may be made equal in several ways.
     `any_order`: finds everything in whatever order rows come, so that nobody has to wait for a silent stream.
+    `in_turns`: needs each stream in order, but not all of them in one.
     """
 
     name: str
@@ -52,6 +53,7 @@ class JoinAlgorithm:
     keeps_places: bool = False
     merges: bool = False
     any_order: bool = False
+    in_turns: bool = False
     invalidation: str = DEFAULT_INVALIDATION
 
     @property
@@ -83,6 +85,7 @@ ALGORITHMS: dict[str, JoinAlgorithm] = {
             _H02,
             "when the sweep has gone past them",
             merges=True,
+            in_turns=True,
         ),
         JoinAlgorithm(
             "w_join",
@@ -150,6 +153,7 @@ CLASSIC_JOIN = "watersmeet.papers.joins.classic_join:ClassicJoin"
 # What gives it the rows of its streams as they come, or a row of each in turn.
 AS_THEY_COME = "watersmeet.papers.joins.as_they_come:AsTheyCome"
 STREAM_MANAGER = "watersmeet.papers.joins.as_they_come:StreamManager"
+STREAMS_IN_ORDER = "watersmeet.papers.joins.as_they_come:StreamsInOrder"
 # What is left to the optimizer of them: buckets and times of expiry, and in which orders loops run.
 CHOOSE_SETTINGS = "watersmeet.papers.joins.settings:choose_settings"
 LOOP_ORDERS = "watersmeet.papers.orders.best_orders:loop_orders"

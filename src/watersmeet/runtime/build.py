@@ -44,7 +44,7 @@ from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.constants import Constants
 from watersmeet.plan.expressions import columns_of
 from watersmeet.plan.nodes import AT, OP, Input, Join
-from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER, load
+from watersmeet.plan.published import AS_THEY_COME, CLASSIC_JOIN, STREAM_MANAGER, STREAMS_IN_ORDER, load
 from watersmeet.plan.query import Plan, log_columns
 
 if TYPE_CHECKING:
@@ -238,9 +238,7 @@ class Builder:
             case InTimeOrderNode():
                 return InTimeOrder(self._counting(node.inner), list(node.aliases))
             case AsTheyComeNode():
-                made: Operator = load(STREAM_MANAGER if node.in_turns else AS_THEY_COME)(
-                    self._classic(node.inner), list(node.aliases)
-                )
+                made: Operator = load(_taking(node))(self._classic(node.inner), list(node.aliases))
                 return made
             case OuterJoinNode():
                 return self.outer_join(node)
@@ -335,10 +333,12 @@ class Builder:
         self.joins.append(joining)
         self.tables += _tables(node.strategy.join, joining)
         if node.shedding is not None and node.shedding.frequencies:
-            bounded = joining.bounded
-            assert bounded is not None
-            assert bounded.frequencies is not None
-            self.tables += [(one, LoadFrequencies(bounded.frequencies, a)) for a, one in node.shedding.frequencies]
+            from watersmeet.operators.keeping.bounded import BoundedMemory
+
+            assert isinstance(joining.keeping, BoundedMemory)
+            known = joining.keeping.frequencies
+            assert known is not None
+            self.tables += [(one, LoadFrequencies(known, alias)) for alias, one in node.shedding.frequencies]
         return joining
 
 
@@ -362,6 +362,12 @@ def _window_join(node: WindowJoinNode, planner: Planner | None, copies: Collecti
         planner=planner,
         copies=copies,
     )
+
+
+def _taking(node: AsTheyComeNode) -> str:
+    if not node.in_turns:
+        return AS_THEY_COME
+    return STREAM_MANAGER if node.inner.strategy.method.kind.any_order else STREAMS_IN_ORDER
 
 
 def _read_of(node: AsofJoinNode, one: Input, op: str | None) -> pa.Schema:

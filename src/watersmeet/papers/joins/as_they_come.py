@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
@@ -94,3 +95,25 @@ class StreamManager(AsTheyCome):
 
     def _first(self, count: int) -> dict[str, Rows]:
         return {alias: rows.first(min(count, len(rows))) for alias, rows in self.waiting.items() if len(rows)}
+
+
+class StreamsInOrder(StreamManager):
+    """The same for an operator that needs each stream in the order of its times, whatever others have come to."""
+
+    def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        yield from super().push(alias, _in_order(rows))
+
+    def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+        yield from super().take({alias: _in_order(rows) for alias, rows in batch.items()}, watermarks)
+
+    @property
+    def is_kept_whole(self) -> bool:
+        """How far each stream was taken is in no bounded time of rows."""
+        return True
+
+    def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
+        raise AssertionError("what each stream has come to is kept whole")
+
+
+def _in_order(rows: Rows) -> Rows:
+    return rows.take(np.argsort(rows.times, kind="stable")) if np.any(np.diff(rows.times) < 0) else rows

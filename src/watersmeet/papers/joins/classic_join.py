@@ -143,7 +143,7 @@ class ClassicJoin(Unordered):
             self._finished = True
             yield from self._results(self.algorithm.finish(self.shelf.table()))
         elif self._unordered is not None:
-            self._unordered.pass_by(until_us, self.shelf.table())
+            yield from self._results(self._unordered.pass_by(until_us, self.shelf.table()))
         if self._lazy is not None or self._unordered is not None or self._finished:
             self._forget(self.shelf.table())
 

@@ -119,8 +119,9 @@ class TakesAnyOrder(Algorithm, Protocol):
         """From here on no row before this time comes; others in any order."""
         ...
 
-    def pass_by(self, until_us: int, shelf: Int64s) -> None:
-        """All rows before this time have arrived: let go of those that none to come can reach."""
+    def pass_by(self, until_us: int, shelf: Int64s) -> Iterator[Int64s]:
+        """All rows before this time have arrived: let go of those that none to come can reach, and find what waited for
+        that."""
         ...
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 from watersmeet.errors import UnsupportedError
+from watersmeet.model.catalog import Stream
+from watersmeet.model.time import format_interval
 from watersmeet.papers.joins.contract import Algorithm
 from watersmeet.papers.joins.description import JoinDescription, describe
 from watersmeet.papers.joins.hash_pipeline import HashPipelineJoin
@@ -67,6 +69,13 @@ CLASSES: dict[Name, Class] = {
 def make(strategy: JoinStrategy) -> Algorithm:
     """A fresh algorithm for a join, by its method."""
     method = strategy.method
+    late = [one for one in strategy.join.streams if isinstance(one.relation, Stream) and one.relation.lateness_us]
+    if late and method.kind.in_turns and method.turns == "round_robin":
+        raise UnsupportedError(
+            f"turns = 'round_robin' has join = {method.algorithm!r} take each stream as it comes, and rows of "
+            f"{late[0].alias} may be out of order by {format_interval(late[0].relation.lateness_us)}",
+            hint="leave turns out: then rows wait until all before them are there",
+        )
     place = {one.alias: i for i, one in enumerate(strategy.join.inputs)}
     return make_h02(
         cast(Name, method.algorithm),
@@ -109,7 +118,7 @@ def make_h02(
         case "hw":
             return HashPipelineJoin(description, order=order, turns=turns, buckets=buckets)
         case "merge":
-            return MergeJoin(description, windows=windows)
+            return MergeJoin(description, windows=windows, clocked=turns == "arrival")
         case "ripple":
             return RippleJoin(description)
         case "xjoin":

@@ -32,7 +32,8 @@ class MergeJoin:
 
     `clocked` says that arrivals come in time order over all inputs. Then an arrival tells that no input will bring
     an older row, so results come at once and a silent input lets the others forget. Without it, as in the paper,
-    the sweep waits for the next row of every input, and rows of the others gather until `finish`.
+    each input is in an order of its own: the sweep waits for the next row of every input, while Mode 2 takes whatever
+    has come. What the others wait for comes at `finish`, or once `expect` and `pass_by` tell that it does not.
 
     For tests and the lab only: `printed_start` looks in Mode 2 at the starting combination alone, and
     `plain_restart` leaves out the correction of LCA's Mode 1, giving up after `patience` restarts in a row.
@@ -90,6 +91,14 @@ class MergeJoin:
         for _ in self._run(arrivals, shelf, quietly=True):
             pass
         self.counts[:] = counts
+
+    def expect(self, from_us: int) -> None:
+        self._state[nested.CLOCK] = max(int(self._state[nested.CLOCK]), from_us)
+
+    def pass_by(self, until_us: int, shelf: Int64s) -> Iterator[Int64s]:
+        self.expect(until_us)
+        self._state[nested.GOING] = 1
+        return self._run(NO_ARRIVALS, shelf, quietly=False)
 
     def finish(self, shelf: Int64s) -> Iterator[Int64s]:
         self._state[nested.CLOCK] = nested.ENDED

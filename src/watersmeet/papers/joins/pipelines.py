@@ -135,7 +135,8 @@ class Pipelines:
         for pipeline in self.pipelines:
             pipeline.plan.table[kernel.PROVEN] = from_us
 
-    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+    def pass_by(self, until_us: int, shelf: Int64s) -> Iterator[Int64s]:
+        yield from ()  # nothing waits
         for pipeline in self.pipelines:
             pipeline.pass_by(until_us, shelf)
         self._horizon.pass_by(until_us, shelf)

@@ -70,7 +70,8 @@ class WJoin:
     def expect(self, from_us: int) -> None:
         self._plan.table[nested.PROVEN] = from_us
 
-    def pass_by(self, until_us: int, shelf: Int64s) -> None:
+    def pass_by(self, until_us: int, shelf: Int64s) -> Iterator[Int64s]:
+        yield from ()  # nothing waits
         silent = lift_silent(self._buffers[nested.LAST :], until_us, self.description.reach_us)
         # A ripple join looks now and then only.
         if silent.size and self._plan.table[nested.PURGE_EVERY] == 1:

@@ -30,7 +30,6 @@ from watersmeet.papers.joins.kernels.nested import (
     CLOCKED,
     DEPTH,
     DROP_HEADS,
-    ENDED,
     FITTING,
     GOING,
     HEADS_ONLY,
@@ -48,6 +47,7 @@ from watersmeet.papers.joins.kernels.nested import (
     TAIL,
     TIMES,
     TRACED,
+    UNREAD,
     begin,
     search,
 )
@@ -121,8 +121,7 @@ def restart_at(state, i):
 def wait_for(plan, buffers, state, i, counts, trace):
     """Input i has no head. If time is known to have moved on, heads that its next row cannot reach may go."""
     clock = load64(state, CLOCK)
-    moves_on = load64(plan, CLOCKED) or clock == ENDED
-    if moves_on and drop_unreachable(plan, buffers, state, i, clock, counts, trace):
+    if clock != UNREAD and drop_unreachable(plan, buffers, state, i, clock, counts, trace):
         restart_at(state, i)
 
 
@@ -219,9 +218,7 @@ def admit_next(plan, buffers, state, counts, trace):
 @kernel
 def is_past(plan, buffers, state):
     """Whether the next row of every input is known to lie right of the period."""
-    clock = load64(state, CLOCK)
-    # Arrivals are in time order over all inputs, so none can come that lies before the clock.
-    if (load64(plan, CLOCKED) or clock == ENDED) and clock > load64(state, ADMIT_UNTIL):
+    if load64(state, CLOCK) > load64(state, ADMIT_UNTIL):  # before which nothing comes
         return True
     known = 0
     for i in range(load64(plan, INPUTS)):
@@ -287,7 +284,8 @@ def merge_join(streams, serials, times, arrivals, plan, buffers, state, counts, 
             break
         i, t = load64(streams, at), load64(times, at)
         take_in(buffers, i, load64(serials, at), t)
-        store64(state, CLOCK, t)
+        if load64(plan, CLOCKED):
+            store64(state, CLOCK, t)
         store64(state, GOING, 1)
         counts[INSERTED] += 1
         at += 1
