@@ -69,13 +69,8 @@ CLASSES: dict[Name, Class] = {
 def make(strategy: JoinStrategy) -> Algorithm:
     """A fresh algorithm for a join, by its method."""
     method = strategy.method
-    late = [one for one in strategy.join.streams if isinstance(one.relation, Stream) and one.relation.lateness_us]
-    if late and method.kind.in_turns and method.turns == "round_robin":
-        raise UnsupportedError(
-            f"turns = 'round_robin' has join = {method.algorithm!r} take each stream as it comes, and rows of "
-            f"{late[0].alias} may be out of order by {format_interval(late[0].relation.lateness_us)}",
-            hint="leave turns out: then rows wait until all before them are there",
-        )
+    if method.kind.in_turns and method.turns == "round_robin":
+        _refuse_disorder(strategy)
     place = {one.alias: i for i, one in enumerate(strategy.join.inputs)}
     return make_h02(
         cast(Name, method.algorithm),
@@ -85,6 +80,17 @@ def make(strategy: JoinStrategy) -> Algorithm:
         buckets=next(iter(method.buckets.values()), None),
         turns="alternate" if method.turns == "round_robin" else "arrival",
     )
+
+
+def _refuse_disorder(strategy: JoinStrategy) -> None:
+    for one in strategy.join.streams:
+        if isinstance(one.relation, Stream) and one.relation.lateness_us:
+            behind = format_interval(one.relation.lateness_us)
+            raise UnsupportedError(
+                f"turns = 'round_robin' has join = {strategy.method.algorithm!r} take each stream as it comes, and "
+                f"rows of {one.alias} may be out of order by {behind}",
+                hint="leave turns out: then rows wait until all before them are there",
+            )
 
 
 def make_h02(
