@@ -21,7 +21,7 @@ WORDS: dict[Pipeline, str] = {
 @dataclass(frozen=True)
 class PipelineChoice:
     """The strategy, and where it was chosen by cost, what each would take: microseconds of work for a second of the
-    streams, and rows held to know what ends (results of joins, or the rows of windows once more)."""
+    streams, and rows held to know what ends, beside the windows of joins (their results, or nothing)."""
 
     pipeline: Pipeline
     costs: dict[str, float] = field(default_factory=dict)

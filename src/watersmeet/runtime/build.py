@@ -14,7 +14,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.constants import constant_rows
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.join.keeping import Keeping
+from watersmeet.operators.join.keeping import JoinedAgain, Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import Planner, WindowJoin
 from watersmeet.operators.partition_key import PartitionKey
@@ -328,8 +328,9 @@ class Builder:
         self.tables += _tables(node.strategy.join, classic)
         return classic
 
-    def window_join(self, node: WindowJoinNode) -> WindowJoin:
-        joining = _window_join(node, self._planner(node), self._copies)
+    def window_join(self, node: WindowJoinNode, again: Mapping[str, pa.Schema] | None = None) -> WindowJoin:
+        """again: by input, the columns that joining a stored row once more takes."""
+        joining = _window_join(node, self._planner(node), self._copies, again)
         self.joins.append(joining)
         self.tables += _tables(node.strategy.join, joining)
         if node.shedding is not None and node.shedding.frequencies:
@@ -342,8 +343,10 @@ class Builder:
         return joining
 
 
-def _window_join(node: WindowJoinNode, planner: Planner | None, copies: Collection[str]) -> WindowJoin:
-    keeping: Callable[[Layout], Keeping] = Keeping
+def _window_join(
+    node: WindowJoinNode, planner: Planner | None, copies: Collection[str], again: Mapping[str, pa.Schema] | None
+) -> WindowJoin:
+    keeping: Callable[[Layout], Keeping] = Keeping if again is None else partial(JoinedAgain, again=again)
     if node.shedding is not None:
         # A query without a bound does not wait for its kernels.
         from watersmeet.operators.keeping.bounded import BoundedMemory

@@ -83,7 +83,7 @@ class RowsBuilder(Protocol):
 
     def operator(self, node: RowsNode) -> Operator: ...
 
-    def window_join(self, node: WindowJoinNode) -> WindowJoin: ...
+    def window_join(self, node: WindowJoinNode, again: Mapping[str, pa.Schema] | None = None) -> WindowJoin: ...
 
     def outer_join(self, node: OuterJoinNode) -> OuterJoin: ...
 
@@ -124,7 +124,8 @@ class AnswerBuilder:
                 trigger = TRIGGERS[node.noticing]()
                 return FromOne(self._source(node.source), read, predicates, columns, trigger, negative=negative)
             case NegativeJoinNode():
-                return NegativeJoin(*self._joined(node), ranged=node.ranged, held=dict(node.held))
+                again = dict(node.held)
+                return NegativeJoin(*self._joined(node, again), ranged=node.ranged, held=again)
             case FromMatchedNode():
                 return self._matched(node)
             case FromGrowingNode():
@@ -197,10 +198,12 @@ class AnswerBuilder:
         }
         return FromMatched(combinations, alone, node.columns, pairs=join.kind in ("left", "full"), otherwise=otherwise)
 
-    def _joined(self, node: FromManyNode) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
+    def _joined(
+        self, node: FromManyNode, again: Mapping[str, pa.Schema] | None = None
+    ) -> tuple[WindowJoin, dict[str, LivesSource], pa.Schema, Trigger]:
         sources = {source.alias: self._source(source) for source in node.sources}
         schema = pa.schema([pa.field(name, e.type) for name, e in node.columns])
-        return self._rows.window_join(node.joining), sources, schema, TRIGGERS[node.noticing]()
+        return self._rows.window_join(node.joining, again), sources, schema, TRIGGERS[node.noticing]()
 
     def _source(self, node: SourceNode) -> LivesSource:
         if not isinstance(node, ViewSourceNode) and isinstance(node.window, Hop) and node.window.repeats:

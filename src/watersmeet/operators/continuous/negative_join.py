@@ -1,4 +1,9 @@
-"""W-JOIN under negative tuples: no result is kept; when a row expires, what it was joined with is found again."""
+"""W-JOIN under negative tuples: no result is kept; when a row expires, what it was joined with is found again.
+
+W-EXPIRE is part of the join's buffers (H04, section 6.4): the rows that a window holds are those that the join stores,
+once. Of each it is noted, by its time, whether a combination has it as the first member to leave; only then is it sent
+again, as no operator above has seen anything that ends with another.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +13,33 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, Int64s, in_order, joined, no_changes
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_and_left, entering, held_again
 from watersmeet.operators.continuous.from_many import FromMany
-from watersmeet.operators.continuous.lives import death_times
+from watersmeet.operators.continuous.instants import Instants
+from watersmeet.operators.continuous.lives import Lives, death_times
 from watersmeet.operators.continuous.node import next_event_below
 from watersmeet.operators.continuous.sources import LivesSource
 from watersmeet.operators.continuous.triggers import Trigger
-from watersmeet.operators.contract import Rows
+from watersmeet.operators.contract import Positions, Rows
+from watersmeet.operators.join.combinations import Combinations
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.partition_key import KeysOf, PartitionKey, keys_in
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input
 
 
 class NegativeJoin(FromMany):
-    """Every stream has a window in time. The rows of each are held until they leave it; then each is joined once more,
-    and the combinations of which it is the first to leave are withdrawn. Rows that are withdrawn have no numbers. Rows
-    that their own conditions keep out of the join are not sent again, unless `every` is set: so H04 has it."""
+    """Every stream has a window in time. A row that leaves is joined once more, and the combinations of which it is the
+    first to leave are withdrawn. Rows that are withdrawn have no numbers. With `every` all rows are sent again, also
+    those that their own conditions keep out of the join: so H04 has it.
 
-    STATE = (*FromMany.STATE, "held")
+    `beside` holds rows that the join does not store: those of a stream that only meets tables, and those kept out.
+    """
+
+    STATE = (*FromMany.STATE, "beside", "ending")
 
     def __init__(
         self,
@@ -44,37 +56,54 @@ class NegativeJoin(FromMany):
         assert not self.announced
         self.every = False
         self.sent_again = 0
-        self.held = {alias: KnownDeaths(columns, in_turn=True) for alias, columns in held.items()}
+        self.held = held
+        self.beside = {alias: KnownDeaths(columns, in_turn=True) for alias, columns in held.items()}
+        self.ending = {alias: Instants() for alias in held}
 
     @property
     def held_rows(self) -> int:
-        return self.join.kept_rows + sum(held.held for held in self.held.values())
+        return self.join.kept_rows + sum(rows.held for rows in self.beside.values())
 
     @property
     def nbytes(self) -> int:
-        return self.join.state_bytes + sum(held.nbytes for held in self.held.values())
+        noted = sum(instants.nbytes for instants in self.ending.values())
+        return self.join.state_bytes + noted + sum(rows.nbytes for rows in self.beside.values())
 
     def next_event(self) -> int:
-        return min(next_event_below(self), *(held.next_death() for held in self.held.values()))
+        stored = (self._oldest(one) for one in self.ranged)
+        return min(next_event_below(self), *stored, *(rows.next_death() for rows in self.beside.values()))
+
+    def _oldest(self, one: Input) -> int:
+        """When the first of the stored rows leaves."""
+        store = self.join.stores.get(one.alias)
+        return int(store.times[store.tail]) + self._lasts(one) if store is not None and len(store) else FOREVER_US
 
     def divided(self, key: PartitionKey, keys_of: KeysOf | None = None) -> KeyedState:
         state = super().divided(key, keys_of)
         inside = self._key_inside(key)
-        for alias, held in self.held.items():
-            state.rows[f"held.{alias}"] = held.keyed(keys_in(inside.column(alias)))
+        for alias, rows in self.beside.items():
+            if alias not in self.join.stores:
+                state.rows[f"held.{alias}"] = rows.keyed(keys_in(inside.column(alias)))
         return state
 
     def take_rows_over(self, state: KeyedState, **beside: KeyedRows) -> None:
         """What is in the answer is found by joining the rows of one input once more."""
         super().take_rows_over(state, **beside)
-        for alias, held in self.held.items():
-            held_again(state.rows[f"held.{alias}"], held, [], self.complete - 1)
+        for alias, rows in self.beside.items():
+            if alias not in self.join.stores:
+                held_again(state.rows[f"held.{alias}"], rows, [], self.complete - 1)
         first = self.ranged[0]
-        rows = state.rows[f"held.{first.alias}"]
-        times = rows.numbers["deaths"] - self._lasts(first)
-        found = list(self.join.probe(first.alias, Rows(rows.data, times)))
+        store = self.join.stores.get(first.alias)
+        if store is None:
+            held = state.rows[f"held.{first.alias}"]
+            again = Rows(held.data, held.numbers["deaths"] - self._lasts(first))
+        else:
+            again = self._stored(first.alias, np.arange(store.tail, store.head))
+        found = list(self.join.probe(first.alias, again))
         if found:
-            born = self._born(pa.concat_batches(found), {})
+            together = pa.concat_batches(found)
+            self._note(together)
+            born = self._born(together, {})
             born = born.take(np.flatnonzero(born.deaths >= self.complete))
             self._again = entering(replace(born, births=np.full(born.deaths.size, self.complete - 1)))
 
@@ -89,16 +118,39 @@ class NegativeJoin(FromMany):
             return again
         found = list(self._combinations(lives))
         for alias, one in lives.items():
-            data = one.rows.data.select(self.held[alias].schema.names)
-            born = Born(data, one.rows.times, one.deaths, one.serials, {})
-            _, kept = (one.rows, None) if self.every else self.join.door.admissions[alias].filtered(one.rows)
-            self.held[alias].enter(born if kept is None else born.take(kept))
-        entered = entering(self._born(pa.concat_batches(found), lives)) if found else no_changes(self.schema)
+            self._hold_beside(alias, one)
+        entered = no_changes(self.schema)
+        if found:
+            together = pa.concat_batches(found)
+            self._note(together)
+            entered = entering(self._born(together, lives))
         self.complete = self.trigger.reach(until, entered)
         left = self._withdrawn(self.complete)
         self._forget(self.complete)
         self.join.reconsider()
         return entered_and_left(entered, self.trigger.noticed(left, entered))
+
+    def _hold_beside(self, alias: str, one: Lives) -> None:
+        """Hold the new rows that the join does not."""
+        is_stored = alias in self.join.stores
+        if is_stored and not self.every:
+            return
+        _, kept = self.join.door.admissions[alias].filtered(one.rows)
+        passing = np.zeros(len(one.rows), np.bool_)
+        passing[slice(None) if kept is None else kept] = True
+        if is_stored:
+            passing = ~passing
+        elif self.every:
+            passing[:] = True
+        born = Born(one.rows.data.select(self.held[alias].names), one.rows.times, one.deaths, one.serials, {})
+        self.beside[alias].enter(born if passing.all() else born.take(np.flatnonzero(passing)))
+
+    def _note(self, found: pa.RecordBatch) -> None:
+        """Which rows are the first to leave of combinations."""
+        if not self.every:
+            first, ends = self._first_to_leave(found)
+            for place, one in enumerate(self.ranged):
+                self.ending[one.alias].add(ends[first == place] - self._lasts(one))
 
     def _forget(self, until: int) -> None:
         """A row stays while it is in its window, also if no row to come can meet it: what it was joined with may still
@@ -111,14 +163,11 @@ class NegativeJoin(FromMany):
         parts: list[pa.RecordBatch] = []
         instants: list[Int64s] = []
         for place, one in enumerate(self.ranged):
-            gone = self.held[one.alias].leave(until)
-            if len(gone) == 0:
+            again = self._sent_again(one, until)
+            if len(again) == 0:
                 continue
-            self.sent_again += len(gone)
-            # A death less the length of the window is the row's own time.
-            times = gone.instants - self._lasts(one)
             # All members are still stored: who leaves is forgotten after this.
-            for batch in self.join.probe(one.alias, Rows(gone.data, times)):
+            for batch in self.join.probe(one.alias, again):
                 first, deaths = self._first_to_leave(batch)
                 mine = np.flatnonzero(first == place)
                 parts.append(batch.select(self.schema.names).take(pa.array(mine)))
@@ -128,6 +177,35 @@ class NegativeJoin(FromMany):
         data, at = joined(parts, self.schema), np.concatenate(instants)
         signs = np.full(at.size, -1, np.int64)
         return Delta(data, at, signs, np.full(at.size, -1, np.int64)).take(in_order(at, signs))
+
+    def _sent_again(self, one: Input, until: int) -> Rows:
+        """The rows that leave a window before an instant, and end a combination."""
+        lasts, store = self._lasts(one), self.join.stores.get(one.alias)
+        # A death less the length of the window is the row's own time.
+        ending = self.ending[one.alias].take(until - lasts)
+        gone = self.beside[one.alias].leave(until)
+        if store is None:
+            rows = Rows(gone.data, gone.instants - lasts)
+        else:
+            self.sent_again += len(gone)  # which the join lets not in again
+            rows = self._stored(one.alias, store.tail + np.arange(store.old_rows(store.tail, until - lasts)), ending)
+        if not self.every and store is None:
+            rows = rows.take(np.flatnonzero(np.isin(rows.times, ending)))
+        self.sent_again += len(rows)
+        return rows
+
+    def _stored(self, alias: str, positions: Positions, ending: Int64s | None = None) -> Rows:
+        """Rows as the join stores them; of those at certain times, if not every one is wanted."""
+        times = self.join.stores[alias].times[positions]
+        if ending is not None and not self.every:
+            wanted = np.flatnonzero(np.isin(times, ending))
+            positions, times = positions[wanted], times[wanted]
+        join = self.join
+        stored = Combinations(
+            [alias], positions[np.newaxis], None, join.stores, join.inputs, join.layout.code_positions, join.timeless
+        )
+        columns = [stored.column(Column(alias, field.name, field.type)) for field in self.held[alias]]
+        return Rows(pa.RecordBatch.from_arrays(columns, schema=self.held[alias]), times)
 
     def _first_to_leave(self, found: pa.RecordBatch) -> tuple[Int64s, Int64s]:
         """Which member of each combination leaves first, the earlier in FROM if several do at once, and when."""

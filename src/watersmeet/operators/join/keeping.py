@@ -19,6 +19,7 @@ from watersmeet.operators.memory_bound import MemoryBound
 from watersmeet.operators.payload import FixedColumn, PayloadColumn
 from watersmeet.operators.row_windows import Deaths
 from watersmeet.physical.strategy import Code, JoinStrategy
+from watersmeet.plan.expressions import Column, Expression
 
 
 class Keeping:
@@ -43,13 +44,17 @@ class Keeping:
     @property
     def keeps_all(self) -> bool:
         """Whether nothing else happens at these moments than what is written here."""
-        return type(self) is Keeping
+        return type(self) in (Keeping, JoinedAgain)
 
     def make_store(self, alias: str) -> WindowStore:
         layout = self.layout
         codes = len(layout.code_positions[alias])
         keys = layout.index_keys(alias)
-        return WindowStore(codes, *keys, layout.payload(alias), counted=alias in layout.mortal)
+        return WindowStore(codes, *keys, layout.payload(alias, self.more_of(alias)), counted=alias in layout.mortal)
+
+    def more_of(self, alias: str) -> Sequence[Expression]:
+        """What is stored of an input beside what results need."""
+        return ()
 
     # ---- what is accounted ------------------------------------------------------------------------------------------
 
@@ -180,6 +185,17 @@ class Keeping:
     def count_on(self, counters: Counters) -> None:
         """Count on from where others had come."""
         self._counters = counters
+
+
+class JoinedAgain(Keeping):
+    """Stores what it takes to join a row once more, as it leaves."""
+
+    def __init__(self, layout: Layout, again: Mapping[str, pa.Schema]) -> None:
+        self._again = again
+        super().__init__(layout)
+
+    def more_of(self, alias: str) -> Sequence[Expression]:
+        return [Column(alias, field.name, field.type) for field in self._again.get(alias, ())]
 
 
 def put(store: WindowStore, admitted: Admitted, codes: Iterable[Code]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from watersmeet.dataclass import dataclass
 
 HELD_RESULT_NS = 80.0  # to hold a result by its end and take it out again, beyond what finding it again takes
-LEAVING_ROW_NS = 60.0  # to hold a row as it came, and to begin a second walk with it
+LEAVING_ROW_NS = 60.0  # to take a row out of the join's window, and to begin a second walk with it
 PASSED_ROW_NS = 4.5  # a row of the same key that came after those the walk is looking for
 # What hosts hand over at once: chains run from new to old, so a walk for a row that leaves goes past what is new.
 BATCH_ROWS = 1 << 16

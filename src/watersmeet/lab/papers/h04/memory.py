@@ -103,7 +103,7 @@ MEMORY_CHECKS = (
         words="the W-Expire operator can be integrated as part of the join buffers in W-Join queries. Therefore, "
         "W-Expire will incur no additional memory.",
         degree=True,
-        why="it is not integrated here: windows are held once by W-EXPIRE and once by the join",
+        why="rows that the selection below the join leaves out pass W-EXPIRE all the same, and are held there",
     ),
 )
 
@@ -122,6 +122,10 @@ NEGATIVES_CHECKS = (
     Check(
         "where rows are selected (Q1 and Q4) fewer than half as many are sent",
         lambda result: all(factors(result, OWN_NTA, NTA)[place] < 0.5 for place in (0, 3)),
+    ),
+    Check(
+        "where rows are joined, with a table or with a stream, those that end no combination are not sent (Q2 to Q5)",
+        lambda result: max(factors(result, OWN_NTA, NTA)[1:]) < 1,
     ),
     Check("nowhere more are sent", lambda result: max(factors(result, OWN_NTA, NTA)) <= 1),
 )
