@@ -46,6 +46,8 @@ def session() -> wm.Session:
     for name, rows_of in STREAMS.items():
         made.stream(name, rows_of, time="ts")
     made.table("t", pa.table({"k": pa.array(range(3), pa.int64())}))
+    for name in ("a_keys", "b_keys"):
+        made.table(name, pa.table({"k": range(5), "frequency": range(1, 6)}))
     return made
 
 

@@ -17,7 +17,7 @@ from watersmeet.model.time import FOREVER_US
 from watersmeet.operators.continuous.delta import Delta, Int64s, in_order, joined, no_changes
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths, entered_and_left, entering, held_again
 from watersmeet.operators.continuous.from_many import FromMany
-from watersmeet.operators.continuous.instants import Instants
+from watersmeet.operators.continuous.instants import Instants, among
 from watersmeet.operators.continuous.lives import Lives, death_times
 from watersmeet.operators.continuous.node import next_event_below
 from watersmeet.operators.continuous.sources import LivesSource
@@ -190,7 +190,7 @@ class NegativeJoin(FromMany):
             self.sent_again += len(gone)  # which the join lets not in again
             rows = self._stored(one.alias, store.tail + np.arange(store.old_rows(store.tail, until - lasts)), ending)
         if not self.every and store is None:
-            rows = rows.take(np.flatnonzero(np.isin(rows.times, ending)))
+            rows = rows.take(np.flatnonzero(among(rows.times, ending)))
         self.sent_again += len(rows)
         return rows
 
@@ -198,7 +198,7 @@ class NegativeJoin(FromMany):
         """Rows as the join stores them; of those at certain times, if not every one is wanted."""
         times = self.join.stores[alias].times[positions]
         if ending is not None and not self.every:
-            wanted = np.flatnonzero(np.isin(times, ending))
+            wanted = np.flatnonzero(among(times, ending))
             positions, times = positions[wanted], times[wanted]
         join = self.join
         stored = Combinations(
@@ -209,5 +209,10 @@ class NegativeJoin(FromMany):
 
     def _first_to_leave(self, found: pa.RecordBatch) -> tuple[Int64s, Int64s]:
         """Which member of each combination leaves first, the earlier in FROM if several do at once, and when."""
-        ends = np.stack([self._ends(found, place) for place in range(len(self.ranged))])
-        return ends.argmin(axis=0), ends.min(axis=0)
+        ends = self._ends(found, 0)
+        first = np.zeros(ends.size, np.int64)
+        for place in range(1, len(self.ranged)):
+            others = self._ends(found, place)
+            first[others < ends] = place
+            ends = np.minimum(ends, others)
+        return first, ends
