@@ -56,4 +56,5 @@ def among(times: Int64s, ascending: Int64s) -> Bools:
 def _distinct(instants: Int64s) -> Int64s:
     """In ascending order. NumPy's own way hashes them, which takes several times as long."""
     ascending = np.sort(instants)
-    return ascending[np.concatenate([[True], ascending[1:] != ascending[:-1]])]
+    found: Int64s = ascending[np.concatenate([[True], ascending[1:] != ascending[:-1]])]
+    return found
