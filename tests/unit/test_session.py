@@ -199,6 +199,8 @@ def test_create_declares_and_a_query_may_follow(file: Path) -> None:
     assert len(list(made.sql("SELECT k FROM f"))) == 3
     with pytest.raises(wm.BindError, match="'f' is declared twice"):
         made.sql(f"CREATE STREAM f WITH (path = '{file}', time = 'ts')")
+    with pytest.raises(wm.BindError, match="'f' is declared twice"):  # not: there is no stream f
+        made.sql("CREATE VIEW f AS SELECT k FROM f; SELECT k FROM f")
     text = f"CREATE OR REPLACE STREAM f WITH (path = '{file}', time = 'ts'); SELECT k FROM f WHERE k = 2"
     assert list(made.sql(text)) == [{"k": 2}]
 

@@ -196,10 +196,13 @@ class Catalog:
             raise CatalogError(
                 f"{relation.name!r} is no name", hint="a stream or table is named by a text, such as 'a'"
             )
-        key = relation.name.lower()
-        if key in self._relations and not replace:
-            raise CatalogError(f"{relation.name!r} is declared twice", hint="give the second one another name")
-        self._relations[key] = relation
+        if not replace:
+            self.check_new(relation.name)
+        self._relations[relation.name.lower()] = relation
+
+    def check_new(self, name: str) -> None:
+        if name.lower() in self._relations:
+            raise CatalogError(f"{name!r} is declared twice", hint="give the second one another name")
 
     def remove(self, name: str) -> None:
         # A function may be called like a stream, which is forgotten first.

@@ -277,6 +277,8 @@ def warn_of_unordered(query: QuerySyntax, job: Job) -> None:
 
 def declare_view(statement: CreateView, catalog: Catalog, text: str, timezone: str = UTC) -> None:
     try:
+        if not statement.replace:  # before its query is read, which does not see what has its name
+            catalog.check_new(statement.name)
         catalog.add(bind_view(statement, catalog, text, timezone), replace=statement.replace)
     except CatalogError as error:
         raise BindError(error.message, hint=error.hint, sql=text, span=statement.name_span) from None
