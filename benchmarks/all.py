@@ -54,6 +54,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "spark_batches": ("benchmarks.spark_batches", 6),
     "spark_shedding": ("benchmarks.spark_shedding", 4),
     "spark_memory": ("benchmarks.spark_memory", 6),
+    "skew": ("benchmarks.skew", 4),
 }
 
 

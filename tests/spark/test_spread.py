@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,17 +24,22 @@ from tests.properties.test_joins import refuse_contradictions
 from tests.runners import Source, bound_plan, by_duckdb, by_reference
 from tests.spark.harness import by_spark_streaming, never_late
 from tests.spark.pieces import splits
-from tests.spark.simulation import LOSSES, Simulation
+from tests.spark.simulation import LOSSES, Simulation, reports_in
 from tests.spark.test_continuous import UNSHRUNK
 from tests.spark.test_moves import Leg, in_buckets
 from watersmeet.errors import OptionError
 from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
+from watersmeet.hosts.spark.bucket.processor import OUTPUT_BYTES
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.job import SparkJob
-from watersmeet.hosts.spark.jobs.kinds import job_of
+from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
+from watersmeet.hosts.spark.progress.skew import fullest as fullest_of
+from watersmeet.hosts.spark.progress.skew import skew_text
+from watersmeet.operators.join.program import OUTPUT_ROWS
 from watersmeet.plan.query import Plan
 from watersmeet.plan.spread import Spread
+from watersmeet.runtime.metrics import Metrics
 
 few = random_cases(40, phases=UNSHRUNK)
 PAIR = "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"
@@ -98,6 +104,23 @@ def test_the_answer_and_what_is_counted_are_those_of_one_bucket(spread: str, buc
     for name in ("rows_in", "stored_rows", "expired_rows", "results", "late_rows"):
         assert spread_out.counted(name) == alone.counted(name)
     assert kept(spread_out) == kept(alone)
+
+
+THETA = "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k < b.k WINDOW = 1 SECOND"
+
+
+def test_rows_of_a_join_without_an_equality_are_dealt_out_anyway_and_counted_once() -> None:
+    alone, in_four = run(THETA, sources(), 1), run(THETA, sources(), 4)
+    assert partitioning_text(in_four.job).splitlines()[:3] == [
+        "on Spark: 4 buckets (no equality: fragments of one stream meet copies of the others)",
+        "  grid: 2 fragments of a x 2 fragments of b",
+        "  copies: a x2, b x2",
+    ]
+    assert in_four.answer() == alone.answer() == by_duckdb(THETA, sources())
+    for name in ("stored_rows", "expired_rows", "results"):
+        assert in_four.counted(name) == alone.counted(name)
+    assert kept(in_four) == kept(alone)
+    assert fullest_of(told_by(in_four)) is None
 
 
 def kept(simulation: Simulation) -> Counter[str]:
@@ -213,6 +236,70 @@ def test_a_run_with_spread_keys_moves_to_one_without_and_back(name: str, legs: s
     assert found.rows == whole
 
 
+# ---- what is told while it runs -------------------------------------------------------------------------------------
+
+
+def told_by(simulation: Simulation) -> Metrics:
+    """As it adds up over buckets and batches."""
+    metrics = Metrics(rows_by_stream={"a": 3000, "b": 3000})
+    for report in map(json.loads, reports_in(simulation.frames)):
+        metrics.add({name: report[name] for name in ("work_by_bucket", "rows_by_key") if name in report})
+    metrics.window_rows_by_input = {"a": 300, "b": 310}
+    return metrics
+
+
+def test_a_run_tells_its_fullest_bucket_and_the_keys_that_would_be_spread() -> None:
+    over = [Source(name, skewed(seed, 3000, 1000), "ts") for seed, name in enumerate("ab")]
+    alone, spread = run(PAIR, over, 4), run(f"{PAIR} OPTIONS (spread = 'a: 17')", over, 4)
+    metrics = told_by(alone)
+    true = {f"{name}: 17": (source.table["k"].to_numpy() == 17).sum() for name, source in zip("ab", over, strict=True)}
+    assert metrics.rows_by_key == {name: pytest.approx(rows, rel=0.05) for name, rows in true.items()}
+    assert sum(metrics.work_by_bucket.values()) == 6000 + alone.counted("results")
+    assert fullest_of(told_by(spread)) is None
+    told = skew_text(alone.job.plan, metrics)
+    assert told == (
+        "fullest bucket: 4.0 times the mean of 4; keys with many rows: 17 (51% of b and 51% of a: a row of b meets "
+        "about 153)\n  hint: begin it, or go on from a savepoint, with OPTIONS (spread = 'b: 17')"
+    )
+
+
+def test_where_rows_of_a_key_must_lie_together_that_is_said() -> None:
+    over = [Source("a", skewed(0, 6000, 1000), "ts")]
+    grouped = run("SELECT k, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k", over, 4)
+    told = skew_text(grouped.job.plan, told_by(grouped))
+    assert told is not None
+    assert told.endswith(
+        "they stay in one bucket: rows of a key are grouped or compared with each other, and must lie together"
+    )
+
+
+def test_a_row_that_meets_a_million_gives_its_results_in_pieces() -> None:
+    """Of the join, and of the bucket."""
+    times = pa.array(np.full(1_000_000, 5_000_000), pa.timestamp("us"))
+    many = pa.table({"id": np.arange(1_000_000), "k": np.full(1_000_000, 17), "ts": times})
+    one = many.slice(0, 1)
+    simulation = Simulation(PAIR, [Source("a", many, "ts"), Source("b", one, "ts")], 2)
+    simulation.batch({"a": many})
+    before = len(simulation.frames)
+    simulation.batch({"b": one})
+    assert simulation.counted("results") == 1_000_000
+    frames = [frame for frame in simulation.frames[before:] if frame["payload"].notna().any()]
+    assert len(frames) > 0
+    assert max(frame["payload"].dropna().map(len).sum() for frame in frames) < 2 * OUTPUT_BYTES
+    operator = simulation.job.make_operator()
+    rows = {one.alias: simulation.job.layout(one) for one in simulation.job.streams}
+    for _ in operator.push("a", rows["a"].rows(in_layout(simulation.job, "a", many))):
+        raise AssertionError("nobody is there yet")
+    blocks = [block.num_rows for block in operator.push("b", rows["b"].rows(in_layout(simulation.job, "b", one)))]
+    assert sum(blocks) == 1_000_000
+    assert max(blocks) <= OUTPUT_ROWS
+
+
+def in_layout(job: SparkJob, alias: str, table: pa.Table) -> pa.RecordBatch:
+    (batch,) = table.combine_chunks().to_batches()
+    return batch.select(job.layout(job.join.input(alias)).schema.names)
+
+
 # ---- what can be spread, and what is said ---------------------------------------------------------------------------
 
 
@@ -225,6 +312,15 @@ def test_explain_says_whose_rows_are_dealt_out() -> None:
     assert f"  spread: {dealt}\n" in partitioning_text(job(f"{PAIR} OPTIONS (spread = 'b: 17, 3')", "ab"))
     alone = partitioning_text(job(f"{PAIR} OPTIONS (spread = '17')", "ab", 1))
     assert "  spread: nothing, as one bucket has all keys\n" in alone
+
+
+def test_keys_of_the_join_below_a_group_by_are_spread_in_its_stage() -> None:
+    counted = "SELECT a.id, COUNT(*) AS n FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY a.id"
+    staged = in_stages(bound_plan(f"{counted} OPTIONS (spread = 'b: 17')", sources()))
+    assert staged is not None
+    (join,) = staged.joins.values()
+    assert "  spread: rows of b with the keys '17' are dealt out" in partitioning_text(job_of(join, {}, 4))
+    assert "spread" not in partitioning_text(job_of(staged.plan, {}, 4))
 
 
 REFUSED = {

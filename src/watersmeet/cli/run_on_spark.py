@@ -15,6 +15,7 @@ from watersmeet.explain.explaining import explained
 from watersmeet.hosts.spark.host import SparkHost
 from watersmeet.hosts.spark.progress.messages import QueryWarnings
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
+from watersmeet.hosts.spark.progress.skew import skew_text
 from watersmeet.hosts.spark.progress.tally import Batch, sharing_text
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.plan.walks import streams_below
@@ -115,4 +116,6 @@ def _summary(one: RunningQuery, seconds: float, settings: RunSettings, stopped: 
         text += f"\n  {waits}" + ("; --flush answers them" if settings.available_now else "")
     if one.metrics.cold_because:
         text += f"\n  not kept warm: {one.metrics.cold_because}"
+    uneven = None if one.job.plan.options.spread is not None else skew_text(one.job.plan, one.metrics)
+    text += "" if uneven is None else f"\n  {uneven}"
     return f"{text}\n  {sharing_text(one.metrics)}" if one.metrics.buckets else text

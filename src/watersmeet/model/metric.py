@@ -89,6 +89,10 @@ def _done_by_name(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str
     return {name: value - before.get(name, 0) for name, value in now.items()}
 
 
+def _largest(values: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(values.items(), key=lambda one: one[1], reverse=True)[:MOST_OF_ALL])
+
+
 def _held(work: Mapping[str, int]) -> dict[str, int]:
     return {name: value for name, value in work.items() if name.endswith(HELD)}
 
@@ -136,6 +140,13 @@ FLAG = Kind("true once it is anywhere", bool, _either, _either, _now, _one_numbe
 TEXT = Kind("the latest", str, _all_texts, lambda before, now: now or before, _now)
 BY_NAME = Kind("adds up by name", dict, sum_by_name, sum_by_name, _done_by_name)
 BY_NAME_NOW = Kind("as of now, added up over buckets by name", dict, sum_by_name, _now, _now, standing=True)
+# What there is no end of is forgotten where it is little.
+MOST_OF_ALL = 64
+LARGEST_BY_NAME = Kind(
+    f"adds up by name; of the {MOST_OF_ALL} largest", dict,
+    lambda one, other: _largest(sum_by_name(one, other)), lambda one, other: _largest(sum_by_name(one, other)),
+    _done_by_name,
+)  # fmt: skip
 # A maximum told twice does no harm, so what happened since the last look needs no difference.
 MOST_BY_NAME = Kind("the largest by name", dict, most_by_name, most_by_name, _now)
 # Lists only grow at their end.

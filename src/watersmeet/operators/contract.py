@@ -358,9 +358,10 @@ class Operator(ABC):
         """Of the windows that a join keeps apart, by input: rows and bytes."""
         return {}
 
-    def held_keys(self, name: str, key: Code) -> Codes:
-        """The codes of a key of all rows in the window of a stream, by the name that they are pushed under."""
-        raise AssertionError(f"no window of {name} is kept apart")
+    def held_keys(self, name: str, key: Code) -> Codes | None:
+        """The codes of a key of all rows in the window of a stream, by the name that they are pushed under, if a window
+        has the rows as they came."""
+        return None
 
 
 class Wrapper(Operator):
@@ -392,7 +393,7 @@ class Wrapper(Operator):
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         return self.inner.held_by_input
 
-    def held_keys(self, name: str, key: Code) -> Codes:
+    def held_keys(self, name: str, key: Code) -> Codes | None:
         return self.inner.held_keys(name, key)
 
     def load_table(self, alias: str, data: pa.RecordBatch) -> None:

@@ -138,7 +138,7 @@ class OuterJoin(Sided):
             name: window for side in self.sides.values() for name, window in side.operator.held_by_input.items()
         }
 
-    def held_keys(self, name: str, key: Code) -> Codes:
+    def held_keys(self, name: str, key: Code) -> Codes | None:
         owner = self._owner.get(name)
         return self.join.held_keys(name, key) if owner is None else self.sides[owner].operator.held_keys(name, key)
 

@@ -42,7 +42,7 @@ def are_copies_in(job: SparkJob, place: int, alias: str, dimension: Dimension, k
 
 @dataclass(frozen=True)
 class Copies:
-    """How many rows of each stream a bucket holds as copies, of those in windows."""
+    """How many rows of each stream a bucket holds as copies, of those in windows that have rows as they came."""
 
     held: Mapping[str, int]
 
@@ -52,14 +52,16 @@ class Copies:
         announced every bucket counts its own."""
         if operator.bounded is not None or job.partitioning.announced:
             return None
-        windows = operator.held_by_input
-        found = {name: windows[name][0] for name in windows if all_are_copies(job, place, name)}
-        for name in windows:
+        found: dict[str, int] = {}
+        for name, (rows, _) in operator.held_by_input.items():
             dimension = some_are_copies(job, name)
-            if name not in found and dimension is not None:
-                keys = operator.held_keys(name, dimension.keys[name])
+            if all_are_copies(job, place, name):
+                found[name] = rows
+            elif dimension is None:
+                found[name] = 0
+            elif (keys := operator.held_keys(name, dimension.keys[name])) is not None:
                 found[name] = int(np.count_nonzero(are_copies_in(job, place, name, dimension, keys)))
-        return Copies({name: found.get(name, 0) for name in windows})
+        return Copies(found)
 
     def kept_without(self, held: Mapping[str, Any]) -> dict[str, Any]:
         """What an operator holds, by the names of the metrics; the bytes that copies take are held."""
@@ -68,7 +70,7 @@ class Copies:
             **held,
             "kept_rows": held["kept_rows"] - copies,
             "window_rows": held["window_rows"] - copies,
-            "window_rows_by_input": {name: rows - self.held[name] for name, rows in by_input.items()},
+            "window_rows_by_input": {name: rows - self.held.get(name, 0) for name, rows in by_input.items()},
         }
 
     def done_without(self, done: Mapping[str, int], before: Copies, came: Mapping[str, int]) -> dict[str, int]:

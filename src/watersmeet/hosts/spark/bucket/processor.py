@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from functools import partial
+from functools import partial, reduce
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +41,17 @@ from watersmeet.hosts.spark.exchange.messages import (
     LeftOut,
     MaybeLate,
     MemoryNeeds,
+    RowsByKey,
     Seen,
     Waiting,
 )
 from watersmeet.hosts.spark.exchange.pack import WATERMARK_STEP_MS
 from watersmeet.hosts.spark.jobs.fingerprint import GUARDED, refusal
+from watersmeet.hosts.spark.jobs.ids import in_its_slot
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.model.catalog import Stream
+from watersmeet.model.metric import sum_by_name
 from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved, load_state, state_of
@@ -87,7 +90,10 @@ class BucketProcessor:
             for records in bad.kept:
                 yield self.output.side(records)
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
-            report = report_of(self.job.guard, counts, bad.told(packets.messages(LeftOut)))
+            by_key = reduce(sum_by_name, (one.rows for one in packets.messages(RowsByKey)), dict[str, int]())
+            told: dict[str, Any] = bad.told(packets.messages(LeftOut))
+            told |= {"rows_by_key": by_key} if by_key else {}
+            report = report_of(self.job.guard, counts, told)
             yield self.output.report(report, _watermark_us(timer_values))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), packets.now_ms * MS_US)
@@ -205,6 +211,7 @@ class BucketProcessor:
             **held,
             "state_bytes": turn.manifest.bytes_held,
             "late": turn.late.by_alias,
+            "work_by_bucket": {} if len(self.job.bucket_ids) == 1 else _work(turn, done),
             "cold_because": warm_state.trouble(),
             **streams,
         }
@@ -313,6 +320,12 @@ class BucketProcessor:
             how_late = self._lateness(turn, stream, int(rows.times[late].min()))
             turn.late.add(self.job.streams[stream], late.size, int(primary[late].sum()), how_late)
         return (rows.take(np.flatnonzero(~is_late)) if late.size else rows).in_time_order()
+
+
+def _work(turn: Turn, done: Mapping[str, int]) -> dict[str, int]:
+    """What a turn had to do, by its bucket. A row that comes is worth about a result that goes."""
+    work = sum(map(len, turn.arrived)) + done["results"]
+    return {str(in_its_slot(turn.bucket)): work}
 
 
 @dataclass

@@ -48,6 +48,7 @@ class Kind(IntEnum):
     MAYBE_LATE = -8
     LEFT_OUT = -9
     GONE = -10
+    ROWS_BY_KEY = -11
 
 
 class Message:
@@ -222,6 +223,14 @@ class RowsRead(Message):
 
     kind: ClassVar = Kind.ROWS_READ
     rows: int = 0
+
+
+@dataclass(frozen=True)
+class RowsByKey(Message):
+    """To the guard: about how many rows were read of keys that have many, by stream and key."""
+
+    kind: ClassVar = Kind.ROWS_BY_KEY
+    rows: dict[str, int]
 
 
 @dataclass(frozen=True)

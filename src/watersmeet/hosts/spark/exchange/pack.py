@@ -24,6 +24,7 @@ from watersmeet.hosts.spark.exchange.messages import (
     MemoryNeeds,
     Packet,
     Pulse,
+    RowsByKey,
     RowsRead,
     Seen,
     Waiting,
@@ -246,6 +247,8 @@ class Packing:
                     cut_alike[alike] = placed, list(one.parts(placed))
                 placed, own = cut_alike[alike]
                 parts += [(job, number, part) for part in own]
+                by_key = one.rows_by_key(placed) if job.partitioning.buckets > 1 else {}
+                made += to_buckets([job.guard], RowsByKey(by_key)) if by_key else []
                 if job.sharing is not None and len(placed.rows):
                     made += to_buckets(job.bucket_ids, MemoryNeeds.of(one.counted(placed, number, job.sharing)))
         payloads = self._payloads([part for _, _, part in parts])

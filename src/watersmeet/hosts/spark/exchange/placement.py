@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 
 from watersmeet.dataclass import dataclass
+from watersmeet.hosts.spark.exchange.frequent_keys import frequent
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import OWN
 from watersmeet.operators.codes import Codes, Mask
@@ -23,6 +24,7 @@ from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.operators.spread_rows import homes, is_copied, spread_out
 from watersmeet.physical.strategy import Code
+from watersmeet.plan.expressions import Column
 from watersmeet.plan.nodes import Input
 
 Cells = npt.NDArray[np.int64]
@@ -127,6 +129,16 @@ class Placement:
         times = placed.rows.times
         oldest_us, newest_us = int(times.min()), int(times.max())
         return Came(stream, len(times), placed.rows.data.nbytes, oldest_us, newest_us, counts.astype(np.int64))
+
+    def rows_by_key(self, placed: Placed) -> dict[str, int]:
+        """About how many rows there are of keys that have many, by stream and key, where one key places them."""
+        codes = [one.keys[self.one.alias] for one in self.dimensions if self.one.alias in one.keys]
+        if len(codes) != 1 or not isinstance(codes[0].expression, Column):
+            return {}
+        return {
+            f"{self.one.alias}: {key}": rows
+            for key, rows in frequent(placed.codes[codes[0]], placed.rows.data.column(codes[0].expression.name))
+        }
 
     def _announced(self, placed: Placed) -> Iterator[Part]:
         """Every row to every bucket, because every bucket counts; only where a row belongs it has its values."""

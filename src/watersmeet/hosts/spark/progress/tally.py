@@ -13,6 +13,7 @@ from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.bucket.lateness import LATENESS, most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, REPORTS
 from watersmeet.hosts.spark.jobs.ids import in_its_slot, slot_of
+from watersmeet.hosts.spark.progress.skew import fullest
 from watersmeet.hosts.spark.reading.changed_files import ChangedFiles, changed_in
 from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
@@ -51,6 +52,8 @@ class Batch:
         odd += [f"{short(m.bad_rows)} bad"] if m.bad_rows else []
         odd += [f"{short(m.skipped_batch_rows)} left out as asked for"] if m.skipped_batch_rows else []
         odd += [f"{short(sum(m.future_rows.values()))} ahead of the clock"] if m.future_rows else []
+        uneven = fullest(m)
+        cold += "" if uneven is None else f", fullest bucket {uneven:.1f} times the mean"
         late = f" ({', '.join(odd)})" if odd else ""
         kept = f"kept {short(m.kept_rows)} ({m.state_bytes / 2**20:.0f} MB)"
         rate = f" ({short(m.rows_in / self.seconds)}/s)" if self.seconds > 0 else ""
