@@ -55,6 +55,7 @@ PARTS: dict[str, tuple[str, float]] = {
     "spark_shedding": ("benchmarks.spark_shedding", 4),
     "spark_memory": ("benchmarks.spark_memory", 6),
     "skew": ("benchmarks.skew", 4),
+    "scale": ("benchmarks.scale", 8),
 }
 
 
