@@ -58,6 +58,7 @@ def test_every_command_of_the_guide_is_run_by_its_examples() -> None:
     """With what runs those that it only names."""
     elsewhere = {
         "complete": "tests/unit/archive/test_archive.py",
+        "replace": "tests/durable/test_taking_over.py",
     }
     page = ROOT / "docs" / "operations.md"
     run = [text for language, text in blocks(page) if language == "sh"]
