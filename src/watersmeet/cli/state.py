@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from watersmeet.cli.arguments import has_spark, interruptible, masters, need_spark
+from watersmeet.cli.arguments import Script, has_spark, interruptible, masters, need_spark, text_of
 from watersmeet.cli.voice import voice
 from watersmeet.errors import SetupError
 from watersmeet.model.wording import in_bytes
@@ -66,6 +66,24 @@ def size(
         typer.echo(line)
     if len(found) > 1:
         typer.echo(f"together: {in_bytes(sum(one.bytes for one in found))}")
+
+
+@app.command()
+def diff(
+    place: Annotated[str, typer.Argument(help="The checkpoint folder of a run, on either engine, or a savepoint.")],
+    script: Script,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell it as JSON.")] = False,
+) -> None:
+    """Tell what a script has changed of the queries whose state this is, and what becomes of each change."""
+    with interruptible(), phase("reading the state"):
+        from watersmeet.cli.state_diff import compared
+
+        found = compared(place, text_of(script))
+    if as_json:
+        typer.echo(json.dumps([one.as_dict() for one in found], indent=2))
+        return
+    for line in (line for one in found for line in one.lines()):
+        typer.echo(line)
 
 
 def _occupied(folder: Path) -> list[Occupied]:

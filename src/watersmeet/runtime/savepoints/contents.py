@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
 from watersmeet.operators.keyed_state import KeyedState
+from watersmeet.runtime.changes import Held
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class QueryContents:
     """`identity` and `options` tell whether another query is the same; `pipeline`: which was chosen for it. `run`,
     `batch`: the run and its last batch, which the sinks have. `sides`: the last batch that brought something of each
     sink beside the answers. `key`: by what rows lie together, in words; None where the state does not divide.
-    `present`: of an answer that changes, its rows and the changes since; None if nobody has added it up."""
+    `present`: of an answer that changes, its rows and the changes since; None if nobody has added it up. `asked`: the
+    text of which `identity` is the sum; `gives`: rows or changes."""
 
     sql: str
     identity: str
@@ -62,3 +64,10 @@ class QueryContents:
     present: tuple[pa.RecordBatch, pa.RecordBatch] | None = None
     pushed: Any = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    asked: str = ""
+    gives: str = ""
+
+    @property
+    def held(self) -> Held | None:
+        """What is compared with a query that has changed; None of one that was written before that was noted."""
+        return Held(self.asked, self.gives, self.options) if self.asked else None

@@ -9,32 +9,15 @@ from watersmeet.io.connectors.contract import NumberedSink
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.changes import changes, goes_on, options_of, told
 from watersmeet.runtime.savepoints.contents import QueryContents
 
-MAY_CHANGE = (  # from start to start, or it is part of what a query means
-    "order",
-    "threads",
-    "spread",
-    "share",
-    "partial",
-    "boundary",
-    "timezone",
-    "emit",
-)
 _GO_BACK = "go on with the script as it was, or start anew without the savepoint"
-
-
-def options_of(plan: Plan) -> dict[str, str]:
-    """But for what may change from start to start, and what is part of what a query means."""
-    return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
 
 
 def check_fits(contents: QueryContents, plan: Plan) -> None:
     if sum_of(identity_of(plan)) != contents.identity:
-        raise RunError(
-            f"the savepoint is of another query, or of the same one with other columns:\n{contents.sql}",
-            hint=_GO_BACK,
-        )
+        _check_changes(contents, plan)
     before, now = contents.options, options_of(plan)
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
@@ -49,6 +32,15 @@ def check_fits(contents: QueryContents, plan: Plan) -> None:
         raise RunError(
             f"the savepoint knows no stream {unknown[0]!r}; it has {', '.join(map(repr, contents.streams))}",
             hint="streams are known by their names: call it what it was called",
+        )
+
+
+def _check_changes(contents: QueryContents, plan: Plan) -> None:
+    found = [] if contents.held is None else changes(contents.held, plan)
+    if not found or not goes_on(found):
+        raise RunError(
+            f"the savepoint is of another query, or of the same one with other columns:\n{told(found) or contents.sql}",
+            hint=_GO_BACK,
         )
 
 

@@ -26,6 +26,7 @@ from watersmeet.io.filesystems import is_in_store, located
 from watersmeet.io.store_errors import gist_of
 from watersmeet.io.whole_files import hidden_beside, sync
 from watersmeet.model.wording import listed
+from watersmeet.runtime.changes import Held
 from watersmeet.runtime.checkpoints import folder_name
 from watersmeet.runtime.savepoints.arrow_state import read_state, write_state
 from watersmeet.runtime.savepoints.contents import Moment, QueryContents, StreamPlace
@@ -194,6 +195,13 @@ class Savepoint:
             return []
         are = "is" if len(left) == 1 else "are"
         return [f"{listed(left)} of the savepoint {self.place} {are} not in the script, and left there"]
+
+    def held(self) -> dict[str, Held | None]:
+        """What its queries asked, by their names."""
+        return {
+            name: Held(one["asked"], one["gives"], one["options"]) if one.get("asked") else None
+            for name, one in self._manifest["queries"].items()
+        }
 
     def query(self, name: str) -> QueryContents:
         """All that is said of a query, by its name; of a savepoint of one query, under any name."""

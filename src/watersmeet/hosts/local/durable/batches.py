@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal
 
@@ -217,8 +217,10 @@ class BatchRecord:
         return [_SIZE.pack(len(head)), head, *bodies]
 
     @classmethod
-    def from_bytes(cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema]) -> BatchRecord:
-        """schemas: of the streams, and under no name of the answer."""
+    def from_bytes(
+        cls, number: int, data: bytes, schemas: Mapping[str, pa.Schema], reshaped: Collection[str] = ()
+    ) -> BatchRecord:
+        """schemas: of the streams, and under no name of the answer. reshaped: the streams that had other columns."""
         (size,) = _SIZE.unpack_from(data)
         now_s, today_us, part_rows, heads, *threads = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
@@ -230,6 +232,12 @@ class BatchRecord:
                     unread = pa.RecordBatch.from_pylist([], schemas[stream])
                     batch = SourceBatch(unread, range=more[0], partition=partition, waiting=waiting)
                     steps.append(Step("read", stream, batch))
+                case "pushed" if stream.lower() in reshaped:
+                    raise RunError(
+                        f"stream {stream!r} has a new column, but the run before did not end as it should, and rows "
+                        "that were pushed without it have to be repeated",
+                        hint="start it once more with the columns as they were, stop it, then add the column",
+                    )
                 case "pushed":
                     body = pa.py_buffer(data)[at : at + more[0]]
                     rows = pa.ipc.read_record_batch(body, schemas[stream])

@@ -24,8 +24,8 @@ from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
+from watersmeet.runtime.changes import changes, from_notes, goes_on, options_of, told, verdict_of, with_new_columns
 from watersmeet.runtime.left_out import Tell
-from watersmeet.runtime.savepoints.fitting import options_of
 from watersmeet.warning import StateWarning
 
 LOCK = "lock"
@@ -65,6 +65,16 @@ class Checkpoint:
         except BaseException:
             self._folder.close()
             raise
+
+    @property
+    def reshaped(self) -> set[str]:
+        """The streams, by their names in lower case, that have columns that they had not, until that is noted."""
+        return self._folder.reshaped
+
+    def note_asked(self, plan: Plan) -> None:
+        """No batch of the query as it was has to be repeated any more."""
+        if self.reshaped:
+            self.notes.note(query=self.identity.query, **_said(plan))
 
     @property
     def took_over_at(self) -> int:
@@ -170,6 +180,7 @@ class CheckpointFolder:
 
     def __init__(self, place: Place, plan: Plan, *, added: bool = False, beginning: Beginning | None = None) -> None:
         self.place, self.notes, self._added = place, RunNotes(place), added
+        self.reshaped: set[str] = set()
         self._lock: TextIO | None = None
         path = place.folder
         if (path / "metadata").exists() or (path / "offsets").exists():
@@ -209,19 +220,33 @@ class CheckpointFolder:
             self._refuse_nameless()
             pipeline = choose_pipeline(plan).pipeline if beginning is None else beginning.contents.pipeline
             made = Identity(uuid4().hex[:12], query, pipeline, options_of(plan))
-            self.notes.note(**made.__dict__, added=self._added)
+            self.notes.note(**made.__dict__, **_said(plan), added=self._added)
             return made
         held = Identity(**{one.name: noted[one.name] for one in fields(Identity)})
         if held.query != query:
-            raise RunError(
-                f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns",
-                hint="start the changed query with a new checkpoint, or go back to the query that wrote this one",
-            )
+            self.reshaped = self._streams_with_new_columns(noted, plan)
+            held = replace(held, query=query)
         now = options_of(plan)
         if shares_memory(plan) and _unit(held.options) == _unit(now):  # whose parts go by who shares it
             now |= {"memory": held.options["memory"]}
         self._check_options(held.options, now)
         return held
+
+    def _streams_with_new_columns(self, noted: Mapping[str, Any], plan: Plan) -> set[str]:
+        """All that has changed of the query; anything else is refused."""
+        before = from_notes(noted)
+        found = [] if before is None else changes(before, plan)
+        if found and goes_on(found):
+            return with_new_columns(found)
+        may_replace = "watersmeet replace has the changed query take the place of this one; or " * (
+            bool(found) and verdict_of(found) == "replace"
+        )
+        raise RunError(
+            f"the checkpoint {self.place.shown()} belongs to another query, or to the same one with other columns"
+            + (f":\n{told(found)}" if found else ""),
+            hint=f"{may_replace}start the changed query with a new checkpoint, or go back to the query that wrote this "
+            "one",
+        )
 
     def _refuse_nameless(self) -> None:
         """Batches of a run that has no name any more."""
@@ -248,6 +273,11 @@ class CheckpointFolder:
             self._lock.close()
             self._lock = None
             self.place.release()
+
+
+def _said(plan: Plan) -> dict[str, str]:
+    """What a query asks, for whoever compares another with it."""
+    return {"asked": identity_of(plan), "gives": plan.kind}
 
 
 def held(place: Place) -> TextIO:

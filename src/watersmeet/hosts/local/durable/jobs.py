@@ -31,10 +31,10 @@ from watersmeet.io.connectors.shared_reader import SharedSource
 from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import listed
 from watersmeet.operators.saving import state_of
-from watersmeet.plan.identity import identity_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.beginning import Beginning, Left, beginning_beside, whole_words
+from watersmeet.runtime.changes import Held
 from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.declaring import Opener, open_to_go_on
 from watersmeet.runtime.left_out import Tell, named
@@ -306,7 +306,7 @@ class DurableJobs:
         if only is not None and only not in asked:
             raise RunError(f"{script} has no query {only!r}", hint=f"it has {listed(list(asked))}")
         known = [job for name, job in asked.items() if only in (None, name) and (only or name in self.runs)]
-        changed = [job for job in known if identity_of(job.plan) != identity_of(self._jobs[job.name].plan)]
+        changed = [job for job in known if Held.of(job.plan) != Held.of(self._jobs[job.name].plan)]
         if not changed:
             return [f"no query of {script} differs from the one that runs under its name: nothing has changed"]
         words = []

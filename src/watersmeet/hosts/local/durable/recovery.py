@@ -46,6 +46,7 @@ class Recovery:
         execution.in_parts(threads)
         self._skips.tell_of_others()
         checkpoint.check_end(progress.written, in_sinks, self._tell)
+        self._parts.checkpoint.note_asked(execution.plan)
         arriving.write(progress.written + 1)
         logged = progress.written if self._settings.sync else -1
         checkpoint.reached.begin(logged, progress.given_before, progress.saved)
@@ -96,7 +97,8 @@ class Recovery:
         schemas[""] = execution.plan.output_schema
         progress.written = progress.number
         written = self._parts.checkpoint.journal.records(progress.number)
-        records = (BatchRecord.from_bytes(number, data, schemas) for number, data in written)
+        reshaped = self._parts.checkpoint.reshaped
+        records = (BatchRecord.from_bytes(number, data, schemas, reshaped) for number, data in written)
         self._answering.expect(records)
         while (record := self._answering.next_record()) is not None:
             arriving.check(record.number)

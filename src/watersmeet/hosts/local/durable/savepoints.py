@@ -23,6 +23,7 @@ from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.saving import state_of
 from watersmeet.optimizer.choose_partition_key import choose_resting_key
 from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.plan.identity import identity_of
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
 from watersmeet.runtime.savepoints.fitting import check_kinds
 from watersmeet.runtime.savepoints.moments import load_moment, moment_of
@@ -55,6 +56,8 @@ def contents_of(parts: RunParts) -> QueryContents:
             present=execution.present_parts(),
             pushed=parts.taken_pushes.as_json(),
             tables=execution.held_tables(),
+            asked=identity_of(execution.plan),
+            gives=execution.plan.kind,
         )
 
 

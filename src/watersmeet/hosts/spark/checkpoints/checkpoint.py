@@ -29,6 +29,7 @@ from watersmeet.hosts.spark.jobs.fingerprint import GO_BACK, OTHER_VERSION, is_o
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.paths import NOTES
+from watersmeet.plan.identity import identity_of
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import relations_below
@@ -55,6 +56,8 @@ class Owner:
     version: str = ""
     streams: dict[str, list[str]] = field(default_factory=dict)
     run: str = ""  # its name, if sinks know it by that: noted twice, as what is answered would come again under another
+    asked: str = ""  # what `watersmeet state diff` compares a script with
+    gives: str = ""
 
     @classmethod
     def of(cls, plan: Plan, buckets: int, *, is_shared: bool = False) -> Owner:
@@ -65,7 +68,16 @@ class Owner:
         }
         jobs = [job for job in _jobs(plan, buckets) if is_shared or not job.is_stateless]
         streams = {job.fingerprint: [_called(one) for one in job.streams] for job in jobs}
-        return cls(plan.sql.strip(), buckets, inputs, [job.fingerprint for job in jobs], VERSION, streams)
+        return cls(
+            plan.sql.strip(),
+            buckets,
+            inputs,
+            [job.fingerprint for job in jobs],
+            VERSION,
+            streams,
+            asked=identity_of(plan),
+            gives=plan.kind,
+        )
 
     @property
     def of_another_format(self) -> str | None:

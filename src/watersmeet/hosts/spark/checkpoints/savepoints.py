@@ -43,10 +43,10 @@ from watersmeet.optimizer.choose_pipeline import choose_pipeline
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.changes import options_of
 from watersmeet.runtime.checkpoints import CheckpointNotes, folder_name
 from watersmeet.runtime.reloading import loaded
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
-from watersmeet.runtime.savepoints.fitting import options_of
 from watersmeet.runtime.savepoints.moments import moment_of
 from watersmeet.runtime.savepoints.offsets import as_position
 from watersmeet.runtime.side_output import side_run
@@ -188,6 +188,8 @@ def contents_of(
         moment=moment_of(clock, now_us),
         key=None if key is None else str(key),
         state=gathered(job, operators),
+        asked=identity_of(job.plan),
+        gives=job.plan.kind,
     )
 
 

@@ -1,0 +1,140 @@
+"""What may change of a query over a checkpoint or a savepoint: the rule, for both hosts and all who tell of it.
+
+A start goes on where what is kept is what the changed query would have kept. What else may change is another query,
+which `watersmeet replace` builds beside the one that runs; what no query could take the place of is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from watersmeet.dataclass import dataclass
+from watersmeet.optimizer.plan_query import plan_query
+from watersmeet.plan.difference import Difference, Kind, differences
+from watersmeet.plan.identity import identity_of
+from watersmeet.plan.query import Plan
+
+Verdict = Literal["goes on", "replace", "refused"]
+MAY_CHANGE = (  # of the options, from start to start; or it is part of what a query means
+    "order",
+    "threads",
+    "share",
+    "boundary",
+    "timezone",
+    "emit",
+    "partial",
+)
+_RULES: Mapping[Kind, tuple[Verdict, str]] = {
+    "stream column added": ("goes on", "the query does not look at it"),
+    "column added": ("replace", "rows have it from the instant on at which the changed query takes the place"),
+    "column dropped": ("replace", "rows are without it from the instant on at which the changed query takes the place"),
+    "column changed": ("replace", "from the instant on at which the changed query takes the place"),
+    "order of columns": ("replace", "from the instant on at which the changed query takes the place"),
+    "window narrower": ("replace", "exact from the instant on at which the changed query takes the place"),
+    "window wider": ("replace", "the changed query takes the place once it is whole"),
+    "window changed": ("replace", "the changed query takes the place once it is whole"),
+    "condition added": ("replace", "another answer from the instant on at which the changed query takes the place"),
+    "condition dropped": ("replace", "the changed query takes the place once it is whole"),
+    "query changed": ("replace", "the changed query takes the place once it is whole"),
+    "stream column dropped": ("refused", "declare it as it was: what was read and not answered yet has it"),
+    "stream changed": ("refused", "what is kept is of the other one"),
+}
+_COLUMNS = ("column added", "column dropped", "column changed", "order of columns")
+
+
+@dataclass(frozen=True)
+class Change:
+    """`kind`: as of a `Difference`, or "option". `was`, `now`: in words; "" where there was or is nothing."""
+
+    kind: str
+    was: str
+    now: str
+    verdict: Verdict
+    meaning: str
+
+    def __str__(self) -> str:
+        said = f"{self.was}; now {self.now}" if self.was and self.now else self.was or self.now
+        return f"{self.kind}: {said}"
+
+    def as_dict(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in ("kind", "was", "now", "verdict", "meaning")}
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a checkpoint or a savepoint notes of its query: what it asks, as `identity_of` has it, what it gives, and
+    its options."""
+
+    asked: str
+    gives: str
+    options: Mapping[str, str]
+
+    @staticmethod
+    def of(plan: Plan) -> Held:
+        return Held(identity_of(plan), plan.kind, options_of(plan))
+
+
+def options_of(plan: Plan) -> dict[str, str]:
+    """But for what may change from start to start, and what is part of what a query means."""
+    return {name: text for name, text in plan.options.changed().items() if name not in MAY_CHANGE}
+
+
+def changes(held: Held, plan: Plan) -> list[Change]:
+    """What has changed since of a query, and what becomes of each change; nothing if it is the same."""
+    now = Held.of(plan)
+    found = [_judged(one, held, plan) for one in differences(held.asked, now.asked)]
+    for name in sorted({*held.options, *now.options}):
+        was, is_now = (
+            f"{name} = '{one[name]}'" if name in one else f"no {name}" for one in (held.options, now.options)
+        )
+        if was != is_now:
+            meaning = "what is kept would not fit; the changed query takes the place once it is whole"
+            found.append(Change("option", was, is_now, "replace", meaning))
+    return found
+
+
+def _judged(one: Difference, held: Held, plan: Plan) -> Change:
+    verdict, meaning = _RULES[one.kind]
+    if one.kind == "stream column added" and _is_looked_at(plan, one):
+        verdict, meaning = "refused", "the query looks at it, and rows that are kept do not have it"
+    elif held.gives != plan.kind:
+        verdict, meaning = "refused", "rows that stay and changes of an answer mean different things in one sink"
+    elif one.kind in _COLUMNS and held.gives == "changes":
+        verdict, meaning = "refused", "rows that are in the sink could not be taken back as they are"
+    return Change(one.kind, one.was, one.now, verdict, meaning)
+
+
+def _is_looked_at(plan: Plan, added: Difference) -> bool:
+    column = added.now.split(" ")[0]
+    leaves = plan_query(plan).leaves
+    return any(leaf.stream.name.lower() == added.of and column in leaf.columns for leaf in leaves)
+
+
+def verdict_of(found: Sequence[Change]) -> Verdict:
+    """Of all changes of a query."""
+    for verdict in ("refused", "replace"):
+        if any(one.verdict == verdict for one in found):
+            return verdict
+    return "goes on"
+
+
+def goes_on(found: Sequence[Change]) -> bool:
+    return verdict_of(found) == "goes on"
+
+
+def with_new_columns(found: Sequence[Change]) -> set[str]:
+    """The streams, by their names in lower case, that have columns that they had not."""
+    return {one.now.rpartition(" of ")[2] for one in found if one.kind == "stream column added"}
+
+
+def told(found: Sequence[Change]) -> str:
+    """For people: below a sentence, a line for each change that keeps a start from going on."""
+    return "\n".join(f"  {one} ({one.meaning})" for one in found if one.verdict != "goes on")
+
+
+def from_notes(notes: Mapping[str, Any]) -> Held | None:
+    """None of one that was written before that was noted."""
+    if "asked" not in notes:
+        return None
+    return Held(notes["asked"], notes["gives"], notes["options"])
