@@ -13,6 +13,7 @@ from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.succession import succession_in
 from watersmeet.io.filesystems import is_in_store
+from watersmeet.plan.identity import identity_of
 from watersmeet.runtime.changes import Change, Held, changes, from_notes, options_of, verdict_of
 from watersmeet.runtime.checkpoints import CheckpointNotes, folder_name
 from watersmeet.runtime.declaring import open_to_go_on
@@ -59,10 +60,13 @@ def compared(place: str, text: str) -> list[Compared]:
         for name, job in names.items()
     ]
     gone = "its state is let go of with the next start"
-    return found + [Compared(name, "dropped", gone) for name in held if name not in names]
+    return found + [Compared(name or "the query that was alone", "dropped", gone) for name in held if name not in names]
 
 
 def _known_as(job: Job, held: Mapping[str, Held | None]) -> str:
+    alone = held.get(_ALONE)
+    if alone is not None and alone.asked == identity_of(job.plan):
+        return _ALONE
     if job.name in held or folder_name(job.name) not in held:
         return job.name
     return folder_name(job.name)
