@@ -19,7 +19,7 @@ from watersmeet.hosts.local.pull import Pull
 from watersmeet.hosts.local.pulled_execution import PulledExecution
 from watersmeet.hosts.local.run_job import Delivery, Kept, executions, run_together
 from watersmeet.plan.identity import identity_of
-from watersmeet.runtime.savepoints.fitting import options_of
+from watersmeet.runtime.changes import options_of
 from watersmeet.runtime.script import Job, read_script
 from watersmeet.runtime.sharing import answered_together, fed_together, shared_words
 from watersmeet.runtime.watched import Board
