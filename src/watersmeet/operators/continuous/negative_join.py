@@ -34,9 +34,9 @@ from watersmeet.plan.nodes import Input
 class NegativeJoin(FromMany):
     """Every stream has a window in time. A row that leaves is joined once more, and the combinations of which it is the
     first to leave are withdrawn. Rows that are withdrawn have no numbers. With `every` all rows are sent again, also
-    those that their own conditions keep out of the join: so H04 has it.
+    those that their own conditions keep out of the join, from a window of their own: so H04 prints it.
 
-    `beside` holds rows that the join does not store: those of a stream that only meets tables, and those kept out.
+    `beside` holds rows that the join does not store, those of a stream that only meets tables; with `every` all rows.
     """
 
     STATE = (*FromMany.STATE, "beside", "ending")
@@ -131,19 +131,12 @@ class NegativeJoin(FromMany):
         return entered_and_left(entered, self.trigger.noticed(left, entered))
 
     def _hold_beside(self, alias: str, one: Lives) -> None:
-        """Hold the new rows that the join does not."""
-        is_stored = alias in self.join.stores
-        if is_stored and not self.every:
+        """Hold the new rows that the join does not, or all of them."""
+        if alias in self.join.stores and not self.every:
             return
-        _, kept = self.join.door.admissions[alias].filtered(one.rows)
-        passing = np.zeros(len(one.rows), np.bool_)
-        passing[slice(None) if kept is None else kept] = True
-        if is_stored:
-            passing = ~passing
-        elif self.every:
-            passing[:] = True
         born = Born(one.rows.data.select(self.held[alias].names), one.rows.times, one.deaths, one.serials, {})
-        self.beside[alias].enter(born if passing.all() else born.take(np.flatnonzero(passing)))
+        _, kept = (one.rows, None) if self.every else self.join.door.admissions[alias].filtered(one.rows)
+        self.beside[alias].enter(born if kept is None else born.take(kept))
 
     def _note(self, found: pa.RecordBatch) -> None:
         """Which rows are the first to leave of combinations."""
@@ -183,21 +176,20 @@ class NegativeJoin(FromMany):
         lasts, store = self._lasts(one), self.join.stores.get(one.alias)
         # A death less the length of the window is the row's own time.
         ending = self.ending[one.alias].take(until - lasts)
-        gone = self.beside[one.alias].leave(until)
-        if store is None:
+        if store is None or self.every:
+            gone = self.beside[one.alias].leave(until)
             rows = Rows(gone.data, gone.instants - lasts)
+            if not self.every:
+                rows = rows.take(np.flatnonzero(among(rows.times, ending)))
         else:
-            self.sent_again += len(gone)  # which the join lets not in again
             rows = self._stored(one.alias, store.tail + np.arange(store.old_rows(store.tail, until - lasts)), ending)
-        if not self.every and store is None:
-            rows = rows.take(np.flatnonzero(among(rows.times, ending)))
         self.sent_again += len(rows)
         return rows
 
     def _stored(self, alias: str, positions: Positions, ending: Int64s | None = None) -> Rows:
         """Rows as the join stores them; of those at certain times, if not every one is wanted."""
         times = self.join.stores[alias].times[positions]
-        if ending is not None and not self.every:
+        if ending is not None:
             wanted = np.flatnonzero(among(times, ending))
             positions, times = positions[wanted], times[wanted]
         join = self.join

@@ -103,7 +103,7 @@ MEMORY_CHECKS = (
         words="the W-Expire operator can be integrated as part of the join buffers in W-Join queries. Therefore, "
         "W-Expire will incur no additional memory.",
         degree=True,
-        why="rows that the selection below the join leaves out pass W-EXPIRE all the same, and are held there",
+        why="as printed W-EXPIRE holds windows of its own; it is part of the join's buffers in the engine's own `nta`",
     ),
 )
 
