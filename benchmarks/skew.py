@@ -33,6 +33,7 @@ from pyspark.sql import SparkSession, functions
 import watersmeet as wm
 from benchmarks.harness import Figure, figure, report
 from benchmarks.spark_joins import BEGUN_S, FOR_OURS, mixed
+from watersmeet.hosts.spark.bucket.output import OBSERVED, REPORTS
 from watersmeet.hosts.spark.launching.launch import start_spark
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
@@ -119,8 +120,8 @@ def run(spark: SparkSession, folder: Path, window_ms: int, buckets: int, options
         seen = progress.observedMetrics.get("check")
         outcome.results += seen.n if seen else 0
         outcome.checksum += (seen.s or 0) if seen else 0
-        told = progress.observedMetrics.get("watersmeet")
-        reports = [json.loads(text) for text in (told.reports if told else ())]
+        told = (row.asDict() for name, row in progress.observedMetrics.items() if name.startswith(OBSERVED))
+        reports = [json.loads(text) for row in told for text in row.get(REPORTS) or ()]
         by_bucket = {one["bucket"]: one["counts"].get("results", 0) for one in reports if one["bucket"] >= 0}
         if progress.numInputRows and progress.batchId >= WARM_UP:
             outcome.seconds.append(progress.durationMs["triggerExecution"] / 1000)
