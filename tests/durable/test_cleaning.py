@@ -18,6 +18,13 @@ BY_KEY = "SELECT a.id, a.k FROM a"
 LEAVING = ("Snapshots.write after", "FilesSink.commit before", "Place.write_whole before")
 
 
+@pytest.fixture(autouse=True)
+def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others have left on this machine is not the test's."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("WATERSMEET_WARM_DIR", str(tmp_path))
+
+
 def begun(folder: Path, *, partition_by: str | None = None) -> Case:
     folder.mkdir(parents=True)
     query, streams = (JOIN, ("a", "b")) if partition_by is None else (BY_KEY, ("a",))
