@@ -269,6 +269,9 @@ class SharedReader(Reader):
             self._position = self._reader.place_after(self._position, passed)
             return self._position
 
+    def where(self, position: Position | None) -> Any:
+        return self.own.where(position)
+
     def poll(self, most_rows: int) -> SourceBatch | None:
         asked: tuple[_Line, int] | None = None
         while True:

@@ -296,6 +296,11 @@ class DurableExecution:
         self._parts.checkpoint.take_over(at)
 
     @property
+    def is_successor(self) -> bool:
+        """Whether it takes the place of another."""
+        return self._parts.checkpoint.succession is not None
+
+    @property
     def has_taken_over(self) -> bool:
         return self._parts.checkpoint.took_over_at >= 0
 

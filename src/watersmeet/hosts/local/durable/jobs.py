@@ -259,7 +259,7 @@ class DurableJobs:
         found = beginning_beside(run.execution, [one.execution for one in beside], Left({}))
         if not found.begun:
             return None
-        if not _is_kept(run, found):
+        if not _is_kept(run, found) or (run.is_successor and _would_wait(run, found, beside)):
             self.words.append(f"{name} was added, and reads its streams from their beginning")
             return None
         self.words.append(whole_words(name, found))
@@ -391,6 +391,12 @@ def _reader(job: Job, stream: Stream, shared: Sources) -> Reader:
 
 def _folder_of(run: DurableExecution, root: Path) -> str:
     return "" if run.folder == root else run.folder.name
+
+
+def _would_wait(run: DurableExecution, found: Beginning, beside: Sequence[DurableExecution]) -> bool:
+    """Whether rows have to come before it is whole with what is kept, where all that came can be read again."""
+    reached_us = min(one.execution.clock.watermark_us for one in beside)
+    return found.whole_us > reached_us and all(run.is_read(stream) for stream in found.clocks)
 
 
 def _is_kept(run: DurableExecution, found: Beginning) -> bool:

@@ -50,7 +50,7 @@ class Compared:
 
     def words(self) -> str:
         if not self.columns:
-            return "the two have no column in common to be compared by"
+            return "their answers were not compared"
         if not (self.same or self.only_before.num_rows or self.only_now.num_rows):
             return "neither gave an answer while they were compared"
         if self.is_same:
