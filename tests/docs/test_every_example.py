@@ -29,6 +29,7 @@ WITH_SQL = [
     ARCHITECTURE,
     DOCS / "connectors.md",
     DOCS / "kafka.md",
+    DOCS / "spark.md",
 ]
 STREAMS = """
 CREATE STREAM clicks (visitor BIGINT, page STRING, ts TIMESTAMP) WITH (path = 'clicks.csv', time = 'ts');

@@ -17,6 +17,7 @@ from watersmeet.hosts.spark.progress.running_query import RunningQuery
 from watersmeet.hosts.spark.progress.tally import Batch
 from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.hosts.spark.writing.file_claim import FileClaim
+from watersmeet.hosts.spark.writing.sink_run import SinkRun
 from watersmeet.io.connectors.claims import new_start
 from watersmeet.io.connectors.contract import Start
 from watersmeet.io.connectors.files.local_folder import FolderClaim
@@ -104,18 +105,18 @@ def write_batch(number: str) -> None:
 def test_a_batch_that_an_older_start_had_in_hand_is_not_taken_for_one_of_the_newer(tmp_path: Path) -> None:
     write_batch("0")
     checkpoint = Kept(tmp_path / "copy", begun=1)
-    claimed = FileClaim("out", tmp_path / "out", checkpoint)
+    claimed = FileClaim("out", tmp_path / "out", SinkRun(checkpoint, durable=True))
     assert not claimed.has_more()
     write_batch("1")
     assert claimed.has_more()
     assert "that an older start of this run had in hand" in str(claimed.written_by_another())
     # Under that number the next start of this checkpoint has a batch of its own, which Spark would pass over.
     with pytest.raises(SinkError, match=r"has batches of run .* that this checkpoint does not know"):
-        FileClaim("out", tmp_path / "out", checkpoint)
+        FileClaim("out", tmp_path / "out", SinkRun(checkpoint, durable=True))
 
 
 def test_a_batch_of_ones_own_is_no_others(tmp_path: Path) -> None:
-    claimed = FileClaim("out", tmp_path / "out", Kept(tmp_path / "ck", begun=9))
+    claimed = FileClaim("out", tmp_path / "out", SinkRun(Kept(tmp_path / "ck", begun=9), durable=True))
     write_batch("9.compact")
     claimed.look(has_written=True)
     assert not claimed.has_more()
@@ -125,4 +126,4 @@ def test_files_with_batches_that_a_checkpoint_never_began_are_refused(tmp_path: 
     write_batch("0")
     write_batch("1")
     with pytest.raises(SetupError, match="sink 'out' has batches up to 1, but it ends with batch 0"):
-        FileClaim("out", tmp_path / "out", Kept(tmp_path / "copy", begun=0))
+        FileClaim("out", tmp_path / "out", SinkRun(Kept(tmp_path / "copy", begun=0), durable=True))
