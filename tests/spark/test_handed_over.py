@@ -23,6 +23,7 @@ from watersmeet.hosts.spark import memory_folder
 from watersmeet.hosts.spark.bucket import warm_state
 from watersmeet.hosts.spark.exchange import handed_over
 from watersmeet.hosts.spark.exchange.handed_over import MARK, SUFFIX, hand_over, let_go, rows_of
+from watersmeet.hosts.spark.jobs.group import JobGroup
 from watersmeet.hosts.spark.jobs.job import AtStart
 from watersmeet.hosts.spark.reading.file_stream import ParquetStream
 
@@ -139,6 +140,7 @@ def test_a_query_that_hands_over_gives_the_answer_with_a_crash_at_every_call(nam
     sources, pieces = six_batches(name)
     run = Simulation(QUERIES[name], sources, 2, crash_everywhere=True, after_crash=another_worker)
     run.job = replace(run.job, start=AtStart(shares_memory=True))
+    run.group = JobGroup((run.job,))
     assert run.run(pieces) == expected(name, sources, pieces)
     assert run.crashes
     assert files(), "nothing was handed over"

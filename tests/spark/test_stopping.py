@@ -17,7 +17,7 @@ SPARKS = "[STREAM_FAILED] Query terminated: java.lang.InterruptedException\n\tat
 
 def failed(words: str) -> Any:
     query = SimpleNamespace(isActive=False, exception=lambda: RuntimeError(words))
-    return SimpleNamespace(query=query, job=SimpleNamespace(name="pairs"))
+    return SimpleNamespace(query=query, name="pairs", claimed=[])
 
 
 @pytest.mark.parametrize("stopping", [False, True])

@@ -19,6 +19,7 @@ Verdict = Literal["goes on", "replace", "refused"]
 MAY_CHANGE = (  # of the options, from start to start; or it is part of what a query means
     "order",
     "threads",
+    "spread",
     "share",
     "boundary",
     "timezone",
