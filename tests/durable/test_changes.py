@@ -84,8 +84,9 @@ def test_a_savepoint_takes_a_new_column_and_shows_what_else_has_changed(tmp_path
         for name in "ab":
             run.push(name, rows(name, 0, 200, more=False))
         run.savepoint(tmp_path / "moved")
-    with pytest.raises(RunError, match=f"the savepoint is of another query.*\n  {WIDER}"):
-        session().sql(query.replace("2 S", "3 S")).start(checkpoint=tmp_path / "no", savepoint=tmp_path / "moved")
+    changed = query.replace("WHERE ", "WHERE a.v > 3 AND ")
+    with pytest.raises(RunError, match=r"the savepoint is of another query.*\n  condition added: .*a\.v"):
+        session().sql(changed).start(checkpoint=tmp_path / "no", savepoint=tmp_path / "moved")
     again = session(a="more", b="more").sql(query)
     with again.start(checkpoint=tmp_path / "there", savepoint=tmp_path / "moved") as run:
         assert run.taken("a") == 200
@@ -151,12 +152,14 @@ def test_the_command_looks_at_savepoints_and_at_checkpoints_on_spark(tmp_path: P
     notes.note(owner=asdict(Owner.of(query.plan, 4)))
     columns = ", ".join(f"{name} {kind}" for name, kind in STREAM.items())
     declared = "".join(f"CREATE STREAM {name} ({columns}) WITH (time = 'ts');\n" for name in "ab")
-    same, wider = tmp_path / "same.sql", tmp_path / "wider.sql"
+    same, wider, grown = tmp_path / "same.sql", tmp_path / "wider.sql", tmp_path / "grown.sql"
     same.write_text(f"{declared}{QUERIES['near']};")
     wider.write_text(f"{declared}{QUERIES['near'].replace('2 S', '3 S')};")
-    for place, why in (
-        ("moved", "a savepoint is what one query knows"),
-        ("spark", "on Spark no query takes the place"),
+    grown.write_text(f"{declared}{QUERIES['near'].replace('WHERE ', 'WHERE a.v > 3 AND ')};")
+    for place, script, why in (
+        ("moved", grown, "refused: a savepoint is what one query knows"),
+        ("moved", wider, "goes on: over the rows that are kept, and whole once time has gone on by the difference"),
+        ("spark", wider, "refused: on Spark no query takes the place"),
     ):
         assert diff(tmp_path / place, same) == "query 1: the same\n"
-        assert f"    refused: {why}" in diff(tmp_path / place, wider)
+        assert f"    {why}" in diff(tmp_path / place, script)

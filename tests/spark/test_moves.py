@@ -127,3 +127,24 @@ def moved(name: str, legs: Sequence[Leg], tmp_path: Path) -> None:
         run.flush()
     assert found.rows == whole
     assert Counter(found.rows)
+
+
+NEAR = "SELECT a.k, a.x, b.y, b.x AS w FROM a, b WHERE a.k = b.k WINDOW = {} SECONDS"
+
+
+def test_a_narrower_window_goes_on_in_buckets_and_back(tmp_path: Path) -> None:
+    wide, narrow = (session().sql(NEAR.format(seconds)) for seconds in (40, 4))
+    given, found, on_the_way = Answers(), Answers(), tmp_path / "narrow"
+    with narrow.start(checkpoint=tmp_path / "from the first row on", on_answer=given) as run:
+        push(run, narrow, range(35))
+        run.stop()
+    with wide.start(checkpoint=tmp_path / "wide", on_answer=Answers()) as run:
+        push(run, wide, range(35))
+        run.savepoint(tmp_path / "of wide")
+    in_buckets(narrow, 4, range(35, 70), tmp_path / "of wide", on_the_way, found)
+    with narrow.start(checkpoint=tmp_path / "back", savepoint=on_the_way, on_answer=found) as run:
+        push(run, narrow, range(70, 120))
+        run.flush()
+    assert found.rows == answered(narrow, tmp_path / "alone", range(120)) - given.rows
+    assert given.rows
+    assert found.rows

@@ -110,7 +110,7 @@ def beginning_beside(one: Other, others: Sequence[Other], left: Left) -> Beginni
             clock.take_over(left.clocks[name])
         if clock.last_us > BEGINNING_US:
             found.since_us[name] = clock.last_us + 1
-    found.whole_us, found.counted = _whole(one.built.physical, found.since_us)
+    found.whole_us, found.counted = whole_after(one.built.physical, found.since_us)
     return found
 
 
@@ -149,7 +149,7 @@ def _tested(physical: PhysicalPlan | None) -> dict[str, frozenset[str]]:
     return found
 
 
-def _whole(physical: PhysicalPlan | None, since_us: Mapping[str, int]) -> tuple[int, dict[str, Counted]]:
+def whole_after(physical: PhysicalPlan | None, since_us: Mapping[str, int]) -> tuple[int, dict[str, Counted]]:
     """The first instant at which all is there that any window in time reaches back to (FOREVER_US: there is none), and
     how many rows must have come for those that count them."""
     whole_us = BEGINNING_US

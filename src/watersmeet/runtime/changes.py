@@ -14,6 +14,7 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.difference import Difference, Kind, differences
 from watersmeet.plan.identity import identity_of
 from watersmeet.plan.query import Plan
+from watersmeet.runtime.kept_of_joins import Kept, could_go_on
 
 Verdict = Literal["goes on", "replace", "refused"]
 MAY_CHANGE = (  # of the options, from start to start; or it is part of what a query means
@@ -41,6 +42,16 @@ _RULES: Mapping[Kind, tuple[Verdict, str]] = {
     "stream column dropped": ("refused", "declare it as it was: what was read and not answered yet has it"),
     "stream changed": ("refused", "what is kept is of the other one"),
 }
+# Of a join that goes on with rows which another one has kept.
+_GOES_ON: Mapping[Kind, str] = {
+    "column added": "rows have it from the savepoint on",
+    "column dropped": "rows are without it from the savepoint on",
+    "column changed": "from the savepoint on",
+    "order of columns": "from the savepoint on",
+    "window narrower": "exact from the savepoint on: rows that it does not reach leave at once",
+    "window wider": "over the rows that are kept, and whole once time has gone on by the difference",
+    "window changed": "over the rows that are kept, and whole once time has gone on by what it reaches further back",
+}
 _COLUMNS = ("column added", "column dropped", "column changed", "order of columns")
 
 
@@ -65,11 +76,12 @@ class Change:
 @dataclass(frozen=True)
 class Held:
     """What a checkpoint or a savepoint notes of its query: what it asks, as `identity_of` has it, what it gives, and
-    its options."""
+    its options; of a savepoint also what a join keeps, which another one may go on with."""
 
     asked: str
     gives: str
     options: Mapping[str, str]
+    kept: Kept | None = None
 
     @staticmethod
     def of(plan: Plan) -> Held:
@@ -101,6 +113,8 @@ def _judged(one: Difference, held: Held, plan: Plan) -> Change:
         verdict, meaning = "refused", "the query looks at it, and rows that are kept do not have it"
     elif held.gives != plan.kind:
         verdict, meaning = "refused", "rows that stay and changes of an answer mean different things in one sink"
+    elif one.kind in _GOES_ON and could_go_on(held.kept, plan):
+        verdict, meaning = "goes on", _GOES_ON[one.kind]
     elif one.kind in _COLUMNS and held.gives == "changes":
         verdict, meaning = "refused", "rows that are in the sink could not be taken back as they are"
     return Change(one.kind, one.was, one.now, verdict, meaning)

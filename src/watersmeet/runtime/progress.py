@@ -131,15 +131,15 @@ def losses(metrics: Metrics) -> str:
 
 
 def not_whole(metrics: Metrics) -> str:
-    """From when on there will be answers, if time has not come to where they are whole.
+    """From when on answers will be whole, if time has not come there.
 
     >>> not_whole(Metrics(whole_from_us=5_000_000)), not_whole(Metrics(whole_from_us=5_000_000, watermark_us=6_000_000))
-    (', answers from 1970-01-01 00:00:05 on', '')
+    (', whole from 1970-01-01 00:00:05 on', '')
     """
     whole_us = metrics.whole_from_us
     if whole_us is None or metrics.watermark_us >= whole_us:
         return ""
-    return f", answers from {_to_the_second(whole_us)} on"
+    return f", whole from {_to_the_second(whole_us)} on"
 
 
 def _to_the_second(us: int) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
+from watersmeet.model.time import BEGINNING_US
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.runtime.changes import Held
+from watersmeet.runtime.kept_of_joins import Kept
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class QueryContents:
     `batch`: the run and its last batch, which the sinks have. `sides`: the last batch that brought something of each
     sink beside the answers. `key`: by what rows lie together, in words; None where the state does not divide.
     `present`: of an answer that changes, its rows and the changes since; None if nobody has added it up. `asked`: the
-    text of which `identity` is the sum; `gives`: rows or changes."""
+    text of which `identity` is the sum; `gives`: rows or changes; `kept`: what a
+    join with other windows could go on with; `whole_us`: from when on the answer is whole."""
 
     sql: str
     identity: str
@@ -66,8 +69,10 @@ class QueryContents:
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     asked: str = ""
     gives: str = ""
+    kept: Kept | None = None
+    whole_us: int = BEGINNING_US
 
     @property
     def held(self) -> Held | None:
         """What is compared with a query that has changed; None of one that was written before that was noted."""
-        return Held(self.asked, self.gives, self.options) if self.asked else None
+        return Held(self.asked, self.gives, self.options, self.kept) if self.asked else None

@@ -6,17 +6,21 @@ from collections.abc import Mapping
 
 from watersmeet.errors import RunError
 from watersmeet.io.connectors.contract import NumberedSink
+from watersmeet.model.time import BEGINNING_US, format_instant
+from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.beginning import whole_after
 from watersmeet.runtime.changes import changes, goes_on, options_of, told
+from watersmeet.runtime.kept_of_joins import kept_since
 from watersmeet.runtime.savepoints.contents import QueryContents
 
 _GO_BACK = "go on with the script as it was, or start anew without the savepoint"
 
 
 def check_fits(contents: QueryContents, plan: Plan) -> None:
-    if sum_of(identity_of(plan)) != contents.identity:
+    if not is_same(contents, plan):
         _check_changes(contents, plan)
     before, now = contents.options, options_of(plan)
     for name in sorted({*before, *now}):
@@ -33,6 +37,27 @@ def check_fits(contents: QueryContents, plan: Plan) -> None:
             f"the savepoint knows no stream {unknown[0]!r}; it has {', '.join(map(repr, contents.streams))}",
             hint="streams are known by their names: call it what it was called",
         )
+
+
+def is_same(contents: QueryContents, plan: Plan) -> bool:
+    return sum_of(identity_of(plan)) == contents.identity
+
+
+def goes_on_words(name: str, contents: QueryContents, plan: Plan) -> list[str]:
+    """What a person is told of a query that has changed since."""
+    if is_same(contents, plan) or contents.held is None:
+        return []
+    found = [f"{one} ({one.meaning})" for one in changes(contents.held, plan)]
+    whole_us = whole_since(contents, plan)[0]
+    whole = [] if whole_us <= BEGINNING_US else [f"whole from {format_instant(whole_us)} on"]
+    return [f"{name} goes on changed: {'; '.join([*found, *whole])}"]
+
+
+def whole_since(contents: QueryContents, plan: Plan) -> tuple[int, dict[str, int]]:
+    """From when on its answer is whole, and, where windows are wider, from when on there are rows of its streams."""
+    full_us = max(contents.moment.watermark_us, contents.whole_us)  # when the windows were full
+    since = {} if is_same(contents, plan) else kept_since(contents.kept, plan, full_us)
+    return max(contents.whole_us, whole_after(plan_query(plan), since)[0]), since
 
 
 def _check_changes(contents: QueryContents, plan: Plan) -> None:

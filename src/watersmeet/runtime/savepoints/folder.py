@@ -199,7 +199,7 @@ class Savepoint:
     def held(self) -> dict[str, Held | None]:
         """What its queries asked, by their names."""
         return {
-            name: Held(one["asked"], one["gives"], one["options"]) if one.get("asked") else None
+            name: Held(one["asked"], one["gives"], one["options"], one.get("kept")) if one.get("asked") else None
             for name, one in self._manifest["queries"].items()
         }
 

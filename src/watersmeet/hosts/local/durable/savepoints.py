@@ -7,6 +7,7 @@ before has given; the state after it is saved before anything else is done, so t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -24,10 +25,12 @@ from watersmeet.operators.saving import state_of
 from watersmeet.optimizer.choose_partition_key import choose_resting_key
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.identity import identity_of
+from watersmeet.runtime.kept_of_joins import kept_of_join
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
-from watersmeet.runtime.savepoints.fitting import check_kinds
+from watersmeet.runtime.savepoints.fitting import check_kinds, goes_on_words, whole_since
 from watersmeet.runtime.savepoints.moments import load_moment, moment_of
 
+LOGGER = logging.getLogger("watersmeet")
 FIRST = 0
 HOST = "in-process"
 
@@ -40,6 +43,7 @@ def contents_of(parts: RunParts) -> QueryContents:
     execution = parts.answering.execution
     sides = {name: parts.outputs.sides.last_with_rows.get(name, -1) for name in parts.outputs.sides.names}
     with parts.answering.lock:
+        state = _copied(_keyed_state(execution))
         return QueryContents(
             sql=execution.plan.sql.strip(),
             identity=parts.checkpoint.identity.query,
@@ -52,12 +56,14 @@ def contents_of(parts: RunParts) -> QueryContents:
             streams=_places(parts),
             moment=moment_of(execution.clock, parts.answering.wall.now_us()),
             key=_words_of(_key_of(execution)),
-            state=_copied(_keyed_state(execution)),
+            state=state,
             present=execution.present_parts(),
             pushed=parts.taken_pushes.as_json(),
             tables=execution.held_tables(),
             asked=identity_of(execution.plan),
             gives=execution.plan.kind,
+            kept=kept_of_join(execution.plan, state),
+            whole_us=execution.whole_us,
         )
 
 
@@ -124,6 +130,9 @@ def begin_with(parts: RunParts, beginning: Beginning) -> None:
         place = contents.streams[name]
         clock.oldest_us, clock.last_us = place.oldest_us, place.newest_us
     execution.go_on_from(contents.present)
+    execution.whole_us, execution.since_us = whole_since(contents, execution.plan)
+    for words in goes_on_words("the query", contents, execution.plan):
+        LOGGER.info("%s", words)
     places = contents.streams.items()
     parts.readers.resume({name: place.position for name, place in places if place.position is not None})
     if contents.pushed is not None:

@@ -45,6 +45,7 @@ from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.changes import options_of
 from watersmeet.runtime.checkpoints import CheckpointNotes, folder_name
+from watersmeet.runtime.kept_of_joins import kept_of_join
 from watersmeet.runtime.reloading import loaded
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
 from watersmeet.runtime.savepoints.moments import moment_of
@@ -174,7 +175,7 @@ def contents_of(
         load_state(clock, Saved(manifest.clock))
     clock.rise_to(manifest.complete_until, now_us)
     whole = job.make_operator()
-    key = key_of(job, whole)
+    key, state = key_of(job, whole), gathered(job, operators)
     return QueryContents(
         sql=job.plan.sql.strip(),
         identity=sum_of(identity_of(job.plan)),
@@ -187,9 +188,10 @@ def contents_of(
         streams={name: _with_ends(name, place, job, logs) for name, place in places.items()},
         moment=moment_of(clock, now_us),
         key=None if key is None else str(key),
-        state=gathered(job, operators),
+        state=state,
         asked=identity_of(job.plan),
         gives=job.plan.kind,
+        kept=kept_of_join(job.plan, state),
     )
 
 

@@ -18,7 +18,7 @@ from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.savepoints.contents import QueryContents
-from watersmeet.runtime.savepoints.fitting import check_not_ahead
+from watersmeet.runtime.savepoints.fitting import check_not_ahead, goes_on_words
 from watersmeet.runtime.savepoints.folder import Savepoint, is_savepoint
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput, side_run
@@ -48,8 +48,11 @@ def begun_queries(
                     hint="go on with it in-process: --engine local",
                 )
             noted, contents = begin_with(checkpoint, savepoint, job.name, job.plan, buckets, afresh=settings.afresh)
-            if contents is not None and not settings.afresh:
-                _check_sinks(job, contents)
+            if contents is not None:
+                for words in goes_on_words(job.name, contents, job.plan):
+                    remark(words)
+                if not settings.afresh:
+                    _check_sinks(job, contents)
         if noted is not None:
             found[folder] = noted
             if noted.buckets is not None:
