@@ -89,7 +89,8 @@ def test_routes_of_joins_inside_a_changing_answer_may_change_at_any_batch(
     with restless(seed) as planners:
         given = by_engine(case, rows_per_batch, pipeline=pipeline)
     flexible = [one for one in plan_query(plan).joins if isinstance(one, WindowJoinNode) and one.replans]
-    assert len(planners) == len(flexible)
+    different = [one for place, one in enumerate(flexible) if one not in flexible[:place]]
+    assert len(different) <= len(planners) <= len(flexible)  # equal parts may be built once
     assert given.metrics["plan_switches"] == sum(planner.switches for planner in planners)
     assert_same(sent(plan, rows_of(given.table)), reference_sent(case, given))
 

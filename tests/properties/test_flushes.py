@@ -24,6 +24,7 @@ from watersmeet.operators.deduplicate import Deduplicate
 # Which holds what is inside, and does not divide.
 OF_ITS_OWN_STATE = frozenset(
     {"STATE", "save", "load", "undivided", "keyed_state", "take_over", "key_columns", "divided", "take_rows_over"}
+    | {"kept_of"}  # nobody may begin with rows of which duplicates were left out
 )
 
 

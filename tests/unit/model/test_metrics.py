@@ -45,6 +45,7 @@ ONE_AFTER_THE_OTHER = {
     "LATEST": ("a", "b", "b", "b"), "FLAG": (True, False, True, True), "TEXT": ("x", "", "x", "x"),
     "BY_NAME": ({"a": 1}, {"a": 2, "b": 3}, {"a": 3, "b": 3}, {"a": 3, "b": 3}),
     "BY_NAME_NOW": ({"a": 1}, {"b": 3}, {"a": 1, "b": 3}, {"b": 3}),
+    "LARGEST_BY_NAME": ({"a": 1}, {"a": 2, "b": 3}, {"a": 3, "b": 3}, {"a": 3, "b": 3}),
     "MOST_BY_NAME": ({"a": 5}, {"a": 2, "b": 3}, {"a": 5, "b": 3}, {"a": 5, "b": 3}),
     "LIST": ([1], [2], [1, 2], [1, 2]),
     "WORK": ({"n": 1, "n" + HELD: 5}, {"n": 2, "n" + HELD: 4}, {"n": 3, "n" + HELD: 9}, {"n": 3, "n" + HELD: 4}),

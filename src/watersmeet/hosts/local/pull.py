@@ -96,7 +96,8 @@ class Pull:
         self._side: SideFiles | None = None
         self._stopping = False
         self._stop_by_s = inf
-        self._reported_s = perf_counter()
+        # Of many queries the first numbers are not worth what they cost.
+        self._reported_s = 0.0 if len(self.runs) == 1 else perf_counter()
 
     def request_stop(self) -> None:
         """Finish the batch in hand, then end as if the inputs had paused there; one that takes longer is left where it
