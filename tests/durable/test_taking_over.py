@@ -36,8 +36,12 @@ def sunk(folder: Path, name: str, query: str) -> str:
 class Load:
     """All rows, piece by piece, from a thread of its own: pushed, or as files."""
 
-    def __init__(self, folder: Path, runs: Any, *, pushed: bool) -> None:
+    def __init__(self, folder: Path, runs: Any, *, pushed: bool, holds_back: bool = False) -> None:
+        """holds_back: the last quarter, until `may_end`."""
         self._folder, self._runs, self._pushed = folder, runs, pushed
+        self.may_end = Event()
+        if not holds_back:
+            self.may_end.set()
         self._rows = {name: rows_of(name, COUNT) for name in "ab"}
         self.is_half = Event()
         self._thread = Thread(target=self._bring)
@@ -46,6 +50,8 @@ class Load:
     def _bring(self) -> None:
         execution = self._runs[next(iter(self._runs))].driver.execution
         for at in range(0, COUNT, PIECE):
+            if at >= 3 * COUNT // 4:
+                assert self.may_end.wait(60)
             for name in execution.streams:
                 self._bring_piece(name, at)
             if at >= COUNT // 2:
@@ -105,9 +111,10 @@ def test_each_batch_is_answered_by_one_of_the_two(tmp_path: Path, *, pushed: boo
     first, then = reversed(queries) if wider else queries
     asked = sunk(tmp_path, "wide", first)
     with _session(tmp_path, pushed=pushed).start(asked, checkpoint=tmp_path / "state") as runs:
-        load = Load(tmp_path, runs, pushed=pushed)
+        load = Load(tmp_path, runs, pushed=pushed, holds_back=not wider)  # a wider one wants rows before it is whole
         load.is_half.wait()
         runs.replace("wide", then, compare="0 seconds")
+        load.may_end.set()
         load.wait()
     found = bag(given(tmp_path, "wide"))
     narrowed = [{name: row[name] for name in ("at", "x", "y")} for row in expected("wide")]
