@@ -130,3 +130,13 @@ def test_columns_that_are_kept_may_be_shown_otherwise_and_others_are_not_made_up
         run.savepoint(tmp_path / "of_groups")
     with pytest.raises(RunError, match=r"window narrower"):
         _session().sql(grouped.format(5)).start(checkpoint=tmp_path / "z", savepoint=tmp_path / "of_groups")
+
+
+def test_of_a_stream_of_which_only_keys_are_kept_no_column_is_made_up(tmp_path: Path) -> None:
+    rows = _rows(5)
+    with _session().sql(_join(9, "b.n AS y")).start(checkpoint=tmp_path / "here") as run:
+        for name, row in rows[:200]:
+            run.push(name, row)
+        run.savepoint(tmp_path / "moved")
+    with pytest.raises(RunError, match=r"column added: x = a\.n"):
+        _session().sql(_join(9, "b.n AS y, a.n AS x")).start(checkpoint=tmp_path / "x", savepoint=tmp_path / "moved")

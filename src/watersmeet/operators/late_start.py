@@ -121,7 +121,7 @@ class LateStart(Wrapper):
         yield from ()
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
-        if self.starts_us is not None or self.whole_us < FOREVER_US:
+        if not self.is_in_vain:
             self.waiting[alias].add(rows)
         return []
 
@@ -138,7 +138,10 @@ class LateStart(Wrapper):
 
     @property
     def wake_us(self) -> int | None:
-        return self.whole_us if self.starts_us is None else self.starts_us
+        if self.starts_us is not None:
+            return self.starts_us
+        # Rows that are counted bring time with them, and for ever nobody waits.
+        return None if self.counted or self.whole_us >= FOREVER_US else self.whole_us
 
     def waiting_rows(self) -> dict[str, WaitingRows]:
         return waiting_rows_of(self.waiting)

@@ -34,10 +34,12 @@ def could_go_on(kept: Kept | None, plan: Plan) -> bool:
     asked = None if kept is None else _asked_of_join(plan)
     if kept is None or asked is None or kept.keys() != asked.keys():
         return False
-    return all(
-        one["codes"] == kept[alias]["codes"] and set(one["columns"]) <= set(kept[alias]["columns"] or one["columns"])
-        for alias, one in asked.items()
-    )
+    return all(_has_all(kept[alias], one) for alias, one in asked.items())
+
+
+def _has_all(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    columns = kept["columns"]
+    return kept["codes"] == asked["codes"] and (columns is None or set(asked["columns"]) <= set(columns))
 
 
 def kept_since(kept: Kept | None, plan: Plan, watermark_us: int) -> dict[str, int]:

@@ -177,6 +177,7 @@ def test_an_answer_over_so_many_rows_is_whole_once_as_many_have_come() -> None:
     late = runs.add(ROWS, name="late")
     _pushed_to(runs, "a", range(5, 7))
     assert (late.whole_from, late.take().num_rows) == (dt.datetime.max, 0)
+    assert late.driver.execution.operator.wake_us is None  # no look at the clock could bring it on
     _pushed_to(runs, "a", range(7, 10))
     assert late.whole_from == NOON + dt.timedelta(seconds=7)
     given = [(row["_op"], row["_ts"].second, row["n"], row["least"]) for row in late.take().to_pylist()]
