@@ -70,10 +70,11 @@ def test_a_query_that_looks_at_the_new_column_is_refused(tmp_path: Path) -> None
 
 
 def test_what_has_changed_is_shown_with_the_way_out(tmp_path: Path) -> None:
-    with session().start(sunk(tmp_path, "near"), checkpoint=tmp_path / "state") as runs:
-        push(runs, 0, 100)
-    wider = sunk(tmp_path, "near", QUERIES["near"].replace("2 S", "3 S"))
-    with pytest.raises(RunError, match=f"belongs to another query.*\n  {WIDER}") as refused:
+    with session().start(sunk(tmp_path, "groups"), checkpoint=tmp_path / "state") as runs:
+        runs.push("a", rows("a", 0, 100, more=False))
+    wider = sunk(tmp_path, "groups", QUERIES["groups"].replace("5 S", "6 S"))
+    wrong = r"belongs to another query.*\n  window wider: a \[range 5 s\]; now a \[range 6 s\]"
+    with pytest.raises(RunError, match=wrong) as refused:
         session().start(wider, checkpoint=tmp_path / "state")
     assert "watersmeet replace has the changed query take the place" in str(refused.value.hint)
 
@@ -102,7 +103,8 @@ def diff(*words: object) -> str:
 
 
 def test_the_command_tells_of_each_query_what_becomes_of_it(tmp_path: Path) -> None:
-    asked = "; ".join(sunk(tmp_path, one) for one in ("near", "wide", "groups"))
+    summed = "SELECT k, SUM(v) AS total FROM a [RANGE 5 SECONDS] GROUP BY k"
+    asked = "; ".join([*(sunk(tmp_path, one) for one in ("near", "wide", "groups")), sunk(tmp_path, "sum", summed)])
     with session().start(asked, checkpoint=tmp_path / "state") as runs:
         push(runs, 0, 100)
     columns = ", ".join(f"{name} {kind}" for name, kind in STREAM.items())
@@ -111,28 +113,28 @@ def test_the_command_tells_of_each_query_what_becomes_of_it(tmp_path: Path) -> N
         for name, more in (("a", ""), ("b", ", extra INT"))
     )
     changed = [sunk(tmp_path, "near", QUERIES["near"].replace("2 S", "3 S")), sunk(tmp_path, "wide")]
+    added = [sunk(tmp_path, "more", "SELECT id FROM a"), sunk(tmp_path, "sum", summed.replace("5 S", "2 S"))]
     script = tmp_path / "new.sql"
-    script.write_text(declared + ";\n".join([*changed, sunk(tmp_path, "more", "SELECT id FROM a")]) + ";\n")
-    assert (
-        diff(tmp_path / "state", script).splitlines()
-        == [
-            "near: replace",
-            f"  {WIDER}",
-            "    replace: the changed query takes the place once it is whole",
-            "  stream column added: extra int32 of b",
-            "    goes on: the query does not look at it",
-            "wide: goes on",
-            "  stream column added: extra int32 of b",
-            "    goes on: the query does not look at it",
-            "more: new (it begins with what others keep, or reads its streams from their beginning)",
-            "groups: dropped (its state is let go of with the next start)",
-        ]
-        or sorted(diff(tmp_path / "state", script).splitlines()) != []
-    )
+    script.write_text(declared + ";\n".join([*changed, *added]) + ";\n")
+    assert diff(tmp_path / "state", script).splitlines() == [
+        "near: goes on",
+        "  stream column added: extra int32 of b",
+        "    goes on: the query does not look at it",
+        f"  {WIDER}",
+        "    goes on: over the rows that are kept, and whole once time has gone on by the difference",
+        "wide: goes on",
+        "  stream column added: extra int32 of b",
+        "    goes on: the query does not look at it",
+        "more: new (it begins with what others keep, or reads its streams from their beginning)",
+        "sum: replace",
+        "  window narrower: a [range 5 s]; now a [range 2 s]",
+        "    replace: exact from the instant on at which the changed query takes the place",
+        "groups: dropped (its state is let go of with the next start)",
+    ]
     near = json.loads(diff(tmp_path / "state", script, "--json"))[0]
-    assert (near["query"], near["verdict"]) == ("near", "replace")
+    assert (near["query"], near["verdict"]) == ("near", "goes on")
     assert {one["kind"]: one["verdict"] for one in near["changes"]} == {
-        "window wider": "replace",
+        "window wider": "goes on",
         "stream column added": "goes on",
     }
 

@@ -150,7 +150,7 @@ def test_a_changed_query_of_the_same_name_and_a_strange_script_are_refused(tmp_p
     script = Script(tmp_path, pushed=True)
     script.run(script.text("wide", "groups"), 100)
     with pytest.raises(RunError, match="belongs to another query"):
-        script.run(script.text("groups", wide=QUERIES["near"]), 100)
+        script.run(script.text("groups", wide=QUERIES["near"].replace("WHERE", "WHERE a.id > 5 AND")), 100)
     with pytest.raises(RunError, match=r"several queries .groups and wide., and this is another"):
         script.run(script.text("near"), 100)
     assert sorted(one.name for one in (tmp_path / "state").iterdir()) == ["groups", "wide"]

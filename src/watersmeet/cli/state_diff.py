@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
+from watersmeet.hosts.local.durable.change_note import noted_in
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.succession import succession_in
@@ -102,12 +103,11 @@ def _held_in(place: str) -> tuple[dict[str, Held | None], Kind]:
 def _held_in_process(folder: Path) -> dict[str, Held | None]:
     found: dict[str, Held | None] = {}
     for one in (*folder.glob(FILE), *sorted(folder.glob(f"*/{FILE}"))):
-        notes = RunNotes(Place(one.parent))
-        succession = succession_in(notes)
+        succession = succession_in(RunNotes(Place(one.parent)))
         if succession is not None and succession.at is None:  # it has not the place
             continue
         name = _ALONE if one.parent == folder else one.parent.name
-        found[name if succession is None else succession.stands_for] = from_notes(notes.all())
+        found[name if succession is None else succession.stands_for] = from_notes(noted_in(Place(one.parent)))
     return found
 
 

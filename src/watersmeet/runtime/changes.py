@@ -44,11 +44,11 @@ _RULES: Mapping[Kind, tuple[Verdict, str]] = {
 }
 # Of a join that goes on with rows which another one has kept.
 _GOES_ON: Mapping[Kind, str] = {
-    "column added": "rows have it from the savepoint on",
-    "column dropped": "rows are without it from the savepoint on",
-    "column changed": "from the savepoint on",
-    "order of columns": "from the savepoint on",
-    "window narrower": "exact from the savepoint on: rows that it does not reach leave at once",
+    "column added": "rows have it from here on",
+    "column dropped": "rows are without it from here on",
+    "column changed": "from here on",
+    "order of columns": "from here on",
+    "window narrower": "exact from here on: rows that it does not reach leave at once",
     "window wider": "over the rows that are kept, and whole once time has gone on by the difference",
     "window changed": "over the rows that are kept, and whole once time has gone on by what it reaches further back",
 }
@@ -76,7 +76,7 @@ class Change:
 @dataclass(frozen=True)
 class Held:
     """What a checkpoint or a savepoint notes of its query: what it asks, as `identity_of` has it, what it gives, and
-    its options; of a savepoint also what a join keeps, which another one may go on with."""
+    its options; of a join also what it keeps, which another one may go on with."""
 
     asked: str
     gives: str
@@ -143,6 +143,11 @@ def with_new_columns(found: Sequence[Change]) -> set[str]:
     return {one.now.rpartition(" of ")[2] for one in found if one.kind == "stream column added"}
 
 
+def is_of_streams(found: Sequence[Change]) -> bool:
+    """Whether the query is the same, and only its streams have columns that it does not look at."""
+    return all(one.kind == "stream column added" for one in found)
+
+
 def told(found: Sequence[Change]) -> str:
     """For people: below a sentence, a line for each change that keeps a start from going on."""
     return "\n".join(f"  {one} ({one.meaning})" for one in found if one.verdict != "goes on")
@@ -152,4 +157,4 @@ def from_notes(notes: Mapping[str, Any]) -> Held | None:
     """None of one that was written before that was noted."""
     if "asked" not in notes:
         return None
-    return Held(notes["asked"], notes["gives"], notes["options"])
+    return Held(notes["asked"], notes["gives"], notes["options"], notes.get("kept"))

@@ -1,5 +1,5 @@
-"""What a plain join keeps, as a savepoint notes it, and whether one with other windows or columns could go on with
-it."""
+"""What a plain join keeps, as checkpoints and savepoints note it, and whether one with other windows or columns could
+go on with it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def kept_of_join(plan: Plan, state: KeyedState) -> Kept | None:
     rows = {alias: state.rows.get(f"window_stores.{alias}") for alias in asked}
     columns = {alias: None if one is None else one.data.schema.names for alias, one in rows.items()}
     return {alias: {**one, "columns": columns[alias]} for alias, one in asked.items()}
+
+
+def kept_by(plan: Plan) -> Kept | None:
+    """The same of a join that may have rows of all its streams."""
+    return _asked_of_join(plan)
 
 
 def could_go_on(kept: Kept | None, plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from uuid import uuid4
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError
 from watersmeet.hosts.local.durable.beginning import NOTE, Beginning, has_saved
+from watersmeet.hosts.local.durable.change_note import note_change, settle_change
 from watersmeet.hosts.local.durable.journal import Journal
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
@@ -24,8 +25,20 @@ from watersmeet.plan.identity import identity_of, sum_of
 from watersmeet.plan.memory import Memory
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
-from watersmeet.runtime.changes import changes, from_notes, goes_on, options_of, told, verdict_of, with_new_columns
+from watersmeet.runtime.changes import (
+    changes,
+    from_notes,
+    goes_on,
+    is_of_streams,
+    options_of,
+    told,
+    verdict_of,
+    with_new_columns,
+)
+from watersmeet.runtime.kept_of_joins import kept_by
 from watersmeet.runtime.left_out import Tell
+from watersmeet.runtime.rebinding import text_of
+from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.warning import StateWarning
 
 LOCK = "lock"
@@ -42,10 +55,12 @@ class Checkpoint:
         added: bool = False,
         beginning: Beginning | None = None,
         succession: Succession | None = None,
+        changed: QueryContents | None = None,
     ) -> None:
         """added: whether others were there before it, if it is made now. beginning: with what a new run goes on.
-        succession: whose place it is to take, if it is made now."""
-        self._folder = CheckpointFolder(place, plan, added=added, beginning=beginning)
+        succession: whose place it is to take, if it is made now. changed: what the query before knew, with which this
+        one goes on."""
+        self._folder = CheckpointFolder(place, plan, added=added, beginning=beginning, changed=changed)
         try:
             self.place, self.notes, self.run = place, self._folder.notes, self._folder.identity.run
             self.identity = self._folder.identity
@@ -75,6 +90,19 @@ class Checkpoint:
         """No batch of the query as it was has to be repeated any more."""
         if self.reshaped:
             self.notes.note(query=self.identity.query, **_said(plan))
+
+    def go_on_changed(self, plan: Plan, snapshot: Snapshot | None) -> None:
+        """From one write on it is of the query as it is now, whatever happens, and begins with this state; those before
+        are of the query as it was. snapshot: None if no batch has come yet."""
+        said = {"query": self.identity.query, **_said(plan)}
+        if snapshot is None:
+            self.notes.note(**said)
+            return
+        note_change(self.notes, snapshot.number, said)
+        self._snapshots = Snapshots(self.place, self.run)
+        self.write_state(snapshot)
+        self.publish_state(snapshot.number)
+        settle_change(self.place, self.notes)
 
     @property
     def took_over_at(self) -> int:
@@ -178,7 +206,15 @@ class Identity:
 class CheckpointFolder:
     """Held by one process at a time."""
 
-    def __init__(self, place: Place, plan: Plan, *, added: bool = False, beginning: Beginning | None = None) -> None:
+    def __init__(
+        self,
+        place: Place,
+        plan: Plan,
+        *,
+        added: bool = False,
+        beginning: Beginning | None = None,
+        changed: QueryContents | None = None,
+    ) -> None:
         self.place, self.notes, self._added = place, RunNotes(place), added
         self.reshaped: set[str] = set()
         self._lock: TextIO | None = None
@@ -193,7 +229,8 @@ class CheckpointFolder:
         self._lock = held(place)
         place.hold()
         try:
-            self.identity = self._identity(plan, beginning)
+            settle_change(place, self.notes)
+            self.identity = self._identity(plan, beginning, changed)
             self.begins = self._begins(beginning)
         except BaseException:
             self.close()
@@ -214,7 +251,7 @@ class CheckpointFolder:
             self.place.remove(name)
         return True
 
-    def _identity(self, plan: Plan, beginning: Beginning | None) -> Identity:
+    def _identity(self, plan: Plan, beginning: Beginning | None, changed: QueryContents | None) -> Identity:
         noted, query = self.notes.all(), sum_of(identity_of(plan))
         if not noted:
             self._refuse_nameless()
@@ -223,7 +260,9 @@ class CheckpointFolder:
             self.notes.note(**made.__dict__, **_said(plan), added=self._added)
             return made
         held = Identity(**{one.name: noted[one.name] for one in fields(Identity)})
-        if held.query != query:
+        if changed is not None and held.query == changed.identity:
+            held = replace(held, query=query)
+        elif held.query != query:
             self.reshaped = self._streams_with_new_columns(noted, plan)
             held = replace(held, query=query)
         now = options_of(plan)
@@ -236,7 +275,7 @@ class CheckpointFolder:
         """All that has changed of the query; anything else is refused."""
         before = from_notes(noted)
         found = [] if before is None else changes(before, plan)
-        if found and goes_on(found):
+        if found and goes_on(found) and is_of_streams(found):
             return with_new_columns(found)
         may_replace = "watersmeet replace has the changed query take the place of this one; or " * (
             bool(found) and verdict_of(found) == "replace"
@@ -275,9 +314,12 @@ class CheckpointFolder:
             self.place.release()
 
 
-def _said(plan: Plan) -> dict[str, str]:
-    """What a query asks, for whoever compares another with it."""
-    return {"asked": identity_of(plan), "gives": plan.kind}
+def _said(plan: Plan) -> dict[str, Any]:
+    """What a query asks, for whoever compares another with it; and, where another may go on with what it keeps, what
+    that is, and the text of which it is made again to answer what it had begun."""
+    kept = kept_by(plan)
+    text = None if kept is None else text_of(plan)
+    return {"asked": identity_of(plan), "gives": plan.kind, "kept": None if text is None else kept, "text": text}
 
 
 def held(place: Place) -> TextIO:

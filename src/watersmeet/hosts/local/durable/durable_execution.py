@@ -40,6 +40,7 @@ from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.savepoints.contents import QueryContents
+from watersmeet.runtime.savepoints.fitting import goes_on_words
 from watersmeet.warning import warn
 
 
@@ -60,11 +61,12 @@ class DurableExecution:
         others_beside: Collection[str] = (),
         beginning: Beginning | None = None,
         succession: Succession | None = None,
+        changed: QueryContents | None = None,
     ) -> None:
         """make_sink: is given the checkpoint and this start of it. added: whether other queries were there before this
         one, if it begins now. others_beside: the sinks for bad records and late rows into which other queries of the
         script have written. beginning: with what a new run goes on. succession: whose place it is to take, if it begins
-        now: its answers go nowhere until it does."""
+        now: its answers go nowhere until it does. changed: what the query before knew, of whose checkpoint this is."""
         self.plan = plan
         self.settings = settings or RunSettings()
         self.on_abandoned: Callable[[], None] | None = None  # what was not committed is left for a later run
@@ -80,6 +82,7 @@ class DurableExecution:
             others_beside=others_beside,
             beginning=beginning,
             succession=succession,
+            changed=changed,
         )
         if self.settings.script is not None:
             self._parts.checkpoint.notes.note(script=self.settings.script)
@@ -338,6 +341,8 @@ class DurableExecution:
         try:
             self.outputs.start(self.settings, self._loop.fail, self._parts.checkpoint.journal.sync)
             Recovery(self._parts).recover(self.outputs.committed())
+            if self.error is not None:
+                raise self.error
             self.outputs.hurry()
             self._saver.save(wait=True)
             found = contents_of(self._parts)
@@ -346,6 +351,12 @@ class DurableExecution:
             raise
         self._close(commit=True)
         return found
+
+    def goes_on_words(self, name: str) -> list[str]:
+        """What there is to say of a query that has changed since what it goes on from, in this start."""
+        beginning, changed = self._parts.beginning, self._parts.changed
+        contents = changed if beginning is None else beginning.contents
+        return [] if contents is None else goes_on_words(name, contents, self.plan)
 
     # ---- what it is now ---------------------------------------------------------------------------------------------
 

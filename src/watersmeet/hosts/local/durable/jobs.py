@@ -20,6 +20,7 @@ from watersmeet.hosts.local.durable.notes import RunNotes
 from watersmeet.hosts.local.durable.outputs import sink_of
 from watersmeet.hosts.local.durable.place import Place
 from watersmeet.hosts.local.durable.places import Dropped, Places, free_folder, successor_folder
+from watersmeet.hosts.local.durable.query_before import Untaken, query_before, what_it_knows
 from watersmeet.hosts.local.durable.queue_sink import QueueSink
 from watersmeet.hosts.local.durable.replacing import Replaced, Replacing, check_alike
 from watersmeet.hosts.local.durable.requests import REPLACE, SAVEPOINT, Requests
@@ -39,6 +40,7 @@ from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.declaring import Opener, open_to_go_on
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import COMPARE_S, RunSettings
+from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.runtime.savepoints.folder import Savepoint, writing_savepoint
 from watersmeet.runtime.script import CONSOLE, Job, read_script
 from watersmeet.runtime.sharing import is_same_stream, may_share
@@ -109,6 +111,7 @@ class DurableJobs:
             return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
 
         own = replace(self._settings, skipped=self._skipped.get(job.name, frozenset()))
+        before = query_before(place, job.plan) if succession is None else None
         return DurableExecution(
             job.plan,
             place,
@@ -120,7 +123,20 @@ class DurableJobs:
             others_beside=self._beside,
             beginning=None if succession is not None else beginning_of(own, job.name, place),
             succession=succession,
+            changed=None if before is None else self._known_before(job, before, place, own, tell),
         )
+
+    def _known_before(self, job: Job, before: Plan, place: Place, own: RunSettings, tell: Tell) -> QueryContents:
+        """What the query knows that a job was, where that goes on with it."""
+
+        def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
+            if self._pushed and job.sink is CONSOLE:
+                return Untaken(place) if job.name in self._queues else NoSink()
+            return sink_of(before, job.name, job.sink, checkpoint, start, tell)
+
+        streams = streams_of(before).items()
+        readers = {name: reader_of(one) for name, one in streams if one.source is not None or not self._pushed}
+        return what_it_knows(before, place, sink, readers, own, tell)
 
     # ---- queries come and go ----------------------------------------------------------------------------------------
 
@@ -238,6 +254,7 @@ class DurableJobs:
             for name, run in sorted(self.runs.items(), key=lambda one: one[1].is_added):
                 run.recover(partial(self._beginning, name, run, list(recovered)))
                 recovered.append(run)
+                self.words += run.goes_on_words(name)
             for run in self.runs.values():
                 run.go_on()
                 started.append(run)

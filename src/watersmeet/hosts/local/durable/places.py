@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.durable.change_note import noted_in
 from watersmeet.hosts.local.durable.checkpoint import LOCK, held
 from watersmeet.hosts.local.durable.notes import FILE, RunNotes
 from watersmeet.hosts.local.durable.place import Place
@@ -196,7 +197,7 @@ def _stands_for(place: Place, folder: str) -> str:
 
 def _asked_in(place: Place) -> str | None:
     """What the query asks whose checkpoint this is, if it is one."""
-    return str(RunNotes(place).get("query")) if place.names(FILE) else None
+    return str(noted_in(place).get("query")) if place.names(FILE) else None
 
 
 def _folders(place: Place, file: str) -> list[str]:

@@ -9,7 +9,7 @@ from watersmeet.hosts.local.durable.answering import PART_ROWS, LeftInTheMiddle
 from watersmeet.hosts.local.durable.arrival_note import ArrivalNote
 from watersmeet.hosts.local.durable.batches import BatchRecord, Begins, Ready, Step, remember_pushes, together
 from watersmeet.hosts.local.durable.run_parts import RunParts
-from watersmeet.hosts.local.durable.savepoints import begin_with
+from watersmeet.hosts.local.durable.savepoints import begin_with, go_on_changed
 from watersmeet.hosts.local.durable.skipping import CannotSkipError, Skips
 from watersmeet.hosts.local.durable.snapshots import Snapshot
 from watersmeet.runtime.skipped_batches import way_past
@@ -37,7 +37,9 @@ class Recovery:
         arriving = ArrivalNote(checkpoint.notes, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
         arriving.begin_readers()
-        if snapshot is not None:
+        if self._parts.changed is not None:
+            go_on_changed(self._parts, self._parts.changed, snapshot)
+        elif snapshot is not None:
             self._load(snapshot)
         elif self._parts.beginning is not None:
             begin_with(self._parts, self._parts.beginning)

@@ -27,6 +27,7 @@ from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import shares_memory
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.run_settings import RunSettings
+from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.runtime.savepoints.fitting import check_fits
 
 MakeSink = Callable[[Checkpoint, Start], NumberedSink]
@@ -48,6 +49,7 @@ class RunParts:
     memory: int | None = None
     """How much of a memory that several queries share is this one's from now on."""
     beginning: Beginning | None = None
+    changed: QueryContents | None = None
     open_sink: Callable[[], NumberedSink] = NoSink
     """That of its answers, where it takes the place of another."""
 
@@ -79,12 +81,21 @@ def open_parts(
     others_beside: Collection[str] = (),
     beginning: Beginning | None = None,
     succession: Succession | None = None,
+    changed: QueryContents | None = None,
 ) -> RunParts:
     """added: a checkpoint that is made now belongs to a query that others were before. beginning: with what a new run
-    goes on. succession: whose place it is to take."""
-    if beginning is not None:
-        check_fits(beginning.contents, plan)
-    checkpoint = Checkpoint(place, plan, sync=settings.sync, added=added, beginning=beginning, succession=succession)
+    goes on. succession: whose place it is to take. changed: what the query before knew, with which this one goes on."""
+    for contents in [*([] if beginning is None else [beginning.contents]), *([] if changed is None else [changed])]:
+        check_fits(contents, plan)
+    checkpoint = Checkpoint(
+        place,
+        plan,
+        sync=settings.sync,
+        added=added,
+        beginning=beginning,
+        succession=succession,
+        changed=changed,
+    )
     try:
         # What is known of the inputs changes from start to start, and another way might be chosen by it.
         plan = replace(plan, options=replace(plan.options, pipeline=checkpoint.pipeline))
@@ -118,6 +129,7 @@ def open_parts(
         Unanswered(execution.clock),
         memory,
         beginning if checkpoint.begins else None,
+        changed,
         partial(_open_sink, make_sink, checkpoint, start, sides),
     )
 

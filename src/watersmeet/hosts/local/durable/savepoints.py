@@ -7,7 +7,6 @@ before has given; the state after it is saved before anything else is done, so t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -27,10 +26,9 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.identity import identity_of
 from watersmeet.runtime.kept_of_joins import kept_of_join
 from watersmeet.runtime.savepoints.contents import QueryContents, StreamPlace
-from watersmeet.runtime.savepoints.fitting import check_kinds, goes_on_words, whole_since
+from watersmeet.runtime.savepoints.fitting import check_kinds, whole_since
 from watersmeet.runtime.savepoints.moments import load_moment, moment_of
 
-LOGGER = logging.getLogger("watersmeet")
 FIRST = 0
 HOST = "in-process"
 
@@ -122,17 +120,9 @@ def begin_with(parts: RunParts, beginning: Beginning) -> None:
     """Bring fresh parts to where another run was, and save that."""
     contents, execution, progress = beginning.contents, parts.answering.execution, parts.progress
     check_kinds(contents, _kinds(parts))
-    execution.operator.take_over(contents.state)
     wall = parts.answering.wall
     wall.go_on()
-    load_moment(execution.clock, contents.moment, wall.now_us())
-    for name, clock in execution.clock.clocks.items():
-        place = contents.streams[name]
-        clock.oldest_us, clock.last_us = place.oldest_us, place.newest_us
-    execution.go_on_from(contents.present)
-    execution.whole_us, execution.since_us = whole_since(contents, execution.plan)
-    for words in goes_on_words("the query", contents, execution.plan):
-        LOGGER.info("%s", words)
+    _bring(parts, contents)
     places = contents.streams.items()
     parts.readers.resume({name: place.position for name, place in places if place.position is not None})
     if contents.pushed is not None:
@@ -151,8 +141,41 @@ def begin_with(parts: RunParts, beginning: Beginning) -> None:
     parts.checkpoint.publish_state(FIRST)
 
 
+def _bring(parts: RunParts, contents: QueryContents) -> None:
+    """Operators and clocks to where others were."""
+    execution = parts.answering.execution
+    execution.operator.take_over(contents.state)
+    load_moment(execution.clock, contents.moment, parts.answering.wall.now_us())
+    for name, clock in execution.clock.clocks.items():
+        place = contents.streams[name]
+        clock.oldest_us, clock.last_us = place.oldest_us, place.newest_us
+    execution.go_on_from(contents.present)
+    execution.whole_us, execution.since_us = whole_since(contents, execution.plan)
+
+
 def _kinds(parts: RunParts) -> Mapping[str, str | None]:
     readers = parts.readers.of
     return {
         name: kind_of(readers[name]) if name in readers else None for name in parts.answering.execution.clock.clocks
     }
+
+
+# ---- a query that has changed ---------------------------------------------------------------------------------------
+
+
+def go_on_changed(parts: RunParts, contents: QueryContents, snapshot: Snapshot | None) -> None:
+    """Bring fresh parts to where the query before was, whose last state this is (None if no batch has come), and save
+    that behind one more batch."""
+    execution, progress = parts.answering.execution, parts.progress
+    if snapshot is None:
+        parts.checkpoint.go_on_changed(execution.plan, None)
+        return
+    notes = snapshot.notes
+    parts.answering.wall.put(*notes["wall"])
+    _bring(parts, contents)
+    parts.readers.resume(notes["positions"])
+    parts.taken_pushes.load(notes["pushed"])
+    number = snapshot.number + 1
+    progress.number = progress.written = progress.given = progress.given_before = progress.saved = number
+    progress.answered = progress.answered_before = notes["answered"]
+    parts.checkpoint.go_on_changed(execution.plan, Snapshot(number, state_of(execution, tables=False), notes))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -17,8 +19,10 @@ from watersmeet.hosts.local.durable.durable_driver import DurableDriver
 from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.jobs import check_durable, streams_of
 from watersmeet.hosts.local.durable.outputs import OnAnswers, sink_of
+from watersmeet.hosts.local.durable.place import Place
+from watersmeet.hosts.local.durable.query_before import Untaken, query_before, what_it_knows
 from watersmeet.hosts.local.durable.queue_sink import QueueSink
-from watersmeet.io.connectors.contract import NumberedSink, Start
+from watersmeet.io.connectors.contract import NumberedSink, Reader, Start
 from watersmeet.io.connectors.guarded import check_derived
 from watersmeet.io.connectors.numbered_sinks import NoSink
 from watersmeet.io.connectors.readers import reader_of
@@ -26,9 +30,12 @@ from watersmeet.io.sink_options import check_sink_options
 from watersmeet.model.declaration import Declaration
 from watersmeet.plan.query import Plan
 from watersmeet.runtime.run_settings import Answers, OnAnswer, RunSettings
+from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.runtime.savepoints.fitting import check_not_ahead
 from watersmeet.runtime.savepoints.folder import QUERY
+from watersmeet.warning import warn
 
+LOGGER = logging.getLogger("watersmeet")
 MOST_S_AT_EXIT = 30.0  # a sink that hangs does not keep a program from ending
 
 
@@ -44,23 +51,52 @@ def started(plan: Plan, settings: RunSettings, answers: Answers) -> DurableDrive
             option="available_now",
         )
     kept = QueueSink(answers.max_waiting) if answers.sink is None and answers.on_answer is None else None
-    readers = {name: reader_of(one) for name, one in streams.items() if one.source is not None}
 
     def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
         return _sink(plan, answers, kept, checkpoint, start)
 
     with place_of(settings.checkpoint) as place:
-        run = DurableExecution(plan, place, sink, readers, settings, beginning=beginning_of(settings, QUERY, place))
+        before = query_before(place, plan)
+        run = DurableExecution(
+            plan,
+            place,
+            sink,
+            _readers(plan),
+            settings,
+            beginning=beginning_of(settings, QUERY, place),
+            changed=None if before is None else _known_before(before, answers, place, settings),
+        )
     run.execution.on_late = answers.on_late
-    on_answer = answers.on_answer
     wired(run, kept)
-    if kept is None and on_answer is not None:
-        run.outputs.on_answers = _behind(run, _each(on_answer))
+    _heard(run, answers)
     run.start()
+    for words in run.goes_on_words("the query"):
+        LOGGER.info("%s", words)
     if kept is not None:
         kept.bound()
     stopped_at_exit(run, kept)
     return DurableDriver(run, kept, answers.timeout_s, "on_answer" if answers.sink is None else "its sink")
+
+
+def _readers(plan: Plan) -> dict[str, Reader]:
+    return {name: reader_of(one) for name, one in streams_of(plan).items() if one.source is not None}
+
+
+def _known_before(before: Plan, answers: Answers, place: Place, settings: RunSettings) -> QueryContents:
+    """What the query before knows, whose answers go where those of the changed one will."""
+
+    def sink(checkpoint: Checkpoint, start: Start) -> NumberedSink:
+        if answers.sink is None and answers.on_answer is None:
+            return Untaken(place)
+        return _sink(before, answers, None, checkpoint, start)
+
+    heard = partial(_heard, answers=answers)
+    return what_it_knows(before, place, sink, _readers(before), settings, warn, heard)
+
+
+def _heard(run: DurableExecution, answers: Answers) -> None:
+    if answers.sink is None and answers.on_answer is not None:
+        run.outputs.on_answers = _behind(run, _each(answers.on_answer))
 
 
 def wired(run: DurableExecution, kept: QueueSink | None) -> None:
