@@ -4,17 +4,22 @@ join takes a few times as long."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from watersmeet.errors import DataError
 from watersmeet.model.time import FOREVER_US
+from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.join.combinations import Combinations
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.program import OUTPUT_ROWS, Program
 from watersmeet.operators.kernels.walk import LATER
 from watersmeet.physical.strategy import Route
+from watersmeet.plan.expressions import Expression
 
 
 class Audit(Keeping):
@@ -78,9 +83,19 @@ class Audit(Keeping):
             return
         self.arrived[alias] += len(admitted)
         probing = {code: admitted.codes[code] for code in self.layout.strategy.probing_codes(alias)}
-        for step, part in enumerate(self._parts[alias]):
+        steps = self.layout.strategy.route(alias).steps
+        for d, part in enumerate(self._parts[alias]):
+            then = [test for step in steps[: d + 1] for test in step.then]
             pieces = part.run(admitted.rows.times, None, probing, self.stores, OUTPUT_ROWS)
-            self.carried[alias][step] += sum(piece.shape[1] for piece in pieces)
+            self.carried[alias][d] += sum(self._passing(part.visits, piece, admitted.rows, then) for piece in pieces)
+
+    def _passing(self, visits: list[str], numbers: Codes, rows: Rows, then: list[Expression]) -> int:
+        """How many go on. A condition that fails for one that is no answer is tested on whole ones."""
+        found = Combinations(visits, numbers, rows, self.stores, self.layout.inputs, self.layout.code_positions)
+        for test in then:
+            with suppress(DataError):
+                found = found.where(test)
+        return len(found)
 
     def _full_from(self) -> int:
         """When windows have filled up; what was counted before then gives way to what is counted after."""

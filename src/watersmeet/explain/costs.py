@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from watersmeet.model.wording import Cells, aligned, in_bytes, short, time_a_second
-from watersmeet.physical.estimate import JoinEstimate, MemoryEstimate, RouteEstimate
+from watersmeet.physical.estimate import ConditionEstimate, JoinEstimate, MemoryEstimate, RouteEstimate
 
 # What the numbers of the table leave of 80 columns.
 WAY_WIDTH = 34
@@ -15,6 +15,8 @@ def cost_tables(estimate: JoinEstimate) -> Iterator[tuple[str, list[str]]]:
     """Titles, each with the lines of a table."""
     yield "expected of the inputs", aligned(_inputs(estimate), left=1)
     yield "expected of each new row", aligned(_routes(estimate.routes), left=2)
+    if estimate.conditions:
+        yield "expected of the conditions, for one combination", aligned(_conditions(estimate.conditions), left=1)
     if estimate.alternatives:
         yield "considered", aligned(_alternatives(estimate), left=1)
 
@@ -32,6 +34,15 @@ def _routes(routes: Sequence[RouteEstimate]) -> Cells:
         for i, step in enumerate(route.steps):
             total = ["", ""] if i else [short(route.comparisons), time_a_second(route.busy_ns)]
             rows.append(["" if i else route.origin, step.stream, short(step.scanned), short(step.carried), *total])
+    return rows
+
+
+def _conditions(conditions: Sequence[ConditionEstimate]) -> Cells:
+    rows = [["condition", "takes", "known", "passes", "known"]]
+    for one in conditions:
+        rows.append(
+            [cut(one.condition), time_a_second(one.ns), one.price_known, f"{one.passing:.3g}", one.passing_known]
+        )
     return rows
 
 

@@ -138,6 +138,7 @@ def _step(step: Step) -> dict[str, Any]:
         "access": step.access,
         "equalities": [f"{own} = {bound}" for bound, own in step.equalities],
         "comparisons": [f"{c.own} {c.operator} {c.bound}" for c in step.comparisons],
+        "then": [to_text(test) for test in step.then],
     }
 
 
@@ -147,6 +148,7 @@ def _estimate(estimate: JoinEstimate) -> dict[str, Any]:
         "distinct": dict(estimate.distinct),
         "unique": {key: {"values": values, "rows": rows} for key, (values, rows) in estimate.unique.items()},
         "way": estimate.way,
+        "conditions": [asdict(one) for one in estimate.conditions],
         "routes": [
             {**asdict(route), "order": route.order, "comparisons": route.comparisons} for route in estimate.routes
         ],

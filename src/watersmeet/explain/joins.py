@@ -89,10 +89,14 @@ def _found(physical: PhysicalPlan) -> Iterator[tuple[Join, JoinNode, FromManyNod
             yield node.strategy.join, node, None
 
 
+def _by_what_was_measured(planned: JoinStrategy, measured: JoinStatistics) -> JoinStrategy:
+    return optimize(planned.join, planned.method, measured, tests_early=planned.tests_early)
+
+
 def _explained(
     join: Join, node: JoinNode, holder: FromManyNode | None, measured: JoinStatistics | None
 ) -> ExplainedJoin:
     planned = node.strategy
     # Planned anew by what was measured, as a running join would do.
-    strategy = planned if measured is None else optimize(planned.join, planned.method, measured)
+    strategy = planned if measured is None else _by_what_was_measured(planned, measured)
     return ExplainedJoin(join, node, holder, strategy, estimate_join(strategy, node.columns))

@@ -484,8 +484,9 @@ def _strategy(explained: ExplainedJoin) -> Lines:
             yield from _below(_route(route, method))
     if strategy.verified:
         yield _entry("then, on the values behind hashed keys", [to_text(test) for test in strategy.verified])
-    if strategy.residuals:
-        yield _entry("then, on whole combinations", [to_text(test) for test in strategy.residuals])
+    late = [(test, _tested_late(strategy, test)) for test in strategy.residuals]
+    if any(origins for _, origins in late):
+        yield _entry("then, on whole combinations", [_of(test, strategy, origins) for test, origins in late if origins])
     if explained.otherwise:
         yield _entry("partners also where, in stores of their own", [to_text(test) for test in explained.otherwise])
 
@@ -608,10 +609,23 @@ def _route(route: Route, method: Method) -> Iterator[Line]:
     begins = f"{route.origin} " if route.start == route.origin else f"{route.origin}: {route.start} "
     start, hang = begins, len(begins) + 7
     # By the tests too: two inputs that are found by the same key of the same row need one line.
-    for (access, tests), steps in groupby(route.steps, key=lambda step: (access_of(step, method), _tests(step))):
+    for (access, tests, then), steps in groupby(
+        route.steps, key=lambda step: (access_of(step, method), _tests(step), step.then)
+    ):
         visited = ", ".join(f"new {s.stream}" if s.stream == route.origin else s.stream for s in steps)
         yield Line(f"{start}-> {visited} by {access}: {', '.join(tests)}", hang)
         start = " " * len(start)
+        for test in then:
+            yield Line(f"{start}   then those with {to_text(test)}", hang)
+
+
+def _tested_late(strategy: JoinStrategy, test: Expression) -> tuple[str, ...]:
+    """For the new rows of which streams whole combinations are tested."""
+    return tuple(one.origin for one in strategy.routes if not any(test in step.then for step in one.steps))
+
+
+def _of(test: Expression, strategy: JoinStrategy, origins: tuple[str, ...]) -> str:
+    return to_text(test) + ("" if len(origins) == len(strategy.routes) else f" (of a new row of {', '.join(origins)})")
 
 
 def _tests(step: Step) -> tuple[str, ...]:

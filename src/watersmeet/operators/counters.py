@@ -43,6 +43,11 @@ class Counted:
         "estimated then",
         if_any=True,
     )
+    tested_combinations: int = metric(
+        "combinations that were tested on a condition which indexes and kernels cannot test, whole ones or on "
+        "their way ([more](optimizer.md#conditions-on-combinations))",
+        if_any=True,
+    )
     spilled_rows: int = metric(
         "rows whose columns went to disk, as memory was full (`when_full = 'spill'`, "
         "[more](shedding.md#windows-larger-than-memory))",

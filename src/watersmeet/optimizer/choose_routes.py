@@ -7,11 +7,15 @@ choose; GO03's loops take the best order for their own costs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.optimizer.cost.walk import Walk
+from watersmeet.optimizer.cost.inputs import Theta
+from watersmeet.optimizer.cost.loops import members
+from watersmeet.optimizer.cost.walk import TESTED_ROW_NS, Walk
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, cheapest, moved_to_front, permitted
+from watersmeet.optimizer.place_conditions import Leg, cheapest_legs, legs_along
 from watersmeet.optimizer.ranked_order import ranked_order
 from watersmeet.physical.strategy import Access, Code, Comparison, JoinStrategy, Route, Step
 from watersmeet.plan.published import LOOP_ORDERS, OrderRule, load
@@ -29,6 +33,10 @@ def choose_routes(strategy: JoinStrategy) -> JoinStrategy:
 def with_routes(description: Description) -> JoinStrategy:
     """The strategy described, with the best routes for its numbers."""
     strategy = description.strategy
+    if strategy.is_flexible and strategy.method.order_rule is None and len(description.aliases) <= MOST_STREAMS:
+        found = {one.alias: _best_legs(description, one.alias) for one in strategy.join.streams}
+        routes = tuple(_route(description, origin, legs) for origin, legs in found.items())
+        return replace(strategy, routes=routes)
     orders = strategy.method.orders or _orders(description)
     routes = tuple(_in_order(description, one.alias, orders[one.alias]) for one in strategy.join.streams)
     return replace(strategy, routes=routes)
@@ -48,6 +56,15 @@ def intervals_of(strategy: JoinStrategy) -> frozenset[tuple[str, str]]:
     )
 
 
+def _best_legs(description: Description, origin: str) -> list[Leg]:
+    return cheapest_legs(walk_of(description, origin), description.conditions)
+
+
+def legs_in(description: Description, origin: str, order: Sequence[str]) -> list[Leg]:
+    """An order of the engine's own join, with conditions where they are best tested along it."""
+    return legs_along(walk_of(description, origin), description.conditions, order)
+
+
 def _orders(description: Description) -> dict[str, tuple[str, ...]]:
     strategy = description.strategy
     origins = [one.alias for one in strategy.join.streams]
@@ -63,11 +80,21 @@ def _orders(description: Description) -> dict[str, tuple[str, ...]]:
 def _by_rule(description: Description, rule: OrderRule, origins: list[str]) -> dict[str, tuple[str, ...]]:
     method = description.strategy.method
     graph = description.with_buckets(method.buckets) if method.kind.loops else description.graph
+    if rule.by_price:
+        graph = replace(graph, thetas=(*graph.thetas, *_priced(description)))
     found = load(rule.found_by)
     if rule.by_origin:
         return {origin: found(graph, origin) for origin in origins}
     order: tuple[str, ...] = found(graph, rule.of) if rule.of else found(graph)
     return {origin: order if method.kind.keeps_places else moved_to_front(order, origin) for origin in origins}
+
+
+def _priced(description: Description) -> list[Theta]:
+    """Conditions on combinations as the rules see them, which count in comparisons."""
+    joined = [one for one in description.conditions if one.bits.bit_count() > 1]
+    names = description.aliases
+    streams = [frozenset(names[place] for place in members(one.bits)) for one in joined]
+    return [Theta(on, one.passing, one.ns / TESTED_ROW_NS) for on, one in zip(streams, joined, strict=True)]
 
 
 def _order(walk: Walk) -> tuple[str, ...]:
@@ -78,17 +105,23 @@ def _order(walk: Walk) -> tuple[str, ...]:
 
 def _in_order(description: Description, origin: str, order: tuple[str, ...]) -> Route:
     strategy = description.strategy
-    # The papers' joins have no indexes to choose.
-    walk = None if strategy.method.is_classic or order[0] != origin else walk_of(description, origin)
-    steps = []
-    for d in range(1, len(order)):
-        bound, stream = list(order[:d]), order[d]
-        wanted: Access | None = None
-        if walk is not None:
-            bits = sum(1 << walk.graph.position(name) for name in bound)
-            wanted = walk.visit(bits, walk.graph.position(stream)).access
-        steps.append(_step(strategy, bound, stream, wanted))
+    if not strategy.method.is_classic and order[0] == origin:
+        return _route(description, origin, legs_in(description, origin, order))
+    # The papers' joins have no indexes to choose, and test whole combinations.
+    steps = [_step(strategy, list(order[:d]), order[d], None) for d in range(1, len(order))]
     return Route(origin, tuple(steps), order[0])
+
+
+def _route(description: Description, origin: str, legs: Sequence[Leg]) -> Route:
+    walk = walk_of(description, origin)
+    bound, bits, steps = [origin], walk.new, []
+    for leg in legs:
+        name = walk.graph.names[leg.stream]
+        step = _step(description.strategy, bound, name, walk.visit(bits, leg.stream).access)
+        steps.append(replace(step, then=tuple(one.expression for one in leg.then)))
+        bound.append(name)
+        bits |= 1 << leg.stream
+    return Route(origin, tuple(steps))
 
 
 def _step(strategy: JoinStrategy, bound: list[str], stream: str, wanted: Access | None) -> Step:

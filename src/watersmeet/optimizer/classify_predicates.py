@@ -52,6 +52,11 @@ def classify_predicates(strategy: JoinStrategy) -> JoinStrategy:
     )
 
 
+def is_implied(predicate: Expression) -> bool:
+    """Whether kernels test it already, if generously, so that hardly any combination fails it afterwards."""
+    return bool(_comparisons(predicate))
+
+
 def alternatives(join: Join) -> tuple[Join, ...]:
     """Joins that together find the combinations of one which has no key but in an OR, as NOT IN has: each equality in
     it is the key of one of them, and each condition on one input, such as that it is NULL, lets few rows into another.

@@ -16,18 +16,23 @@ from watersmeet.dataclass import dataclass
 from watersmeet.model.catalog import Statistics, Stream, Table
 from watersmeet.model.time import FOREVER_US, UNITS_US
 from watersmeet.model.windows import RowsWindow
+from watersmeet.optimizer.classify_predicates import is_implied
 from watersmeet.optimizer.close_equalities import equal_groups
 from watersmeet.optimizer.cost.inputs import JoinGraph, Key, StreamRate, Theta
+from watersmeet.optimizer.place_conditions import Condition
+from watersmeet.optimizer.prices import price_of
 from watersmeet.physical.estimate import Known
 from watersmeet.physical.strategy import Code, Comparison, InputStatistics, JoinStrategy, Values
-from watersmeet.plan.expressions import Call, Column, Expression
+from watersmeet.plan.expressions import Call, Column, Expression, streams_of, uses_event_time
 from watersmeet.plan.nodes import Input
 
 ASSUMED_RATE = 100.0
 ASSUMED_TABLE_ROWS = 1000.0
 # Of pairs of rows, how many pass a comparison that nothing is known of.
 ASSUMED_PASSING = {"lt": 1 / 3, "le": 1 / 3, "gt": 1 / 3, "ge": 1 / 3, "ne": 0.99}
-ASSUMED_IN_INTERVAL = 0.1
+ASSUMED_IN_INTERVAL = ASSUMED_EQUAL = 0.1
+ASSUMED_TRUE = 1 / 3
+MEASURED: Known = "measured"
 EVERY_VALUE_APART = 1 << 30  # buckets of a hash index that grows with its rows
 # A share taken from 30 matches is off by about a fifth.
 ENOUGH_MATCHES = 30.0  # in a sample, for the share of matches to be believed
@@ -265,6 +270,29 @@ class Description:
             passing = test if passing is None else passing & test
         # Half a match more, so that none in the sample is not taken for none at all.
         return None if passing is None else float((passing.sum() + 0.5) / (passing.size + 1))
+
+    # ---- conditions on combinations ----
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What is tested on combinations, in the order in which it is written."""
+        return tuple(map(self._condition, self.strategy.residuals))
+
+    def _condition(self, expression: Expression) -> Condition:
+        streams = streams_of(expression)
+        bits = sum(1 << place for place, alias in enumerate(self.aliases) if alias in streams)
+        priced_ns, price_known = price_of(expression)
+        seen = next((one.tests[expression] for one in self._measured.values() if expression in one.tests), None)
+        # The event time of a combination is known when it is whole.
+        early = self.strategy.tests_early and len(streams) > 1 and not uses_event_time(expression)
+        if is_implied(expression):
+            return Condition(expression, bits, 1.0, priced_ns, "assumed", price_known, early=False)
+        function = expression.function if isinstance(expression, Call) else ""
+        passing = ASSUMED_PASSING.get(function, ASSUMED_EQUAL if function == "eq" else ASSUMED_TRUE)
+        if seen is None:
+            return Condition(expression, bits, passing, priced_ns, "assumed", price_known, early)
+        ns, known = (priced_ns, price_known) if seen.ns is None else (seen.ns, MEASURED)
+        return Condition(expression, bits, seen.passing, ns, "measured", known, early)
 
 
 COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "ne": np.not_equal}

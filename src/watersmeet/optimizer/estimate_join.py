@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from watersmeet.operators.join.combinations import payload_columns
-from watersmeet.optimizer.choose_routes import walk_of
+from watersmeet.optimizer.choose_routes import legs_in, walk_of
 from watersmeet.optimizer.cost.loops import Loops, lazy_loops
 from watersmeet.optimizer.cost.walk import TESTED_ROW_NS, Walk
 from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.join_order import MOST_STREAMS, best_local_orders, cheapest, moved_to_front, permitted
-from watersmeet.physical.estimate import Alternative, InputEstimate, JoinEstimate, RouteEstimate, StepEstimate
+from watersmeet.optimizer.place_conditions import Condition, Leg, SiftedWalk
+from watersmeet.physical.estimate import (
+    Alternative,
+    ConditionEstimate,
+    InputEstimate,
+    JoinEstimate,
+    RouteEstimate,
+    StepEstimate,
+)
 from watersmeet.physical.strategy import JoinStrategy
-from watersmeet.plan.expressions import Expression
+from watersmeet.plan.expressions import Expression, to_text
 from watersmeet.plan.method import DEFAULT_BUCKETS
 
 # The papers' loops, as measured: to begin one, and for each row it compares; by H02's merge join, row by row.
@@ -42,8 +51,9 @@ def estimate_join(strategy: JoinStrategy, columns: Columns = ()) -> JoinEstimate
     }
     way, unique = _way(strategy), _unique(description)
     if not strategy.method.is_classic:
-        routes = _walked(description, {route.origin: route.visits for route in strategy.routes})
-        return JoinEstimate(inputs, routes, _alternatives(description, routes), distinct, way, unique)
+        routes = _walked_as_chosen(description, strategy)
+        alternatives = _alternatives(description, routes)
+        return JoinEstimate(inputs, routes, alternatives, distinct, way, unique, _conditions(description))
     if strategy.method.kind.loops:
         return JoinEstimate(inputs, _looped(description), (), distinct, way, unique)
     return None
@@ -63,8 +73,7 @@ def _unique(description: Description) -> dict[str, tuple[float, float]]:
 
 def busy_ns(strategy: JoinStrategy, description: Description) -> float:
     """Time a second that the routes of the engine's own join take, by the numbers of a description."""
-    routes = _walked(description, {route.origin: route.visits for route in strategy.routes})
-    return sum(route.busy_ns for route in routes)
+    return sum(route.busy_ns for route in _walked_as_chosen(description, strategy))
 
 
 def _input(description: Description, alias: str, columns: Columns) -> InputEstimate:
@@ -93,20 +102,53 @@ def _width(data_type: pa.DataType) -> float:
 
 def _walked(description: Description, orders: Mapping[str, Sequence[str]]) -> tuple[RouteEstimate, ...]:
     return tuple(
-        _walked_route(walk_of(description, origin), description.rates[origin], order)
-        for origin, order in orders.items()
+        _walked_route(description, origin, legs_in(description, origin, order)) for origin, order in orders.items()
     )
 
 
-def _walked_route(walk: Walk, rate: float, order: Sequence[str]) -> RouteEstimate:
-    bound, steps, ns = walk.new, [], 0.0
-    for name in order[1:]:
-        stream = walk.graph.position(name)
-        ns += walk.step(bound, stream)
-        scanned = walk.rows(bound) * walk.visit(bound, stream).scanned
-        bound |= 1 << stream
-        steps.append(StepEstimate(name, scanned, walk.rows(bound)))
-    return RouteEstimate(order[0], rate, tuple(steps), rate * ns)
+def _walked_as_chosen(description: Description, strategy: JoinStrategy) -> tuple[RouteEstimate, ...]:
+    """The routes of a strategy, with its conditions where they are tested there."""
+    found = []
+    for route in strategy.routes:
+        tested = SiftedWalk(walk_of(description, route.origin), description.conditions)
+        order = tested.walk.graph.positions(route.visits)
+        found.append(
+            _walked_route(description, route.origin, tested.as_asked(order, [step.then for step in route.steps]))
+        )
+    return tuple(found)
+
+
+def _walked_route(description: Description, origin: str, legs: Sequence[Leg]) -> RouteEstimate:
+    walk, rate = walk_of(description, origin), description.rates[origin]
+    bound, steps, busy_ns = walk.new, [], 0.0
+    for leg, before, ns, after in SiftedWalk(walk, description.conditions).costs(legs):
+        busy_ns += ns
+        scanned = before * walk.rows(bound) * walk.visit(bound, leg.stream).scanned
+        bound |= 1 << leg.stream
+        steps.append(StepEstimate(walk.graph.names[leg.stream], scanned, after * walk.rows(bound)))
+    early = [one for leg in legs for one in leg.then]
+    passing = math.prod(one.passing for one in description.conditions if one not in early)
+    return RouteEstimate(origin, rate, tuple(steps), rate * busy_ns, passing)
+
+
+def _conditions(description: Description) -> tuple[ConditionEstimate, ...]:
+    """What is known of conditions where there is a choice: of two inputs, all combinations are whole."""
+    if len(description.aliases) < 3:
+        return ()
+    return tuple(
+        ConditionEstimate(
+            to_text(one.expression), one.ns, one.price_known, one.passing, one.passing_known, _places(description, one)
+        )
+        for one in description.conditions
+    )
+
+
+def _places(description: Description, one: Condition) -> dict[str, str | None]:
+    """By origin, the stream after which a condition is tested; None: on whole combinations."""
+    return {
+        route.origin: next((step.stream for step in route.steps if one.expression in step.then), None)
+        for route in description.strategy.routes
+    }
 
 
 def _looped(description: Description) -> tuple[RouteEstimate, ...]:
@@ -117,13 +159,13 @@ def _looped(description: Description) -> tuple[RouteEstimate, ...]:
     for route in description.strategy.routes:
         rate = description.rates[route.origin]
         if method.refresh_us is None:
-            routes.append(_loops_route(Loops(graph, route.origin), rate, route.visits))
+            routes.append(_loops_route(description, Loops(graph, route.origin), rate, route.visits))
             continue
         interval = method.refresh_us / 1e6
         # A stream without rows must not divide by zero.
         together = max(graph.streams[graph.position(route.origin)].rate * interval, 1e-9)
         loops = lazy_loops(graph, route.origin, interval, drops_expired=True)
-        routes.append(_loops_route(loops, rate, route.visits, together))
+        routes.append(_loops_route(description, loops, rate, route.visits, together))
     return tuple(routes)
 
 
@@ -181,7 +223,9 @@ def _merged(description: Description) -> Alternative:
     """H02's merge join binds streams as they are written, so predicates between later ones come late."""
     graph, written = description.with_buckets({}), description.aliases
     routes = [
-        _loops_route(Loops(graph, one.alias), description.rates[one.alias], moved_to_front(written, one.alias))
+        _loops_route(
+            description, Loops(graph, one.alias), description.rates[one.alias], moved_to_front(written, one.alias)
+        )
         for one in description.strategy.join.streams
     ]
     looped = _summed("join = 'merge'", routes)
@@ -194,11 +238,16 @@ def _merged(description: Description) -> Alternative:
 def _loops(description: Description, name: str, buckets: Mapping[str, int]) -> Alternative:
     graph = description.with_buckets(buckets)
     orders = best_local_orders(graph, origins=[one.alias for one in description.strategy.join.streams])
-    routes = [_loops_route(Loops(graph, origin), description.rates[origin], order) for origin, order in orders.items()]
+    routes = [
+        _loops_route(description, Loops(graph, origin), description.rates[origin], order)
+        for origin, order in orders.items()
+    ]
     return _summed(name, routes)
 
 
-def _loops_route(loops: Loops, rate: float, order: Sequence[str], together: float = 1.0) -> RouteEstimate:
+def _loops_route(
+    description: Description, loops: Loops, rate: float, order: Sequence[str], together: float = 1.0
+) -> RouteEstimate:
     """For one of the new rows, so many of which are joined `together`."""
     bound, steps, entered = 1 << loops.graph.position(order[0]), [], 0.0
     for name in order[1:]:
@@ -210,8 +259,12 @@ def _loops_route(loops: Loops, rate: float, order: Sequence[str], together: floa
     compared = sum(step.scanned for step in steps)
     origin = order[0] if loops.origin is None else loops.graph.names[loops.origin]
     found = sum(step.carried for step in steps)
-    # What passes is handled once more, as in the engine's own join.
-    return RouteEstimate(origin, rate, tuple(steps), rate * (_loop_ns(entered, compared) + found * TESTED_ROW_NS))
+    # What passes is handled once more, as in the engine's own join; whole combinations are tested on the conditions.
+    ns, passing = _loop_ns(entered, compared) + found * TESTED_ROW_NS, 1.0
+    for one in description.conditions:
+        ns += steps[-1].carried * passing * one.ns
+        passing *= one.passing
+    return RouteEstimate(origin, rate, tuple(steps), rate * ns, passing)
 
 
 def _loop_ns(entered: float, compared: float) -> float:

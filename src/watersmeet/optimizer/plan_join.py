@@ -26,7 +26,8 @@ def plan_join(
 ) -> PlainNode:
     join = project.child
     assert isinstance(join, Join)
-    strategy = optimize(join, method)
+    # A row that lost its memory has no columns to test.
+    strategy = optimize(join, method, tests_early=shedding is None)
     node: SelectNode | ClassicJoinNode | WindowJoinNode
     if len(join.inputs) == 1:
         node = SelectNode(strategy, project.columns)

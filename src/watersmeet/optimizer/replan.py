@@ -14,6 +14,7 @@ from watersmeet.optimizer.describe import Description
 from watersmeet.optimizer.estimate_join import busy_ns
 from watersmeet.physical.estimate import Switch
 from watersmeet.physical.strategy import InputStatistics, JoinStatistics, JoinStrategy, Route
+from watersmeet.plan.expressions import to_text
 
 log = logging.getLogger("watersmeet.optimizer")
 
@@ -84,7 +85,8 @@ def in_words(switch: Switch) -> str:
 
 def _numbers(alias: str, one: InputStatistics) -> list[tuple[str, float]]:
     values = [(f"{alias} {code}", count) for code, count in one.distinct.items()]
-    return [(f"{alias} rate", one.rate), (f"{alias} rows", one.rows), *values]
+    passing = [(f"{alias} passes {to_text(test)}", seen.passing) for test, seen in one.tests.items()]
+    return [(f"{alias} rate", one.rate), (f"{alias} rows", one.rows), *values, *passing]
 
 
 def _orders(routes: tuple[Route, ...]) -> tuple[tuple[str, ...], ...]:

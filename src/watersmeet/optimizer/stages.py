@@ -60,9 +60,12 @@ STAGES = (
 )
 
 
-def optimize(join: Join, method: Method | None = None, measured: JoinStatistics | None = None) -> JoinStrategy:
-    """Decide how a join will run, by the method asked for, and by what was measured if it has run before."""
-    strategy = JoinStrategy(join, method or Method(), measured=measured)
+def optimize(
+    join: Join, method: Method | None = None, measured: JoinStatistics | None = None, *, tests_early: bool = True
+) -> JoinStrategy:
+    """Decide how a join will run, by the method asked for, and by what was measured if it has run before; with
+    `tests_early` combinations may be tested on their way."""
+    strategy = JoinStrategy(join, method or Method(), measured=measured, tests_early=tests_early)
     for stage in STAGES:
         strategy = stage(strategy)
     return strategy

@@ -32,12 +32,14 @@ class StepEstimate:
 
 @dataclass(frozen=True)
 class RouteEstimate:
-    """What the new rows of one stream cost: comparisons and nanoseconds a second."""
+    """What the new rows of one stream cost: comparisons and nanoseconds a second. Of the combinations of its last step,
+    `passing` is the share that conditions on whole ones leave."""
 
     origin: str
     rate: float
     steps: tuple[StepEstimate, ...]
     busy_ns: float
+    passing: float = 1.0
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -65,6 +67,19 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class ConditionEstimate:
+    """A condition that is tested on combinations: nanoseconds for one, the share that passes, and for the new rows of
+    each stream after which other it is tested; None: on whole combinations."""
+
+    condition: str
+    ns: float
+    price_known: Known
+    passing: float
+    passing_known: Known
+    tested_after: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
 class JoinEstimate:
     """The chosen routes and what was considered besides. `way` is how they came about, `unique` has of each key that is
     declared to be unique how many values and rows are expected, or were measured."""
@@ -75,6 +90,7 @@ class JoinEstimate:
     distinct: Mapping[str, float] = field(default_factory=dict)
     way: str = "the best for each stream"
     unique: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    conditions: tuple[ConditionEstimate, ...] = ()
 
     @property
     def comparisons(self) -> float:
@@ -92,7 +108,7 @@ class JoinEstimate:
     def results(self) -> float:
         """Combinations a second."""
         # Each result is found once, by its last member, so routes add up.
-        return sum(route.rate * route.steps[-1].carried for route in self.routes if route.steps)
+        return sum(route.rate * route.steps[-1].carried * route.passing for route in self.routes if route.steps)
 
 
 @dataclass(frozen=True)

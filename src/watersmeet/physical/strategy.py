@@ -69,9 +69,18 @@ def _word(expression: Expression) -> str:
 
 
 @dataclass(frozen=True)
+class ConditionStatistics:
+    """What was measured of a condition that is tested on combinations: the share that passes, and in a sample that is
+    taken for its sake how long the test of one takes."""
+
+    passing: float
+    ns: float | None = None
+
+
+@dataclass(frozen=True)
 class InputStatistics:
     """What was measured of one input while it flowed: rows a second of event time, rows kept, and of some codes the
-    number of values and a sample.
+    number of values and a sample; and of the conditions on combinations of which it is the last input in FROM.
 
     Samples of all codes of an input are of the same rows, in the same order.
     """
@@ -80,6 +89,7 @@ class InputStatistics:
     rows: float
     distinct: Mapping[Code, float] = field(default_factory=dict)
     samples: Mapping[Code, Values] = field(default_factory=dict)
+    tests: Mapping[Expression, ConditionStatistics] = field(default_factory=dict)
 
 
 JoinStatistics = Mapping[str, InputStatistics]
@@ -108,7 +118,8 @@ class Step:
     """Find the matching rows of one input: through which index, and what their codes must satisfy.
 
     `equalities` pairs a code of a row already bound with the input's own; together the own ones are the key of
-    a hash access. A sorted access runs over `sorted_by`.
+    a hash access. A sorted access runs over `sorted_by`. `then` are the conditions that combinations are tested on
+    before they go on to the next step.
     """
 
     stream: str
@@ -116,6 +127,7 @@ class Step:
     equalities: tuple[tuple[Code, Code], ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sorted_by: Code | None = None
+    then: tuple[Expression, ...] = ()
 
     @property
     def key(self) -> tuple[Code, ...]:
@@ -145,9 +157,11 @@ class Route:
 @dataclass(frozen=True)
 class JoinStrategy:
     """Everything the join operator is built from. `filters` run before a row is stored; `residuals` are tested
-    on whole combinations; `verified` are equalities whose codes are hashes, tested on the real values.
+    on combinations, on whole ones unless a step of a route says so; `verified` are equalities whose codes are hashes,
+    tested on the real values of whole combinations.
 
-    `measured` is what was seen of the inputs so far."""
+    `measured` is what was seen of the inputs so far. `tests_early`: whether combinations may be tested on their way,
+    for which the columns of all their rows must be there."""
 
     join: Join
     method: Method = field(default_factory=Method)
@@ -159,6 +173,7 @@ class JoinStrategy:
     rows_kept: Mapping[str, float | None] = field(default_factory=dict)
     routes: tuple[Route, ...] = ()
     measured: JoinStatistics | None = None
+    tests_early: bool = True
 
     @property
     def is_flexible(self) -> bool:

@@ -165,13 +165,15 @@ LOOP_ORDERS = "watersmeet.papers.orders.best_orders:loop_orders"
 @dataclass(frozen=True)
 class OrderRule:
     """`found_by` takes what the cost models know of the join and gives one order for all streams, in which a new row
-    moves to the front; with `by_origin` it is asked for each stream whose new rows are to be ordered; with `of` it is
-    of these inputs, which the option names."""
+    moves to the front; with `by_price` conditions on combinations and their prices are known too; with `by_origin` it
+    is asked for each stream whose new rows are to be ordered; with `of` it is of these inputs, which the option names.
+    """
 
     name: str
     words: str
     found_by: str
     by_origin: bool = False
+    by_price: bool = False
     of: tuple[str, ...] = ()
 
 
@@ -190,6 +192,13 @@ ORDER_RULES: dict[str, OrderRule] = {
             "each time the most selective join that the conditions allow",
             f"{_HEURISTICS}greedy_local_order",
             by_origin=True,
+        ),
+        OrderRule(
+            "expensive",
+            "streams of expensive conditions next to the new row or innermost, whichever costs less",
+            f"{_HEURISTICS}expensive_first_or_last",
+            by_origin=True,
+            by_price=True,
         ),
     )
 }

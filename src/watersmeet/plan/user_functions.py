@@ -15,6 +15,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.errors import CatalogError
 from watersmeet.model.catalog import FUNCTIONS_OF_ALL, Stream, Table
 from watersmeet.model.plain_types import is_known
+from watersmeet.model.time import parse_interval
 from watersmeet.model.types import arrow_type, common_type, family, sql_type
 from watersmeet.model.zones import entering_type
 
@@ -43,6 +44,7 @@ class UserFunction:
     version: str = ""
     kind: Kind = "function"
     place: str = field(default="", compare=False)
+    price_ns: float | None = field(default=None, compare=False)  # for a row, if somebody has said so
 
     def __hash__(self) -> int:
         return hash((self.name, self.version, self.kind))
@@ -83,7 +85,7 @@ def _fits(have: pa.DataType, want: pa.DataType) -> bool:
 
 
 def user_function(
-    kind: Kind, name: str, body: object, arguments: object, returns: object, version: str
+    kind: Kind, name: str, body: object, arguments: object, returns: object, version: str, price: object = None
 ) -> UserFunction:
     """A function that was given, checked. Raises CatalogError."""
     if not isinstance(name, str) or not name.isidentifier():
@@ -106,7 +108,21 @@ def user_function(
     if kind == "aggregate" and not types:
         raise CatalogError(f"aggregate {name} is of some values, so it has an argument", hint=_example(kind, name))
     result = _type(kind, name, "the result", hints[-1] if returns is None else returns)
-    return UserFunction(name, types, result, body, version, kind)
+    return UserFunction(name, types, result, body, version, kind, price_ns=_price_ns(name, price))
+
+
+def _price_ns(name: str, price: object) -> float | None:
+    if price is None:
+        return None
+    try:
+        us = parse_interval(price) if isinstance(price, str) else 0
+    except ValueError:
+        us = 0
+    if us <= 0:
+        raise CatalogError(
+            f"the price of function {name} is what it takes for a row, not {price!r}", hint="price='50 microseconds'"
+        )
+    return 1000.0 * us
 
 
 def bring(functions: dict[str, Any], brought: UserFunction, *, replace: bool = False) -> None:
@@ -127,6 +143,7 @@ def register_function(
     returns: Any = None,
     *,
     version: str = "",
+    price: str | None = None,
     replace: bool = False,
 ) -> None:
     """Bring a function of your own to every session that is made after this, as `Session.function` does to one.
@@ -141,7 +158,7 @@ def register_function(
     >>> list(session.sql("SELECT mail_domain(who) AS at FROM s"))
     [{'at': 'b.org'}]
     """
-    bring(FUNCTIONS_OF_ALL, user_function("function", name, f, arguments, returns, version), replace=replace)
+    bring(FUNCTIONS_OF_ALL, user_function("function", name, f, arguments, returns, version, price), replace=replace)
 
 
 def register_aggregate(

@@ -135,10 +135,8 @@ class Keeping:
     def walk(self, program: Program, admitted: Admitted) -> Iterator[tuple[Codes, Rows | None]]:
         """New rows of one input look for partners: the combinations that are found (see Program.run), in pieces, and
         the new rows, if these do not lie in their store already."""
-        rows, deaths = admitted.rows, admitted.deaths
-        times = None if deaths is None else deaths.times
-        for numbers in program.run(rows.times, times, admitted.codes, self.stores, OUTPUT_ROWS):
-            yield numbers, rows
+        for numbers in program.found(admitted, self.stores, OUTPUT_ROWS):
+            yield numbers, admitted.rows
 
     def whole(self, visits: Sequence[str], numbers: Codes, rows: Rows) -> Iterable[Codes]:
         """Combinations of new rows were found (see Program.run): those to answer with, in any number of pieces."""

@@ -11,13 +11,16 @@ from watersmeet.model.time import BEGINNING_US, UNITS_US, Times
 from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Rows
 from watersmeet.operators.kernels.sketch import REGISTERS, estimated_values, note_values
-from watersmeet.physical.strategy import Code, InputStatistics, JoinStatistics
+from watersmeet.physical.strategy import Code, ConditionStatistics, InputStatistics, JoinStatistics
+from watersmeet.plan.expressions import Expression, streams_of
 
 USUAL_HORIZON_US = 60_000_000
 SAMPLE_ROWS = 2048
 SAMPLED_AT_ONCE = 512
 LOOKED_AT_TOGETHER = 256
 Encode = Callable[[Rows], Mapping[Code, Codes]]
+ENOUGH_TESTS = 64  # of a condition, for the share that passes to be believed
+RECENT_TESTS = 1 << 20
 NOTED_AT_ONCE = 4096  # rows of a batch, at equal distances, are enough to tell how many values there are
 
 
@@ -25,9 +28,17 @@ class Measures:
     """Of all inputs of one join. `horizons_us` says how long the rows of a stream matter, if that is a matter of time;
     older ones fade."""
 
-    STATE = ("_inputs",)
+    STATE = ("_inputs", "_conditions")
+    GROWS = True
 
-    def __init__(self, codes: Mapping[str, Sequence[Code]], horizons_us: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        codes: Mapping[str, Sequence[Code]],
+        horizons_us: Mapping[str, int],
+        conditions: Sequence[Expression] = (),
+    ) -> None:
+        self._conditions = [Condition() for _ in conditions]
+        self._places = {one: place for place, one in enumerate(conditions)}
         self._inputs = {alias: InputMeasures(own, horizons_us.get(alias)) for alias, own in codes.items()}
         self.rows_seen = 0
 
@@ -38,6 +49,8 @@ class Measures:
         """Rates are means over all rows that are seen from now on: those of a sample, which has an end."""
         for one in self._inputs.values():
             one.rate_fades = False
+        for condition in self._conditions:
+            condition.timed = True
 
     def saw(self, alias: str, times: Times, codes: Mapping[Code, Codes]) -> None:
         self.rows_seen += times.size
@@ -47,8 +60,49 @@ class Measures:
         self.rows_seen += rows.times.size
         self._inputs[alias].saw_few(rows, encode)
 
+    def tested(self, condition: Expression, count: int, passed: int, seconds: float) -> None:
+        self._conditions[self._places[condition]].saw(count, passed, seconds)
+
     def statistics(self, rows_kept: Mapping[str, int]) -> JoinStatistics:
-        return {alias: one.statistics(rows_kept.get(alias, 0)) for alias, one in self._inputs.items()}
+        return {
+            alias: one.statistics(rows_kept.get(alias, 0), self._tests_of(alias)) for alias, one in self._inputs.items()
+        }
+
+    def _tests_of(self, alias: str) -> dict[Expression, ConditionStatistics]:
+        """Of the conditions of which an input is the last in FROM."""
+        found = ((one, self._conditions[place].statistics()) for one, place in self._places.items())
+        return {one: told for one, told in found if told is not None and self._last_of(one) == alias}
+
+    def _last_of(self, condition: Expression) -> str | None:
+        streams = streams_of(condition)
+        return next((alias for alias in reversed(self._inputs) if alias in streams), None)
+
+
+class Condition:
+    """How many combinations were tested on a condition, and passed; lately, as what is older counts half again and
+    again. The time that it took is told of a sample only: routes that follow a clock would not be the same when a batch
+    is repeated."""
+
+    STATE = ("count", "passed")
+
+    def __init__(self) -> None:
+        self.count = self.passed = 0
+        self.seconds = 0.0
+        self.timed = False
+
+    def saw(self, count: int, passed: int, seconds: float) -> None:
+        if self.count > RECENT_TESTS:
+            self.count, self.passed, self.seconds = self.count // 2, self.passed // 2, self.seconds / 2
+        self.count += count
+        self.passed += passed
+        self.seconds += seconds
+
+    def statistics(self) -> ConditionStatistics | None:
+        if self.count < ENOUGH_TESTS:
+            return None
+        # Half a combination more, so that none that passed is not taken for none at all.
+        passing = (self.passed + 0.5) / (self.count + 1)
+        return ConditionStatistics(passing, 1e9 * self.seconds / self.count if self.timed else None)
 
 
 class InputMeasures:
@@ -147,7 +201,9 @@ class InputMeasures:
             kept[places] = noted[code][drawn]
         self.sampled += drawn.size
 
-    def statistics(self, rows_kept: int) -> InputStatistics:
+    def statistics(
+        self, rows_kept: int, tests: Mapping[Expression, ConditionStatistics] | None = None
+    ) -> InputStatistics:
         """Of what is kept, rows that ran ahead of the other streams do not count: they will be met later."""
         self._look_at_waiting()
         rate = self.rows / self.seconds if self.seconds > 0 else 0.0
@@ -155,7 +211,8 @@ class InputMeasures:
         samples = {code: kept[:drawn] for code, kept in self.sample.items()}
         in_horizon = rate * self.horizon_us / UNITS_US["second"]
         rows = min(float(rows_kept), in_horizon) if self.kept_by_time else float(rows_kept)
-        return InputStatistics(rate, rows, {c: v.domain_size() for c, v in self.values.items()}, samples)
+        distinct = {code: values.domain_size() for code, values in self.values.items()}
+        return InputStatistics(rate, rows, distinct, samples, tests or {})
 
 
 class RecentValues:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from watersmeet.model.time import FOREVER_US, Times
 from watersmeet.model.windows import ClosedWindows
 from watersmeet.operators.codes import Codes
+from watersmeet.operators.join.door import Admitted
 from watersmeet.operators.join.unmoved import Unmoved
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.kernels import pair as pair_kernel
@@ -20,6 +21,7 @@ from watersmeet.operators.kernels import star as star_kernel
 from watersmeet.operators.kernels import walk as kernel
 from watersmeet.operators.kernels.memory import HALF_WORDS, address, writable_address
 from watersmeet.physical.strategy import Code, Comparison, Route, Step
+from watersmeet.plan.expressions import Expression
 
 Table = npt.NDArray[np.int64]
 Stores = Mapping[str, WindowStore]
@@ -55,8 +57,18 @@ class Program:
     generation = 0
     aims = 0  # how often all tables were written, or lie elsewhere
 
-    def __init__(self, route: Route, windows: ClosedWindows, positions: CodePositions, *, counted: bool) -> None:
+    def __init__(
+        self,
+        route: Route,
+        windows: ClosedWindows,
+        positions: CodePositions,
+        residuals: Sequence[Expression] = (),
+        *,
+        counted: bool,
+    ) -> None:
+        """residuals: the conditions that what is found is still to be tested on."""
         self.route = route
+        self.residuals = self.untested = tuple(residuals)  # in all, and of the combinations that were given last
         self.visits = [route.origin, *(step.stream for step in route.steps)]
         self.positions = positions
         self.counted = counted
@@ -108,6 +120,11 @@ class Program:
         row[kernel.RANGE_TO] = len(self.ranges)
         keyed = step.access == "hash" and all(bound.stream == self.route.origin for bound, _ in step.equalities)
         row[kernel.ORIGIN_KEYED] = int(keyed)
+
+    def found(self, admitted: Admitted, stores: Stores, capacity: int) -> Iterator[Table]:
+        """All combinations with new rows, as `run` gives them; `untested` says what is to be tested of a piece."""
+        deaths = None if admitted.deaths is None else admitted.deaths.times
+        return self.run(admitted.rows.times, deaths, admitted.codes, stores, capacity)
 
     def run(
         self, times: Times, deaths: Times | None, probing: Mapping[Code, Codes], stores: Stores, capacity: int

@@ -23,6 +23,7 @@ from watersmeet.model.windows import ClosedWindows
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.join.program import OUTPUT_ROWS, Program
 from watersmeet.operators.join.shared_window import WHO, SharedWindow, WindowView
+from watersmeet.operators.join.staged_program import StagedProgram
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.payload import FixedColumn
 from watersmeet.physical.strategy import Code, JoinStrategy, Route
@@ -223,7 +224,8 @@ class SharedWalks:
 
 def _may_share(join: WindowJoin, program: Program, views: Views) -> bool:
     """Whether all that a walk visits is kept together, and one matrix of limits says how far apart rows may be."""
-    if len(join.windows.alternatives) > 1:
+    # One that tests combinations on their way goes on with its own alone.
+    if len(join.windows.alternatives) > 1 or isinstance(program, StagedProgram):
         return False
     if not all(one in views and views[one].window is not None for one in program.visits):
         return False

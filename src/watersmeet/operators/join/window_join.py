@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.errors import DataError
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, FewAnswers, as_batch
 from watersmeet.operators.codes import Codes, Mask
@@ -32,6 +33,7 @@ from watersmeet.operators.join.piece_size import PieceSize
 from watersmeet.operators.join.program import Program
 from watersmeet.operators.join.reach import cutoff_us, reach_of
 from watersmeet.operators.join.saved_routes import routes_in_words, with_routes_in_words
+from watersmeet.operators.join.staged_program import StagedProgram
 from watersmeet.operators.join.window_store import WindowStore
 from watersmeet.operators.kept_rows import KeptRows, tests_of
 from watersmeet.operators.keyed_state import KeyedState, NumberedAnew
@@ -40,7 +42,7 @@ from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.row_windows import Deaths, counts_together
 from watersmeet.operators.time_order import Counting
 from watersmeet.physical.estimate import Switch
-from watersmeet.physical.strategy import Code, JoinStatistics, JoinStrategy
+from watersmeet.physical.strategy import Code, JoinStatistics, JoinStrategy, Route
 from watersmeet.plan.expressions import Expression
 
 # How many combinations are found before their columns are gathered.
@@ -112,11 +114,14 @@ class WindowJoin(Counting):
 
     def _go_by_routes(self) -> None:
         counted = bool(self.layout.mortal)
-        self.programs = {
-            route.origin: Program(route, self.windows, self.layout.code_positions, counted=counted)
-            for route in self.strategy.routes
-        }
+        self.programs = {route.origin: self._program(route, counted=counted) for route in self.strategy.routes}
         self._few = self._make_few_steps() if self._keeps_all else {}
+
+    def _program(self, route: Route, *, counted: bool) -> Program:
+        positions, residuals = self.layout.code_positions, self.strategy.residuals
+        if any(step.then for step in route.steps):
+            return StagedProgram(route, self.windows, positions, residuals, self._passing, counted=counted)
+        return Program(route, self.windows, positions, residuals, counted=counted)
 
     def _make_few_steps(self) -> dict[str, FewStep]:
         tested = self.strategy.verified or self.strategy.residuals
@@ -124,6 +129,9 @@ class WindowJoin(Counting):
         steps: dict[str, FewStep] = {}
         for alias, program in self.programs.items():
             codes = self.door.admissions[alias].codes
+            # Those take all steps at once.
+            if isinstance(program, StagedProgram):
+                continue
             if takes_few(program, self.layout, self.stores, codes):
                 select = partial(self._selected, program)
                 steps[alias] = FewStep(
@@ -134,7 +142,8 @@ class WindowJoin(Counting):
     def _make_measures(self) -> Measures:
         kept_us = {alias: self.strategy.join.retention_us(alias) for alias in self.windows.streams}
         horizons = {alias: kept for alias, kept in kept_us.items() if 0 < kept < FOREVER_US}
-        return Measures({alias: tuple(codes) for alias, codes in self.layout.code_positions.items()}, horizons)
+        codes = {alias: tuple(codes) for alias, codes in self.layout.code_positions.items()}
+        return Measures(codes, horizons, self.strategy.residuals)
 
     @property
     def counters(self) -> Counters:  # type: ignore[override]
@@ -328,20 +337,49 @@ class WindowJoin(Counting):
                 answer = self._selected(program, part, rows)
                 if answer is not None:
                     yield answer
-                elif part.shape[1] >= FEW_FOUND:  # many are looked through in vain: whoever takes them may stop here
+                # Many are looked through in vain, here or on their way: whoever takes them may stop here.
+                elif part.shape[1] >= FEW_FOUND or not part.shape[1]:
                     yield self._nothing
 
     def _selected(self, program: Program, numbers: Codes, rows: Rows | None) -> pa.RecordBatch | None:
-        found = Combinations(
-            program.visits, numbers, rows, self.stores, self.inputs, self.layout.code_positions, self.timeless
-        )
-        for predicate in (*self.strategy.verified, *self.strategy.residuals):
+        found = self._combinations(program.visits, numbers, rows)
+        for predicate in self.strategy.verified:
             found = found.where(predicate)
+        for predicate in program.untested:
+            found = self._tested(found, predicate)
         if not len(found):
             return None
         # Not the rows of the batch: without columns it has none.
         self.counters.results += len(found)
         return found.select(self.columns, self.schema)
+
+    def _combinations(self, visits: Sequence[str], numbers: Codes, rows: Rows | None) -> Combinations:
+        positions = self.layout.code_positions
+        return Combinations(visits, numbers, rows, self.stores, self.inputs, positions, self.timeless)
+
+    def _passing(
+        self, visits: Sequence[str], numbers: Codes, rows: Rows, predicates: Sequence[Expression]
+    ) -> tuple[Codes, list[Expression]]:
+        """Of combinations of the first inputs of a route those that pass, and what could not be tested on all of them:
+        it may fail for one that is no answer, so whole ones are asked."""
+        found, failed = self._combinations(visits, numbers, rows), []
+        for predicate in predicates:
+            try:
+                found = self._tested(found, predicate)
+            except DataError:
+                failed.append(predicate)
+        return np.stack([found.numbers_of[alias] for alias in visits]), failed
+
+    def _tested(self, found: Combinations, predicate: Expression) -> Combinations:
+        count = len(found)
+        if not count:
+            return found
+        started = perf_counter()
+        passed = found.where(predicate)
+        self.counters.tested_combinations += count
+        if self.measures is not None:
+            self.measures.tested(predicate, count, len(passed), perf_counter() - started)
+        return passed
 
     # ---- time goes on -----------------------------------------------------------------------------------------------
 

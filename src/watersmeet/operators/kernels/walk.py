@@ -23,7 +23,8 @@ MAX_DEPTH = 8
 ACCESS, TIME, DEATH, TAIL, HEAD, SLACK, HEADS, SHIFT, FOLLOWING = range(9)
 EQUAL_FROM, EQUAL_TO, RANGE_FROM, RANGE_TO, UNEQUAL_FROM, UNEQUAL_TO, RUN_FROM, RUN_TO, ORIGIN_KEYED = range(9, 18)
 STEP_FIELDS = 18
-HASH, SORTED, SCAN = range(3)
+HASH, SORTED, SCAN, GIVEN = range(4)
+# Of a step that is given, HEADS is where its rows stand: one for each new row, found before.
 
 # equals[e] and unequals[e]: the code of a bound row against the candidate's own
 BOUND_DEPTH, BOUND_CODES, OWN_CODES = range(3)
@@ -202,6 +203,8 @@ def enter(steps, equals, ranges, tests, limits, d, state):
         put(state, RUN, d, of_step(steps, d, RUN_FROM) - 1)
         put(state, CURSOR, d, np.int64(0))
         put(state, RUN_STOP, d, np.int64(0))
+    elif access == GIVEN:
+        put(state, CURSOR, d, load64(of_step(steps, d, HEADS), get(state, BOUND_ROW, 0)))
     else:
         p, end = of_step(steps, d, TAIL), of_step(steps, d, HEAD)
         # The newest time so far ascends from tail to head, and a row is behind it by SLACK at most. So where halving
@@ -316,6 +319,9 @@ def next_candidate(steps, equals, unequals, ranges, runs, limits, choices, d, st
         else:
             if access == SORTED:
                 p = next_in_runs(steps, ranges, runs, d, state)
+            elif access == GIVEN:
+                p = get(state, CURSOR, d)
+                put(state, CURSOR, d, np.int64(-1))
             else:
                 p = next_in_scan(steps, ranges, d, state)
             if p < 0:
