@@ -34,12 +34,12 @@ from watersmeet.hosts.spark.bucket.processor import OUTPUT_BYTES
 from watersmeet.hosts.spark.host import partitioning_text
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
-from watersmeet.hosts.spark.progress.skew import fullest as fullest_of
 from watersmeet.hosts.spark.progress.skew import skew_text
 from watersmeet.operators.join.program import OUTPUT_ROWS
 from watersmeet.plan.query import Plan
 from watersmeet.plan.spread import Spread
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.skew import fullest as fullest_of
 
 few = random_cases(40, phases=UNSHRUNK)
 PAIR = "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 2 SECONDS"

@@ -239,6 +239,7 @@ def _run_group(
 ) -> None:
     """Queries that are fed together, of which each is told of as if it were alone."""
     from watersmeet.hosts.local.run_job import Delivery, run_together, screen_for
+    from watersmeet.hosts.local.skew import skew_text
     from watersmeet.runtime.left_out import named
     from watersmeet.runtime.progress import describe
     from watersmeet.runtime.sharing import queries_in_words, shared_words
@@ -256,6 +257,8 @@ def _run_group(
     def tell_ends() -> None:
         for one, how, seconds in ended:
             words = f"{one.job.name} {how}: {describe(one.run.metrics, seconds)}"
+            uneven = skew_text(one.job.plan, one.run.metrics)
+            words += "" if uneven is None else f"\n  {uneven}"
             voice().ended(one.job.name, how, one.run.metrics, seconds, words)
 
     # Rows printed on the terminal and a line that changes in place would overwrite each other.

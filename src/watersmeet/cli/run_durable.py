@@ -13,6 +13,7 @@ from watersmeet.hosts.local.durable.durable_execution import DurableExecution
 from watersmeet.hosts.local.durable.jobs import DurableJobs
 from watersmeet.hosts.local.durable.watched import WatchedDurable
 from watersmeet.hosts.local.host import LocalHost
+from watersmeet.hosts.local.skew import skew_text
 from watersmeet.model.wording import counted
 from watersmeet.runtime.declaring import OpenOnce, open_to_go_on
 from watersmeet.runtime.interrupt import Interrupts
@@ -123,4 +124,5 @@ def summary(
     if waits:
         what = "it" if sum(held.waiting_by_stream.values()) == 1 else "them"
         text += f"\n  {waits}" + (f"; --flush answers {what}" if settings.available_now else "")
-    return text
+    uneven = skew_text(run.execution.plan, metrics)
+    return text if uneven is None else f"{text}\n  {uneven}"

@@ -84,7 +84,9 @@ def _operator(node: PhysicalNode, joins: Mapping[int, ExplainedJoin]) -> dict[st
         described["replans"] = node.replans
     if isinstance(node, PartitionedNode):
         described |= {"threads": node.parts, "keys": {name: str(key) for name, key in node.keys.items()}}
-        described |= {"spread": node.spread} if node.spread is not None else {}
+        described |= {"fragment": node.fragment} if node.fragment is not None else {}
+        if node.spread is not None:
+            described["spread"] = {"split": node.spread.split, "keys": len(node.spread.codes)}
         described |= {"copied": sorted(node.copied)} if node.copied else {}
     explained = joins.get(id(node))
     if explained is not None and len(explained.join.inputs) > 1:

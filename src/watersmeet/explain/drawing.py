@@ -19,6 +19,7 @@ from watersmeet.explain.text import (
     output,
     partition_words,
     sort_key,
+    spread_words,
     step_lines,
     threshold_lines,
 )
@@ -63,6 +64,8 @@ def notes_of(plan: Plan, physical: PhysicalPlan, layout: str, memory: MemoryEsti
     notes = []
     if isinstance(physical.root, PartitionedNode):
         notes.append(partition_words(physical.root))
+        spread = spread_words(physical.root, plan.options.spread)
+        notes += [] if spread is None else [spread]
     if physical.one_thread is not None:
         notes.append(f"in one thread: {physical.one_thread}")
     if plan.kind != "rows":

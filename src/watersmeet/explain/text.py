@@ -19,7 +19,7 @@ from watersmeet.explain.joins import ExplainedJoin
 from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.time import FOREVER_US, format_interval
 from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedRows
-from watersmeet.model.wording import short
+from watersmeet.model.wording import listed, short
 from watersmeet.optimizer.choose_threshold import choose_threshold
 from watersmeet.physical.estimate import MemoryEstimate
 from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode, PartitionedNode
@@ -53,6 +53,7 @@ from watersmeet.plan.published import EXPIRY_CASES, PUBLISHED_PIPELINES, load
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shapes import streams_together
 from watersmeet.plan.spilling import Spilling
+from watersmeet.plan.spread import Spread
 from watersmeet.plan.walks import children
 from watersmeet.plan.window_words import window_text
 from watersmeet.runtime.shared_parts import Shared
@@ -148,7 +149,9 @@ def explain(
     choice = physical.choice
     lines = list(_node(plan.root, {id(one.join): one for one in joins}))
     if isinstance(physical.root, PartitionedNode):
-        lines = [Line(partition_words(physical.root)), *_below(lines)]
+        spread = spread_words(physical.root, plan.options.spread)
+        told = [] if spread is None else [Line(spread, depth=1)]
+        lines = [Line(partition_words(physical.root)), *told, *_below(lines)]
     lines += _costs([one for one in joins if one.estimate is not None])
     if memory is not None:
         lines += [Line("in bounded memory"), *(Line(text, depth=1) for text in memory_lines(*memory))]
@@ -193,11 +196,21 @@ def _shared(shared: Shared) -> Iterator[Line]:
 def partition_words(node: PartitionedNode) -> str:
     own = (
         f"the rows of its keys: {', '.join(map(str, node.keys.values()))}"
-        if node.spread is None
-        else (f"a share of the rows of {node.spread}")
+        if node.fragment is None
+        else (f"a share of the rows of {node.fragment}")
     )
     copied = f", and with all rows of {', '.join(sorted(node.copied))}" if node.copied else ""
     return f"in {node.parts} threads, each with {own}{copied}"
+
+
+def spread_words(node: PartitionedNode, said: Spread | None) -> str | None:
+    """Which rows of keys that are spread go where; None where none are."""
+    if node.spread is None or said is None:
+        return None
+    copied = listed([name for name in node.keys if name != node.spread.split])
+    keys = listed([repr(value) for value in said.values])
+    dealt = f"rows of {node.spread.split} with the keys {keys} are dealt out over {node.parts} threads"
+    return f"spread: {dealt}" + (f", and those of {copied} copied there" if copied else "")
 
 
 def _costs(joins: Sequence[ExplainedJoin]) -> Iterator[Line]:

@@ -358,6 +358,22 @@ class Operator(ABC):
         """Of the windows that a join keeps apart, by input: rows and bytes."""
         return {}
 
+    @property
+    def copies_held(self) -> Mapping[str, int]:
+        """How many rows of its windows another operator of the same plan counts, by the names they are pushed under."""
+        return {}
+
+    @property
+    def work_by_part(self) -> Mapping[str, int]:
+        """Where it is several: how many rows each took in, copies among them, and answers that it gave, since it was
+        made."""
+        return {}
+
+    @property
+    def rows_by_key(self) -> Mapping[str, int]:
+        """Where it is several: about how many rows came of keys that have many, by the names they are pushed under."""
+        return {}
+
     def held_keys(self, name: str, key: Code) -> Codes | None:
         """The codes of a key of all rows in the window of a stream, by the name that they are pushed under, if a window
         has the rows as they came."""
@@ -392,6 +408,18 @@ class Wrapper(Operator):
     @property
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         return self.inner.held_by_input
+
+    @property
+    def copies_held(self) -> Mapping[str, int]:
+        return self.inner.copies_held
+
+    @property
+    def work_by_part(self) -> Mapping[str, int]:
+        return self.inner.work_by_part
+
+    @property
+    def rows_by_key(self) -> Mapping[str, int]:
+        return self.inner.rows_by_key
 
     def held_keys(self, name: str, key: Code) -> Codes | None:
         return self.inner.held_keys(name, key)

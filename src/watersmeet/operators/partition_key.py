@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from watersmeet.dataclass import dataclass
 from watersmeet.model.time import Times
-from watersmeet.operators.codes import Codes, codes_of, read_only
+from watersmeet.operators.codes import Codes, Mask, codes_of, read_only
 from watersmeet.operators.few_rows import fresh
 from watersmeet.operators.kernels.spread import coordinates, divided, placed_in
+from watersmeet.operators.spread_rows import are_spread, homes, is_copied
+from watersmeet.physical.partitioning import SpreadKeys
 from watersmeet.physical.strategy import Code
 from watersmeet.plan.expressions import Column, Expression
 
@@ -27,13 +29,14 @@ KeysOf = Callable[[pa.RecordBatch], Codes]  # the codes by which rows are placed
 @dataclass(frozen=True)
 class PartitionKey:
     """What the rows of streams are placed by, by the names that they are pushed under. Of a join, one stream may be
-    spread, so that any row of it may lie anywhere, and others copied to each partition. `at_rest`: a state is divided
-    to be moved, and not for parts that have to run beside each other."""
+    the `fragment`, of which any row may lie anywhere, and others copied to each partition; and rows of some keys may be
+    `spread`. `at_rest`: a state is divided to be moved, and not for parts that have to run beside each other."""
 
     codes: Mapping[str, Code]
-    spread: str | None = None
+    fragment: str | None = None
     copied: frozenset[str] = frozenset()
     at_rest: bool = False
+    spread: SpreadKeys | None = None
 
     def codes_of(self, name: str, data: pa.RecordBatch) -> Codes:
         """The codes of the keys of a stream's rows."""
@@ -43,19 +46,25 @@ class PartitionKey:
         """The positions of the rows of every partition, in their order."""
         if name in self.copied:
             return [np.arange(times.size)] * parts
-        if name == self.spread:
+        if name == self.fragment:
             # In turns, as many may have equal times. Which part begins goes by the rows alone: a batch may be repeated.
             first = int(coordinates(times[:1], parts).sum())
             return [np.arange((part - first) % parts, times.size, parts) for part in range(parts)]
+        if self.spread is not None and name in self.codes:
+            return [own() for own in self.shares(name, data, times, parts)]
         own = fresh(parts, times.size)
         counts = divided(read_only(self.codes_of(name, data)), own)
         return [positions[:count] for positions, count in zip(own, counts, strict=True)]
 
     def shares(self, name: str, data: pa.RecordBatch, times: Times, parts: int) -> list[Callable[[], Positions]]:
         """The same for every partition to find by itself, in its own thread."""
-        if name in self.copied or name == self.spread:
+        if name in self.copied or name == self.fragment:
             return [partial(_same, one) for one in self.positions(name, data, times, parts)]
         codes = read_only(self.codes_of(name, data))
+        if self.spread is not None:
+            at, copied = homes(self.spread, name, codes, times, parts), is_copied(self.spread, name)
+            anywhere = are_spread(self.spread, codes) if copied else None
+            return [partial(_lying_in, part, at, anywhere) for part in range(parts)]
         return [partial(_placed_in, part, parts, codes) for part in range(parts)]
 
     def column(self, name: str) -> str | None:
@@ -76,6 +85,10 @@ class PartitionKey:
 
 def _same(positions: Positions) -> Positions:
     return positions
+
+
+def _lying_in(part: int, homes: Positions, anywhere: Mask | None) -> Positions:
+    return np.flatnonzero(homes == part if anywhere is None else (homes == part) | anywhere)
 
 
 def _placed_in(part: int, parts: int, codes: Codes) -> Positions:

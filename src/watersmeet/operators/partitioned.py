@@ -19,6 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Semaphore
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,11 @@ import pyarrow as pa
 from watersmeet.background import Background
 from watersmeet.dataclass import dataclass
 from watersmeet.model.time import BEGINNING_US, FOREVER_US
+from watersmeet.operators import spread_state
 from watersmeet.operators.answers import Answer, as_batch
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Results, Rows, WaitingRows
 from watersmeet.operators.counters import counted_together
+from watersmeet.operators.frequent_keys import frequent
 from watersmeet.operators.kept_rows import KeptRows
 from watersmeet.operators.keyed_state import KeyedState
 from watersmeet.operators.merged_logs import Log
@@ -37,13 +40,16 @@ from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.picked_rows import picked_rows
 from watersmeet.operators.repartition import merge, split
 from watersmeet.operators.saving import Saved
+from watersmeet.operators.spread_rows import is_copied
 
 WORTH_A_THREAD = 2048  # rows
 MOST_UNDER_WAY = 8  # calls
 BLOCKS_AHEAD = 8  # of a part, for whoever takes them
+SAMPLE = 1024  # rows of those that come at once, to find keys that many of them have
 LOOK_S = 0.02  # how often a part that is at work says what it holds
 
 Work = Callable[[], Iterable[Answer]]
+Block = TypeVar("Block", bound=Answer)
 
 
 class Blocks:
@@ -86,6 +92,7 @@ class _Held:
     kept_rows: int
     state_bytes: int
     held_by_input: Mapping[str, tuple[int, int]]
+    copies_held: Mapping[str, int]
     read_rows: int | None
 
 
@@ -96,7 +103,19 @@ class _Part:
         self.operator, self._number = operator, number
         self.thread: Background | None = None
         self.held = self._look()
+        self.work = 0  # rows and answers
         self._looked_s = 0.0
+
+    def own(self, rows: Rows, share: Callable[[], Positions]) -> Rows:
+        """The rows that are its own."""
+        found = picked_rows(rows, share())
+        self.work += len(found)
+        return found
+
+    def counted(self, answers: Iterable[Block]) -> Iterator[Block]:
+        for block in answers:
+            self.work += block.num_rows
+            yield block
 
     def begin(self, work: Work) -> Blocks:
         if self.thread is None:
@@ -106,14 +125,14 @@ class _Part:
         return blocks
 
     def _do(self, blocks: Blocks, work: Work) -> None:
-        blocks.make(work)
+        blocks.make(lambda: self.counted(work()))
         if perf_counter() - self._looked_s > LOOK_S:
             self.held = self._look()
             self._looked_s = perf_counter()
 
     def _look(self) -> _Held:
         one = self.operator
-        return _Held(one.kept_rows, one.state_bytes, one.held_by_input, one.read_rows)
+        return _Held(one.kept_rows, one.state_bytes, one.held_by_input, one.copies_held, one.read_rows)
 
     def end(self) -> None:
         if self.thread is not None:
@@ -130,6 +149,7 @@ class Partitioned(Operator):
         self._under_way: deque[list[Blocks]] = deque()
         self._was_left = False  # whoever took answers has stopped, and parts may still be at work on what was under way
         self._new_rows = 0  # since time last went on
+        self._rows_by_key: dict[str, int] = {}
         weakref.finalize(self, _end, self._parts)
 
     @property
@@ -152,9 +172,10 @@ class Partitioned(Operator):
 
     def answers_to(self, alias: str, rows: Rows) -> Iterator[Answer]:
         self._new_rows += len(rows)
+        self._note_keys(alias, rows)
         if len(rows) < WORTH_A_THREAD and not self._may_be_at_work:
-            for operator, some in zip(self.operators, self._placed(alias, rows), strict=True):
-                yield from _pushed(operator, alias, partial(picked_rows, rows, some))
+            for part, some in zip(self._parts, self._placed(alias, rows), strict=True):
+                yield from part.counted(_pushed(part.operator, alias, partial(part.own, rows, partial(_same, some))))
             return
         shares = self._shares(alias, rows)
         self._begin([partial(_pushed, one, alias, own) for one, own in zip(self.operators, shares, strict=True)])
@@ -164,12 +185,14 @@ class Partitioned(Operator):
         many, self._new_rows = self._new_rows >= WORTH_A_THREAD, 0
         at_end = max(watermarks.values(), default=BEGINNING_US) >= FOREVER_US
         if not (many or at_end or self._may_be_at_work):
-            yield from self._together([one.advance(watermarks) for one in self.operators])
+            yield from self._together([part.counted(part.operator.advance(watermarks)) for part in self._parts])
             return
         self._begin([partial(one.advance, watermarks) for one in self.operators])
         yield from self._answers(0 if at_end else MOST_UNDER_WAY)
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Results:
+        for alias, rows in batch.items():
+            self._note_keys(alias, rows)
         shares = {alias: self._shares(alias, rows) for alias, rows in batch.items()}
 
         def taken(number: int, operator: Operator) -> Results:
@@ -213,7 +236,18 @@ class Partitioned(Operator):
         """What each part does to have its rows."""
         rows.in_order  # noqa: B018  # looked up once for all of them
         shares = self.key.shares(alias, rows.data, rows.times, self.parts)
-        return [partial(_own, rows, share) for share in shares]
+        return [partial(part.own, rows, share) for part, share in zip(self._parts, shares, strict=True)]
+
+    def _note_keys(self, alias: str, rows: Rows) -> None:
+        """By a sample of many rows."""
+        column = self.key.column(alias) if alias in self.key.codes else None
+        if column is None or len(rows) < WORTH_A_THREAD:
+            return
+        step = max(len(rows) // SAMPLE, 1)
+        some = rows.data.select([column]).take(pa.array(np.arange(0, len(rows), step)))
+        for key, many in frequent(self.key.codes_of(alias, some), some.column(0)):
+            name = f"{alias}: {key}"
+            self._rows_by_key[name] = self._rows_by_key.get(name, 0) + step * many
 
     # ---- what is under way ------------------------------------------------------------------------------------------
 
@@ -272,15 +306,24 @@ class Partitioned(Operator):
         return self._first.key_columns(key)
 
     def keyed_state(self, key: PartitionKey) -> KeyedState:
-        return merge([operator.keyed_state(key) for operator in self.operators])
+        spread = self.key.spread
+        if spread is None:
+            return merge([operator.keyed_state(key) for operator in self.operators])
+        return spread_state.gathered(self.operators, key, spread)
 
     def take_over(self, state: KeyedState) -> None:
-        for operator, own in zip(self.operators, split(state, self.parts), strict=True):
+        spread = self.key.spread
+        shares = (
+            split(state, self.parts)
+            if spread is None
+            else spread_state.shares(state, self._first, self.key, spread, self.parts)
+        )
+        for operator, own in zip(self.operators, list(shares), strict=True):
             operator.take_over(own)
 
     def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
-        """Of copies those of one part; nothing while parts may be at work."""
-        if self._may_be_at_work:
+        """Of copies those of one part; nothing while parts may be at work, or where some rows are copies."""
+        if self._may_be_at_work or is_copied(self.key.spread, alias):
             return None
         parts = self.operators[:1] if alias in self.key.copied else self.operators
         kept = [one for operator in parts if (one := operator.kept_of(alias, watermarks)) is not None]
@@ -319,6 +362,14 @@ class Partitioned(Operator):
         return sum(operator.to_come for operator in self.operators)
 
     @property
+    def work_by_part(self) -> Mapping[str, int]:
+        return {str(number): part.work for number, part in enumerate(self._parts)}
+
+    @property
+    def rows_by_key(self) -> Mapping[str, int]:
+        return self._rows_by_key
+
+    @property
     def goes_on(self) -> bool:
         return self._first.goes_on
 
@@ -337,7 +388,8 @@ class Partitioned(Operator):
     def kept_rows(self) -> int:
         """Copies of a row are one row."""
         copies = (one.held_by_input.get(name, (0, 0))[0] for one in self._held[1:] for name in self.key.copied)
-        return sum(held.kept_rows for held in self._held) - sum(copies)
+        some = (sum(one.copies_held.values()) for one in self._held)
+        return sum(held.kept_rows for held in self._held) - sum(copies) - sum(some)
 
     @property
     def state_bytes(self) -> int:
@@ -348,8 +400,12 @@ class Partitioned(Operator):
         windows = [held.held_by_input for held in self._held]
         names = dict.fromkeys(name for one in windows for name in one)
         held = {name: _sums(one[name] for one in windows if name in one) for name in names}
+        some = [one.copies_held for one in self._held]
         return {
-            name: (windows[0][name][0] if name in self.key.copied else rows, size)
+            name: (
+                windows[0][name][0] if name in self.key.copied else rows - sum(copies.get(name, 0) for copies in some),
+                size,
+            )
             for name, (rows, size) in held.items()
         }
 
@@ -370,8 +426,8 @@ def _pushed(operator: Operator, alias: str, own: Callable[[], Rows]) -> Iterable
     return operator.answers_to(alias, rows) if len(rows) else ()
 
 
-def _own(rows: Rows, share: Callable[[], Positions]) -> Rows:
-    return picked_rows(rows, share())
+def _same(positions: Positions) -> Positions:
+    return positions
 
 
 def _done(work: Callable[[], None]) -> Iterable[Answer]:

@@ -18,6 +18,7 @@ from watersmeet.model.pace import Pace
 from watersmeet.model.time import FOREVER_US
 from watersmeet.model.windows import Boundary, Hop, RowsWindow, Session, SteppedRows, Window, dies_in_turn, is_counted
 from watersmeet.physical.over import TopRows
+from watersmeet.physical.partitioning import SpreadKeys
 from watersmeet.physical.pipeline import Pipeline
 from watersmeet.physical.strategy import Code, Comparison, JoinStrategy
 from watersmeet.plan.expressions import Aggregate, Expression, OverCall
@@ -241,14 +242,15 @@ def _only_looks_back(node: AnswerNode) -> bool:
 
 @dataclass(frozen=True)
 class PartitionedNode(PhysicalNode, word="partitioned"):
-    """The same several times, in threads: rows of each stream go by their key to one of the `parts`; those of the one
-    that is spread to any, and of those that are copied to all."""
+    """The same several times, in threads: rows of each stream go by their key to one of the `parts`; those of the
+    fragment to any, and of those that are copied to all. Some keys may be `spread`."""
 
     inner: PlainNode | ContinuousNode
     parts: int
     keys: Mapping[str, Code]
-    spread: str | None = None
+    fragment: str | None = None
     copied: frozenset[str] = frozenset()
+    spread: SpreadKeys | None = None
 
 
 JoinNode = SelectNode | WindowJoinNode | ClassicJoinNode

@@ -295,8 +295,8 @@ OPTIONS: dict[str, Option] = {
         ),
         Option(
             "spread", "spread", "running", _unless("none", Spread.parse), ("none",),
-            told="keys with so many rows that [several buckets](spark.md#skew) are to have them: `'17, 42'`, or "
-            "`'orders: 17, 42'` to say whose rows are dealt out",
+            told="keys with so many rows that several [buckets](spark.md#skew) or [threads](#threads) are to have "
+            "them: `'17, 42'`, or `'orders: 17, 42'` to say whose rows are dealt out",
         ),
         _choice(
             "share", "running", "yes", "no",

@@ -31,3 +31,25 @@ class Spread:
         if not any(values):
             raise OptionError(f"option spread = {text!r} names no key", hint=HINT, option="spread")
         return Spread(tuple(dict.fromkeys(values)), split)
+
+    def __str__(self) -> str:
+        """As it may be written.
+
+        >>> said = Spread(("New York", "a, b", 'c"d', "x: y"), "b")
+        >>> Spread.parse(str(said)) == said, Spread.parse(str(Spread(("x: y", "z")))) == Spread(("x: y", "z"))
+        (True, True)
+        >>> str(Spread(("17", "42"), "b"))
+        'b: 17, 42'
+        """
+        listed = ", ".join(map(quoted, self.values))
+        return listed if self.split is None else f"{self.split}: {listed}"
+
+
+def quoted(value: str) -> str:
+    """As a value among others, which commas set apart.
+
+    >>> quoted("Paris"), quoted("New York, NY")
+    ('Paris', '"New York, NY"')
+    """
+    plain = value == value.strip() and not any(sign in value for sign in ',":')
+    return value if plain and value else '"' + value.replace('"', '""') + '"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.windows import RowsWindow
 from watersmeet.operators.constants import constant_rows
 from watersmeet.operators.contract import Operator
+from watersmeet.operators.counted_elsewhere import NONE, CountedElsewhere
 from watersmeet.operators.join.keeping import JoinedAgain, Keeping
 from watersmeet.operators.join.layout import Layout
 from watersmeet.operators.join.window_join import Planner, WindowJoin
@@ -24,7 +25,7 @@ from watersmeet.optimizer.choose_partition_key import choose_partition_key
 from watersmeet.optimizer.choose_threads import faster_alone
 from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.optimizer.replan import Replanner
-from watersmeet.optimizer.spread_keys import LEAVE_OUT
+from watersmeet.optimizer.spread_keys import spread_along
 from watersmeet.physical.nodes import (
     AsofJoinNode,
     AsTheyComeNode,
@@ -39,6 +40,7 @@ from watersmeet.physical.nodes import (
     SelectNode,
     WindowJoinNode,
 )
+from watersmeet.physical.partitioning import Dimension
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.asof_conditions import asof_conditions
 from watersmeet.plan.constants import Constants
@@ -143,7 +145,8 @@ def build_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool =
 
 def planned_here(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = False) -> PhysicalPlan:
     """How a plan runs in this process, in as many threads as were asked for, or in one with the reason."""
-    why = faster_alone(plan) if to_the_end else None
+    # Who names keys that have many rows knows more of them than is estimated there.
+    why = faster_alone(plan) if to_the_end and plan.options.spread is None else None
     if why is not None:
         alone = replace(plan, options=plan.options.but(threads=1))
         return replace(plan_query(alone, refresh_at_push=refresh_at_push, to_the_end=True), one_thread=why)
@@ -181,10 +184,6 @@ def in_threads(plan: Plan, physical: PhysicalPlan) -> PhysicalPlan:
     """A plan in as many threads as were asked for; where its answer does not come apart by a key, with the reason."""
     if plan.options.threads == 1:
         return physical
-    if plan.options.spread is not None:
-        raise plan.options.wrong(
-            "spread", "is for buckets of Spark: of threads of one process each has all rows of its keys", LEAVE_OUT
-        )
     if isinstance(physical.root, SelectNode):
         return replace(physical, one_thread="rows that are only selected stay in their order")
     key = choose_partition_key(plan, physical)
@@ -192,12 +191,17 @@ def in_threads(plan: Plan, physical: PhysicalPlan) -> PhysicalPlan:
         return replace(physical, one_thread="no column keeps together all rows that belong together")
     operator = build_plan(physical, lambda node: None).operator
     why = operator.undivided(key)
+    (place,) = spread_along(plan, physical, (Dimension(plan.options.threads, key.codes, key.fragment),))
+    if why is None and place.spread is not None:
+        from watersmeet.operators.spread_state import tells_copies
+
+        why = None if tells_copies(operator) else "keys are spread, and its joins do not tell copies of rows apart"
     if why is None and plan.kind != "rows" and not operator.key_columns(key):
         why = "rows of different keys may be equal, and one that enters as another leaves says nothing"
     if why is not None:
         return replace(physical, one_thread=why)
     assert not isinstance(physical.root, PartitionedNode)
-    root = PartitionedNode(physical.root, plan.options.threads, key.codes, key.spread, key.copied)
+    root = PartitionedNode(physical.root, plan.options.threads, key.codes, key.fragment, key.copied, place.spread)
     return replace(physical, root=root)
 
 
@@ -222,12 +226,14 @@ def _log_of(node: PlainNode | ContinuousNode) -> Log | None:
 class Builder:
     """Turns nodes into operators, and collects what takes tables."""
 
-    def __init__(self, planner: MakePlanner, copies: Collection[str] = (), parts: BuiltParts | None = None) -> None:
-        """copies: the streams whose rows another operator of the same plan has as well, which counts them."""
+    def __init__(
+        self, planner: MakePlanner, elsewhere: CountedElsewhere = NONE, parts: BuiltParts | None = None
+    ) -> None:
+        """elsewhere: which rows another operator of the same plan has as well, which counts them."""
         self.parts = parts
         self.tables: list[tuple[Table, LoadsTable]] = []
         self.joins: list[WindowJoin] = []
-        self._planner, self._copies = planner, copies
+        self._planner, self._elsewhere = planner, elsewhere
 
     def operator(self, node: RowsNode) -> Operator:
         match node:
@@ -256,10 +262,10 @@ class Builder:
     def _partitioned(self, node: PartitionedNode) -> Operator:
         from watersmeet.operators.partitioned import Partitioned
 
-        others = (Builder(self._planner, node.copied) for _ in range(1, node.parts))
-        builders = [Builder(self._planner), *others]
+        key = PartitionKey(node.keys, node.fragment, node.copied, spread=node.spread)
+        parts = (CountedElsewhere.in_part(part, node.parts, key) for part in range(node.parts))
+        builders = [Builder(self._planner, one) for one in parts]
         operators = [builder.operator(node.inner) for builder in builders]
-        key = PartitionKey(node.keys, node.spread, node.copied)
         made = Partitioned(operators, key, _log_of(node.inner))
         self.joins += [join for builder in builders for join in builder.joins]
         for loads in zip(*(builder.tables for builder in builders), strict=True):
@@ -278,7 +284,9 @@ class Builder:
             shown = (*(e for _, e in node.columns), *node.join.where)
             read = sorted({c.name for e in shown for c in columns_of(e) if c.stream == alias})
             kept.append(Kept(alias, node.join.input(alias).schema, read, certain, other.is_table))
-        return OuterJoin(node.join, joining, node.columns, kept, sides, node.remembered_us, node.looked_up)
+        return OuterJoin(
+            node.join, joining, node.columns, kept, sides, node.remembered_us, node.looked_up, self._elsewhere
+        )
 
     def asof_join(self, node: AsofJoinNode) -> AsofJoin:
         from watersmeet.operators.outer.asof_join import AsofJoin, Latest
@@ -292,7 +300,7 @@ class Builder:
             schema = _read_of(node, right, changes.op)
         keys = [key for key, _ in found.equal]
         sides = self._sides(node)
-        kept = (node.remembered_us, node.looked_up)
+        kept = (node.remembered_us, node.looked_up, self._elsewhere)
         assert node.join.asof is not None
         if node.join.asof.key:
             from watersmeet.operators.outer.lookup_join import LookupJoin, Versions
@@ -330,7 +338,7 @@ class Builder:
 
     def window_join(self, node: WindowJoinNode, again: Mapping[str, pa.Schema] | None = None) -> WindowJoin:
         """again: by input, the columns that joining a stored row once more takes."""
-        joining = _window_join(node, self._planner(node), self._copies, again)
+        joining = _window_join(node, self._planner(node), self._elsewhere, again)
         self.joins.append(joining)
         self.tables += _tables(node.strategy.join, joining)
         if node.shedding is not None and node.shedding.frequencies:
@@ -344,7 +352,7 @@ class Builder:
 
 
 def _window_join(
-    node: WindowJoinNode, planner: Planner | None, copies: Collection[str], again: Mapping[str, pa.Schema] | None
+    node: WindowJoinNode, planner: Planner | None, elsewhere: CountedElsewhere, again: Mapping[str, pa.Schema] | None
 ) -> WindowJoin:
     keeping: Callable[[Layout], Keeping] = Keeping if again is None else partial(JoinedAgain, again=again)
     if node.shedding is not None:
@@ -363,7 +371,7 @@ def _window_join(
         announced=node.announced,
         timeless=node.timeless,
         planner=planner,
-        copies=copies,
+        elsewhere=elsewhere,
     )
 
 

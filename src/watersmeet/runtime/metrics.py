@@ -213,11 +213,11 @@ class Metrics(Counted, Recall):
     plan_switches: int = metric("changes of the join order", COUNT)
     switches: list[dict[str, Any]] = metric("those changes one by one", LIST, if_any=True)
     work_by_bucket: dict[str, int] = metric(
-        "rows that each bucket took in, copies among them, and results that it gave, by its number in the state",
+        "rows that each bucket took in, copies among them, and results that it gave, by its number in the state; "
+        "in-process of each [thread](language.md#threads), since the start",
         BY_NAME,
         if_any=True,
         stage="first",
-        where="spark",
     )
     rows_by_key: dict[str, int] = metric(
         "about how many rows came of keys that have many, as `orders: 17`: by a sample of what is packed together, of "
@@ -225,7 +225,6 @@ class Metrics(Counted, Recall):
         LARGEST_BY_NAME,
         if_any=True,
         stage="first",
-        where="spark",
     )
     buckets: dict[int, BucketMetrics] = metric(
         "the buckets that share a memory, by their number in the state", BUCKETS, if_any=True, where="spark"

@@ -23,6 +23,7 @@ def bring_up_to_date(
     if operator.delays is not None:
         metrics.delays = dict(operator.delays)
     metrics.set(held_by(operator))
+    metrics.work_by_bucket, metrics.rows_by_key = dict(operator.work_by_part), dict(operator.rows_by_key)
     if operator.bounded is not None:
         metrics.memory_rows, metrics.memory_bytes = operator.bounded.memory.rows, operator.bounded.memory.size
     metrics.state_bytes = operator.state_bytes

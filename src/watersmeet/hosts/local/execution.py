@@ -34,6 +34,7 @@ from watersmeet.runtime.clock import QueryClock, StreamClock
 from watersmeet.runtime.floods import MANY, Floods
 from watersmeet.runtime.left_out import LeftOutWarnings, Tell
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.placing import Placing
 from watersmeet.runtime.present import PresentAnswer
 from watersmeet.runtime.reloading import Load, Reloads, loaded, reloaded_tables
 from watersmeet.runtime.run_metrics import bring_up_to_date
@@ -127,11 +128,16 @@ class Execution:
                 for batch in rows:
                     load(batch)
 
-    def in_parts(self, parts: int) -> None:
-        """Run in so many threads from now on, each with the rows of its keys. Nothing is under way."""
-        if parts == self.operator.parts:
+    @property
+    def placing(self) -> Placing:
+        """In how many threads it runs, and which keys are spread over them."""
+        return Placing.of(self.operator.parts, self.plan.options)
+
+    def placed_by(self, placing: Placing) -> None:
+        """Run so from now on, each thread with the rows of its keys. Nothing is under way."""
+        if placing == self.placing:
             return
-        before, self.plan = self.operator, replace(self.plan, options=self.plan.options.but(threads=parts))
+        before, self.plan = self.operator, replace(self.plan, options=placing.within(self.plan.options))
         if self._late is not None:  # which has no rows inside
             self._late.inner = self.anew()
             return

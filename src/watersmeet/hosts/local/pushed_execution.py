@@ -28,6 +28,7 @@ from watersmeet.runtime.build import build_query
 from watersmeet.runtime.clock import OnLateRows
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.placing import Placing
 from watersmeet.runtime.present import PresentAnswer
 from watersmeet.runtime.reloading import Load, loaded
 from watersmeet.runtime.run_settings import OnLate
@@ -38,7 +39,17 @@ PUSHED = "pushed rows"
 
 
 class PushedExecution(Execution):
-    STATE = ("clock", "operator", "_present", "_ended", "_watermark_us", "since_us", "left_out_us", "whole_us")
+    STATE = (
+        "clock",
+        "operator",
+        "_present",
+        "_ended",
+        "_watermark_us",
+        "since_us",
+        "left_out_us",
+        "whole_us",
+        "spread",
+    )
     GROWS = True
 
     def __init__(
@@ -83,10 +94,20 @@ class PushedExecution(Execution):
 
     def load_from(self, saved: Saved) -> None:
         """Be where another execution of the same plan was when it was saved."""
-        self.in_parts(parts_in(saved, "operator"))
+        self.placed_by(Placing(parts_in(saved, "operator"), saved.values.get("spread")))
         if LateStart.is_in(saved, "operator"):
             self.wait_to_be_whole()
         load_state(self, saved)
+
+    @property
+    def spread(self) -> str | None:
+        """The keys that are spread over its threads."""
+        return self.placing.spread
+
+    @spread.setter
+    def spread(self, said: str | None) -> None:
+        """Its threads were placed so before their rows came."""
+        assert said == self.spread
 
     @property
     def streams(self) -> list[str]:

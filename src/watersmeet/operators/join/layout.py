@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 import pyarrow as pa
 
 from watersmeet.model.windows import RowsWindow
+from watersmeet.operators.counted_elsewhere import NONE, CountedElsewhere
 from watersmeet.operators.join.combinations import payload_columns
 from watersmeet.operators.row_windows import RowWindow
 from watersmeet.physical.strategy import Code, JoinStrategy
@@ -24,16 +25,16 @@ class Layout:
         strategy: JoinStrategy,
         columns: tuple[tuple[str, Expression], ...],
         announced: Collection[str] | None = None,
-        copies: Collection[str] = (),
+        elsewhere: CountedElsewhere = NONE,
     ) -> None:
-        """announced: the inputs whose rows' deaths the join is given; by default those with ROWS windows count. copies:
-        those whose rows another join has as well, which counts them."""
+        """announced: the inputs whose rows' deaths the join is given; by default those with ROWS windows count.
+        elsewhere: which rows another join has as well, which counts them."""
         self.strategy = strategy
         self.columns = columns
         self.inputs = {one.alias: one for one in strategy.join.inputs}
         own = [one for one in strategy.join.streams if announced is None and isinstance(one.window, RowsWindow)]
         self._row_windows = {one.alias: one.window for one in own if isinstance(one.window, RowsWindow)}
-        self.uncounted = frozenset(copies) | {alias for alias, one in self.inputs.items() if one.is_table}
+        self.uncounted = elsewhere.streams | {alias for alias, one in self.inputs.items() if one.is_table}
         self.mortal = frozenset(self._row_windows if announced is None else announced)
         self.code_positions = {a: {c: k for k, c in enumerate(strategy.stored_codes(a))} for a in self.inputs}
 

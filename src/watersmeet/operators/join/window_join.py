@@ -22,6 +22,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.answers import Answer, FewAnswers, as_batch
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Counters, End, Rows
+from watersmeet.operators.counted_elsewhere import NONE, CountedElsewhere
 from watersmeet.operators.few_rows import FEW, picked_from, words_as
 from watersmeet.operators.join.combinations import Combinations, own_code
 from watersmeet.operators.join.door import Admitted
@@ -83,12 +84,12 @@ class WindowJoin(Counting):
         timeless: Collection[str] = (),
         planner: Planner | None = None,
         measured: bool = False,
-        copies: Collection[str] = (),
+        elsewhere: CountedElsewhere = NONE,
     ) -> None:
         """keeping: makes what decides on the rows that are kept, for how they lie; by default all are kept. announced:
         the inputs whose rows' deaths `push_together` is given; by default those with ROWS windows are counted here.
         timeless: the inputs whose times are not event times. planner: is shown what was measured, now and then, and may
-        have better routes. measured: whether to measure without a planner too. copies: the inputs whose rows
+        have better routes. measured: whether to measure without a planner too. elsewhere: which rows
         another join has as well, which counts them."""
         self.strategy = strategy
         self.columns = columns
@@ -96,11 +97,15 @@ class WindowJoin(Counting):
         self._nothing = pa.RecordBatch.from_pylist([], schema=self.schema)
         self.timeless = tuple(timeless)
         self.windows = strategy.join.windows
-        self.layout = Layout(strategy, columns, announced, copies)
+        self.layout = Layout(strategy, columns, announced, elsewhere)
         self.inputs = self.layout.inputs
         self.keeping = keeping(self.layout)
         self._keeps_all = self.keeping.keeps_all
         self.stores, self.door, self.row_windows = self.keeping.stores, self.keeping.door, self.keeping.row_windows
+        self._elsewhere = elsewhere
+        codes = {alias: elsewhere.key_of(alias) for alias in self.stores}
+        self._copied = {alias: code for alias, code in codes.items() if code is not None}
+        self._copies = dict.fromkeys(self._copied, 0)
         self._go_by_routes()
         kept_us = {alias: strategy.join.retention_us(alias) for alias in self.windows.streams}
         self._piece_size = PieceSize(self.stores, kept_us)
@@ -160,6 +165,10 @@ class WindowJoin(Counting):
     @property
     def held_by_input(self) -> dict[str, tuple[int, int]]:
         return self.keeping.held_by_input
+
+    @property
+    def copies_held(self) -> Mapping[str, int]:
+        return self._copies
 
     def held_keys(self, name: str, key: Code) -> Codes:
         store = self.stores[name]
@@ -224,6 +233,8 @@ class WindowJoin(Counting):
             self.measures.saw_few(alias, rows, admission.codes_of)
         if alias in self.stores and alias not in self.layout.uncounted:
             counters.stored_rows += count
+        if alias in self._copied:
+            self._copies_entered(alias, admission.codes_of(rows))
         if type(answer) is FewAnswers:  # others were counted where they were made
             counters.results += answer.num_rows
         return answer
@@ -307,6 +318,20 @@ class WindowJoin(Counting):
         started = perf_counter()
         self.keeping.joined(alias, admitted)
         self.counters.kernel_seconds += perf_counter() - started
+        if alias in self._copied:
+            self._copies_entered(alias, admitted.codes)
+
+    def _copies_entered(self, alias: str, codes: Mapping[Code, Codes]) -> None:
+        entered = self._elsewhere.among(alias, codes[self._copied[alias]])
+        self._copies[alias] += entered
+        self.counters.stored_rows -= entered
+
+    def _copies_left(self, alias: str, gone: int) -> None:
+        store = self.stores[alias]
+        at = self.layout.code_positions[alias][self._copied[alias]]
+        left = self._elsewhere.among(alias, store.codes[at, store.tail - gone : store.tail])
+        self._copies[alias] -= left
+        self.counters.expired_rows -= left
 
     def store(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> None:
         """Keep rows that need not be joined with what is stored."""
@@ -314,6 +339,8 @@ class WindowJoin(Counting):
         if self.measures is not None:
             self.measures.saw(alias, admitted.rows.times, admitted.codes)
         self.keeping.store(alias, admitted)
+        if alias in self._copied:
+            self._copies_entered(alias, admitted.codes)
 
     def probe(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
         """The combinations of some rows with what is stored, without storing them. They are not new, so they are not
@@ -410,6 +437,8 @@ class WindowJoin(Counting):
             gone = kept.expire(cutoff) if self._keeps_all else self.keeping.expire(alias, cutoff)
             if gone and alias not in self.layout.uncounted:
                 self.keeping.counters.expired_rows += gone
+            if gone and alias in self._copied:
+                self._copies_left(alias, gone)
 
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
         for alias, rows in log.items():
@@ -452,7 +481,7 @@ class WindowJoin(Counting):
         return next((why for why in (*map(partial(self._keeps_no, key), self.window_stores), *counted) if why), None)
 
     def _keeps_no(self, key: PartitionKey, alias: str) -> str | None:
-        known = alias in {key.spread, *key.copied} or key.codes.get(alias) in self.layout.code_positions[alias]
+        known = alias in {key.fragment, *key.copied} or key.codes.get(alias) in self.layout.code_positions[alias]
         return None if known else f"the rows of {alias} that a join keeps do not tell the key"
 
     def key_columns(self, key: PartitionKey) -> frozenset[str]:
@@ -576,6 +605,9 @@ class WindowJoin(Counting):
         """What a state does not tell may be anything."""
         if not self._knows_who_was_left_out:
             self.left_out_us = dict.fromkeys(self.windows.streams, FOREVER_US)
+        self._copies = {
+            alias: self._elsewhere.among(alias, self.held_keys(alias, code)) for alias, code in self._copied.items()
+        }
 
     @property
     def routes(self) -> dict[str, Any] | None:

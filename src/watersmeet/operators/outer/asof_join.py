@@ -22,6 +22,7 @@ from watersmeet.operators.continuous.row_ids import RowIds
 from watersmeet.operators.continuous.row_table import RowTable
 from watersmeet.operators.continuous.value_order import value_order
 from watersmeet.operators.contract import Counters, End, Positions, Rows, WaitingRows
+from watersmeet.operators.counted_elsewhere import NONE, CountedElsewhere
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.outer.changes_of_table import ChangesOfTable
@@ -299,8 +300,10 @@ class AsofJoin(Sided):
         sides: Mapping[str, Side],
         remembered_us: int,
         looked_up: Sequence[LookedUp] = (),
+        elsewhere: CountedElsewhere = NONE,
     ) -> None:
-        """keys: of the first side. only: conditions on its rows alone."""
+        """keys: of the first side. only: conditions on its rows alone. elsewhere: which rows of streams another
+        join has as well, which counts them."""
         assert written.asof is not None
         self.written, self.asof = written, written.asof
         self.columns = list(columns)
@@ -312,6 +315,7 @@ class AsofJoin(Sided):
         self.remembered_us = remembered_us
         self.looked_up = {one.name: one for one in looked_up}
         self.counters = Counters()
+        self._elsewhere = elsewhere
         self._owner = {stream: alias for alias, side in self.sides.items() for stream in side.streams}
         self._waiting: list[Rows] = []
         self._answered_us = BEGINNING_US
@@ -357,7 +361,7 @@ class AsofJoin(Sided):
         return waiting
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        self.counters.stored_rows += len(rows)
+        self.counters.stored_rows += len(rows) - self._elsewhere.in_rows(alias, rows.data)
         owner = self._owner.get(alias)
         if owner is not None:
             for made in passed_on(self.sides[owner], self.sides[owner].operator.push(alias, rows)):

@@ -16,6 +16,7 @@ from watersmeet.model.time import BEGINNING_US, FOREVER_US
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.continuous.expiry import Born, KnownDeaths
 from watersmeet.operators.contract import Counters, End, Operator, Positions, Rows, WaitingRows
+from watersmeet.operators.counted_elsewhere import NONE, CountedElsewhere
 from watersmeet.operators.evaluate import evaluate, evaluate_predicate
 from watersmeet.operators.join.window_join import FEW_FOUND
 from watersmeet.operators.keyed_state import KeyedRows, KeyedState, NumberedAnew, keys_by_number
@@ -83,9 +84,11 @@ class OuterJoin(Sided):
         sides: Mapping[str, Side],
         remembered_us: int,
         looked_up: Sequence[LookedUp] = (),
+        elsewhere: CountedElsewhere = NONE,
     ) -> None:
         """join: finds who matches, with the hidden columns that `plan_outer` asks for. sides: the inputs that are joins
-        themselves. remembered_us: how long after its time a row may still decide about others."""
+        themselves. remembered_us: how long after its time a row may still decide about others. elsewhere: which rows of
+        streams another join has as well, which counts them."""
         self.written = written
         self.kind = written.kind
         self.join = join
@@ -97,6 +100,7 @@ class OuterJoin(Sided):
         self.remembered_us = remembered_us
         self.looked_up = {one.name: one for one in looked_up}
         self.counters = Counters()
+        self._elsewhere = elsewhere
         # Rows of a semi join whose time is asked for wait until no earlier partner can come.
         waits = self.kind == "semi" and any(uses_event_time(e) for _, e in (*self.columns, *_numbered(written.where)))
         held = pa.schema([*self.schema, pa.field(PASSES, pa.bool_())])
@@ -138,6 +142,10 @@ class OuterJoin(Sided):
             name: window for side in self.sides.values() for name, window in side.operator.held_by_input.items()
         }
 
+    @property
+    def copies_held(self) -> Mapping[str, int]:
+        return {**self.join.copies_held, **super().copies_held}
+
     def held_keys(self, name: str, key: Code) -> Codes | None:
         owner = self._owner.get(name)
         return self.join.held_keys(name, key) if owner is None else self.sides[owner].operator.held_keys(name, key)
@@ -158,7 +166,7 @@ class OuterJoin(Sided):
         self.join.load_table(alias, data)
 
     def push(self, alias: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        self.counters.stored_rows += len(rows)
+        self.counters.stored_rows += len(rows) - self._elsewhere.in_rows(alias, rows.data)
         owner = self._owner.get(alias)
         if owner is None:
             yield from self._arrived(alias, rows)

@@ -42,6 +42,11 @@ class Sided(Operator):
         return {alias: side.operator for alias, side in self.sides.items()}
 
     @property
+    def copies_held(self) -> Mapping[str, int]:
+        inside = (operator.copies_held for operator in self.side_operators.values())
+        return {name: rows for one in inside for name, rows in one.items()}
+
+    @property
     def answered_us(self) -> int:
         """Up to where that was said, here or in a side: rows up to it are late if any come after all."""
         inside = [operator.answered_us for operator in self.side_operators.values() if isinstance(operator, Sided)]

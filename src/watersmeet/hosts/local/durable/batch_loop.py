@@ -195,8 +195,7 @@ class BatchLoop:
         self._progress.seconds += monotonic() - began_s
 
     def _write_down(self, number: int, steps: Sequence[Step], arrived: Sequence[Arrived]) -> None:
-        threads = self._execution.operator.parts
-        record = BatchRecord(number, self._wall.now, self._wall.today, steps, PART_ROWS, threads)
+        record = BatchRecord(number, self._wall.now, self._wall.today, steps, PART_ROWS, self._execution.placing)
         self._writing = _Writing(number, steps, arrived, on_disk=self._may_wait(steps))
         try:
             self._journal.append(number, record.parts(), soon=True)

@@ -19,6 +19,7 @@ from watersmeet.io.event_times import TimedBatch
 from watersmeet.operators.saving import Saved
 from watersmeet.runtime.bad_records import refusal
 from watersmeet.runtime.clock import QueryClock
+from watersmeet.runtime.placing import Placing
 
 _SIZE = struct.Struct("<I")
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -175,14 +176,14 @@ class Admission:
 class BatchRecord:
     """The steps of a batch in their order, and what the clock on the wall showed. At the end of every batch time is
     looked at. `part_rows`: when a batch has so many answers, those that follow are given under the next number.
-    `threads`: in how many it was answered, as the order of the answers goes by that."""
+    `placing`: in which threads it was answered, as the order of the answers goes by that."""
 
     number: int
     now_s: float
     today_us: int
     steps: Sequence[Step]
     part_rows: int
-    threads: int = 1
+    placing: Placing = Placing()
 
     def parts(self) -> list[Any]:
         """Its bytes, without copies of rows."""
@@ -212,8 +213,7 @@ class BatchRecord:
                     heads.append(["given", "", bodies[-1].size])
                 case "promise":
                     heads.append(["promise", step.stream, step.until_us])
-        threads = [self.threads] if self.threads > 1 else []
-        head = _ENCODE([self.now_s, self.today_us, self.part_rows, heads, *threads]).encode()
+        head = _ENCODE([self.now_s, self.today_us, self.part_rows, heads, *self.placing.as_json()]).encode()
         return [_SIZE.pack(len(head)), head, *bodies]
 
     @classmethod
@@ -222,7 +222,7 @@ class BatchRecord:
     ) -> BatchRecord:
         """schemas: of the streams, and under no name of the answer. reshaped: the streams that had other columns."""
         (size,) = _SIZE.unpack_from(data)
-        now_s, today_us, part_rows, heads, *threads = json.loads(data[_SIZE.size : _SIZE.size + size])
+        now_s, today_us, part_rows, heads, *placing = json.loads(data[_SIZE.size : _SIZE.size + size])
         at = _SIZE.size + size
         steps: list[Step] = []
         for kind, stream, *more in heads:
@@ -257,7 +257,7 @@ class BatchRecord:
                     at += more[0]
                 case "promise":
                     steps.append(Step("promise", stream, until_us=more[0]))
-        return cls(number, now_s, today_us, steps, part_rows, *threads)
+        return cls(number, now_s, today_us, steps, part_rows, Placing(*placing))
 
     @property
     def goes_on(self) -> bool:

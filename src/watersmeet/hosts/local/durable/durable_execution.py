@@ -290,9 +290,9 @@ class DurableExecution:
         if given is not None:
             wall = self._answering.wall
             wall.go_on()
-            threads = self.execution.operator.parts
+            placing = self.execution.placing
             self._first = BatchRecord(
-                at + 1, wall.now, wall.today, [Step("given", "", given=given)], PART_ROWS, threads
+                at + 1, wall.now, wall.today, [Step("given", "", given=given)], PART_ROWS, placing
             )
             self._parts.checkpoint.journal.append(at + 1, self._first.parts())
             self.progress.written = at + 1

@@ -33,7 +33,7 @@ class Recovery:
         progress.given_before = max(checkpoint.reached.given, before, checkpoint.took_over_at)
         self._given = max(self._parts.outputs.in_sink, progress.given_before)
         execution, readers = self._answering.execution, self._parts.readers.of
-        threads = execution.operator.parts
+        placing = execution.placing
         arriving = ArrivalNote(checkpoint.notes, [one.stream for one in execution.clock.clocks.values()], readers)
         arriving.check_sources()
         arriving.begin_readers()
@@ -45,7 +45,7 @@ class Recovery:
             begin_with(self._parts, self._parts.beginning)
         self._parts.loads.recover({} if snapshot is None else snapshot.notes.get("tables", {}))
         self._repeat_all(arriving)
-        execution.in_parts(threads)
+        execution.placed_by(placing)
         self._skips.tell_of_others()
         checkpoint.check_end(progress.written, in_sinks, self._tell)
         self._parts.checkpoint.note_asked(execution.plan)
@@ -75,7 +75,7 @@ class Recovery:
         """A batch of its own. It is on the disk before it is answered, so a later start repeats it as it was."""
         number, wall, execution = self._progress.written + 1, self._answering.wall, self._answering.execution
         wall.go_on()
-        record = BatchRecord(number, wall.now, wall.today, [step], PART_ROWS, execution.operator.parts)
+        record = BatchRecord(number, wall.now, wall.today, [step], PART_ROWS, execution.placing)
         self._parts.checkpoint.journal.append(number, record.parts())
         self._progress.written = number
         self._repeat_or_fail(record)
@@ -130,7 +130,7 @@ class Recovery:
 
     def _repeat(self, record: BatchRecord) -> None:
         self._answering.wall.put(record.now_s, record.today_us)
-        self._answering.execution.in_parts(record.threads)
+        self._answering.execution.placed_by(record.placing)
         steps: Sequence[Step] = [self._parts.readers.read_again(step) for step in record.steps]
         self._parts.note_begins(steps)
         remember_pushes(self._parts.taken_pushes, steps, record.number)

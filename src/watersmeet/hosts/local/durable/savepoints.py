@@ -95,7 +95,7 @@ def _words_of(key: PartitionKey | None) -> str | None:
     if key is None:
         return None
     by = ", ".join(sorted(str(code) for code in key.codes.values()))
-    return by if key.spread is None else f"anything, of {key.spread}"
+    return by if key.fragment is None else f"anything, of {key.fragment}"
 
 
 def _copied(state: KeyedState) -> KeyedState:

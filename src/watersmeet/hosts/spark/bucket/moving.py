@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from watersmeet.errors import UnsupportedError
 from watersmeet.hosts.spark.bucket.copies import all_are_copies, are_copies_in, coordinates_of, some_are_copies
@@ -24,15 +23,15 @@ from watersmeet.operators.codes import Codes
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.operators.kernels.spread import coordinates
-from watersmeet.operators.keyed_state import KeyedRows, KeyedState, distinguished
-from watersmeet.operators.outer.sides import Sided
+from watersmeet.operators.keyed_state import KeyedRows, KeyedState
 from watersmeet.operators.partition_key import PartitionKey
 from watersmeet.operators.repartition import merge
-from watersmeet.operators.spread_rows import are_spread, lie_in
+from watersmeet.operators.spread_rows import lie_in
+from watersmeet.operators.spread_state import gathered as gathered_by
+from watersmeet.operators.spread_state import shared_rows, tells_copies
 from watersmeet.operators.time_order import InTimeOrder
 from watersmeet.optimizer.choose_partition_key import choose_resting_key
-from watersmeet.physical.hidden import SERIAL
-from watersmeet.physical.partitioning import Dimension
+from watersmeet.physical.partitioning import Dimension, SpreadKeys
 from watersmeet.physical.strategy import Code
 from watersmeet.runtime.build import build_plan
 
@@ -53,9 +52,10 @@ def gathered(job: SparkJob, operators: Sequence[Operator]) -> KeyedState:
         return _check_waiting(job, _of_one(operators[0], key))
     if key is None:
         raise _undivided(job, whole)
-    if _spread_of(job) is not None:
-        told = [one.keyed_state(_copying(job, key)) for one in operators]
-        return merge([_at_home(job, place, one) for place, one in enumerate(told)])
+    spread = _spread_of(job)
+    if spread is not None:
+        _check_tells_copies(job)
+        return gathered_by(operators, key, spread)
     if not _is_a_grid(job):
         return _check_waiting(job, merge([one.keyed_state(key) for one in operators]))
     _check_counted(job)
@@ -80,8 +80,13 @@ def share(job: SparkJob, state: KeyedState, bucket: int) -> KeyedState:
         return state
     if state.whole:
         raise _undivided(job, job.make_operator())
-    if _spread_of(job) is not None:
-        rows = _spread_rows(job, place, state)
+    spread = _spread_of(job)
+    if spread is not None:
+        _check_tells_copies(job)
+        operator = job.make_operator()
+        key = key_of(job, operator)
+        assert key is not None
+        rows = shared_rows(state, operator, key, spread, buckets, place)
     elif not _is_a_grid(job):
         rows = {
             name: one.take(np.flatnonzero(coordinates(one.keys, buckets) == place)) for name, one in state.rows.items()
@@ -145,70 +150,19 @@ def _undivided(job: SparkJob, operator: Operator) -> UnsupportedError:
 # ---- spread keys of other joins -------------------------------------------------------------------------------------
 
 
-def _spread_of(job: SparkJob) -> Dimension | None:
-    """The one dimension of a query that is no plain join, if keys are spread along it."""
+def _spread_of(job: SparkJob) -> SpreadKeys | None:
+    """The keys that are spread along the one dimension of a query that is no plain join."""
     dimensions = () if isinstance(job, JoinJob) else job.partitioning.dimensions
-    return next((one for one in dimensions if one.spread is not None), None)
+    return next((one.spread for one in dimensions if one.spread is not None), None)
 
 
-def _copying(job: SparkJob, key: PartitionKey) -> PartitionKey:
-    """By which operators tell what they have of the streams that are copied apart from the rest."""
-    dimension, operator = _spread_of(job), job.make_operator()
-    assert dimension is not None
-    assert dimension.spread is not None
-    if not _tells_copies(operator):
+def _check_tells_copies(job: SparkJob) -> None:
+    if not tells_copies(job.make_operator()):
         raise UnsupportedError(
             "the keys of this query are spread over buckets, and its joins do not tell copies apart, so that it cannot "
             "move into or out of several buckets",
             hint="run it in one: --buckets 1, or without spread",
         )
-    return replace(key, copied=frozenset(key.codes) - {dimension.spread.split})
-
-
-def _tells_copies(operator: Operator) -> bool:
-    return isinstance(operator, WindowJoin) or (
-        isinstance(operator, Sided) and all(map(_tells_copies, operator.side_operators.values()))
-    )
-
-
-def _at_home(job: SparkJob, place: int, state: KeyedState) -> KeyedState:
-    """What a bucket has, without rows that are counted in another."""
-    dimension = _spread_of(job)
-    assert dimension is not None
-
-    def at_home(rows: KeyedRows) -> KeyedRows:
-        away = are_spread(dimension.spread, rows.keys) & (coordinates(rows.keys, dimension.size) != place)
-        return rows.take(np.flatnonzero(~away))
-
-    copies = {name: at_home(rows) for name, rows in state.copies.items()}
-    return replace(state, rows={**state.rows, **copies}, copies={})
-
-
-def _spread_rows(job: SparkJob, place: int, state: KeyedState) -> dict[str, KeyedRows]:
-    """Those of one bucket: of spread keys all that are copied, and of the others its share, by their numbers, so that
-    what is said of a row lies with it."""
-    operator, dimension = job.make_operator(), _spread_of(job)
-    key = key_of(job, operator)
-    assert key is not None
-    assert dimension is not None
-    copied = operator.keyed_state(_copying(job, key)).copies
-
-    def own(name: str, rows: KeyedRows) -> KeyedRows:
-        many, home = are_spread(dimension.spread, rows.keys), coordinates(rows.keys, dimension.size)
-        dealt = coordinates(_numbers_of(rows), dimension.size)
-        here = (home == place) | many if name in copied else np.where(many, dealt, home) == place
-        return rows.take(np.flatnonzero(here))
-
-    return {name: own(name, rows) for name, rows in state.rows.items()}
-
-
-def _numbers_of(rows: KeyedRows) -> Codes:
-    """By which rows are told apart, the same in all that is said of a row."""
-    if SERIAL in rows.data.schema.names:
-        numbers = rows.data.column(SERIAL).view(pa.int64()).to_numpy(zero_copy_only=False)
-    else:
-        numbers = rows.numbers.get("order", np.arange(len(rows)))
-    return distinguished(rows.origins, numbers)
 
 
 # ---- grids ----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 
 from watersmeet.dataclass import dataclass
-from watersmeet.hosts.spark.exchange.frequent_keys import frequent
 from watersmeet.hosts.spark.jobs.job import SparkJob
 from watersmeet.hosts.spark.jobs.kinds import OWN
 from watersmeet.operators.codes import Codes, Mask
 from watersmeet.operators.contract import Rows
+from watersmeet.operators.frequent_keys import frequent
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.kernels.spread import coordinates, grouped
 from watersmeet.operators.memory_bound import Came, Sharing

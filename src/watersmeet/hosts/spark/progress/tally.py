@@ -13,11 +13,11 @@ from watersmeet.hosts.spark.bucket.account import BY_COLUMN, BY_TEXT
 from watersmeet.hosts.spark.bucket.lateness import LATENESS, most_by_stream, rows_by_stream
 from watersmeet.hosts.spark.bucket.output import FIRST, OBSERVED, REPORTS
 from watersmeet.hosts.spark.jobs.ids import in_its_slot, slot_of
-from watersmeet.hosts.spark.progress.skew import fullest
 from watersmeet.hosts.spark.reading.changed_files import ChangedFiles, changed_in
 from watersmeet.model.metric import Metric, sum_by_name
 from watersmeet.runtime.metrics import BUCKET_METRICS, METRICS, BucketMetrics, Metrics
 from watersmeet.runtime.progress import clock_time, losses, short
+from watersmeet.runtime.skew import fullest
 
 Report = Mapping[str, Any]
 ANSWER = "watersmeet_answer"  # counts the rows of the answer, for queries without state as well

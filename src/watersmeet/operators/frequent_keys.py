@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.operators.codes import Codes
+from watersmeet.plan.spread import quoted
 
 SAMPLE = 4096
 LEAST_SHARE = 1 / 64  # of the rows
@@ -27,14 +28,4 @@ def frequent(codes: Codes, keys: pa.Array) -> Iterator[tuple[str, int]]:
     many = np.flatnonzero(counts >= max(LEAST_ROWS, LEAST_SHARE * some.size))
     for at, count in zip(some[first[many]].tolist(), counts[many].tolist(), strict=True):
         if keys[at].is_valid:
-            yield _quoted(str(keys[at])), count * step
-
-
-def _quoted(key: str) -> str:
-    """As a value among others, which commas set apart.
-
-    >>> _quoted("Paris"), _quoted("New York, NY")
-    ('Paris', '"New York, NY"')
-    """
-    plain = key == key.strip() and not any(sign in key for sign in ',":')
-    return key if plain and key else '"' + key.replace('"', '""') + '"'
+            yield quoted(str(keys[at])), count * step
