@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,3 +133,40 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert call("serve", script(tmp_path)) == 2
     assert "pip install 'watersmeet[serve]'" in capsys.readouterr().err
+
+
+def test_it_goes_on_from_a_savepoint_with_a_query_more(tmp_path: Path) -> None:
+    declared = "CREATE STREAM {} (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');\n"
+    join = "SELECT a.v AS x, b.v AS y FROM a, b WHERE a.k = b.k WINDOW = {} SECONDS"
+    text = declared.format("a") + declared.format("b")
+    old, new = tmp_path / "old.sql", tmp_path / "new.sql"
+    old.write_text(f"{text}{join.format(60)};\n")
+    new.write_text(f"{text}{join.format(10)};\n{join.format(60)};\n")
+    process, client = _served(old, "--checkpoint", str(tmp_path / "here"))
+    client.posted("a", [row(1, n, n) for n in range(40)], Idempotency_Key="x")
+    _ended(process)
+    assert call("savepoint", str(tmp_path / "here"), str(tmp_path / "moved")) == 0
+    process, client = _served(new, "--checkpoint", str(tmp_path / "there"), "--from", str(tmp_path / "moved"))
+    assert client.get("/streams/a").json()["taken"] == 40
+    told = client.posted("b", [row(1, 0, 40)])
+    for query, least in (("query_1", 30), ("query_2", 0)):
+        batch = told["batches"][query.replace("_", " ")]
+        rows = client.get(f"/queries/{query}/rows?batch={batch}").json()["rows"]
+        assert sorted(one["x"] for one in rows) == list(range(least, 40))
+    _ended(process)
+    assert call("serve", str(new), "--from", str(tmp_path / "moved")) == 2
+
+
+def _served(script: Path, *more: str) -> tuple[Any, Client]:
+    process = watersmeet("serve", str(script), "--port", "0", "--json", *more)
+    for line in process.stderr:
+        told = json.loads(line)
+        if told["event"] == "serving":
+            return process, Client(told["url"])
+    raise AssertionError("it ended")
+
+
+def _ended(process: Any) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.stderr.read()
+    assert process.wait(20) == 0

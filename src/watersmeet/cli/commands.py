@@ -96,6 +96,13 @@ def serve(
         str | None,
         typer.Option(metavar="DIR", help="Where queries keep their progress; else a folder that goes at the end."),
     ] = None,
+    savepoint: Annotated[
+        str | None,
+        typer.Option("--from", metavar="OUT", help="Begin new runs, with a new checkpoint, from a savepoint."),
+    ] = None,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="With --from: begin sinks anew, also if they are ahead of the savepoint.")
+    ] = False,
     host: Annotated[str, typer.Option(help="The address; any but loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")] = 8740,
     token: Annotated[
@@ -144,7 +151,8 @@ def serve(
 
         settings = RunSettings.read(
             COMMAND_LINE, checkpoint=checkpoint, batch_rows=batch_rows, gather=gather, save_every=save_every,
-            commit_every=commit_every,
+            commit_every=commit_every, savepoint=savepoint, afresh=afresh,
+            script=None if str(file) == "-" else str(file.expanduser().absolute()),
         )  # fmt: skip
         limits = Limits(body_bytes=_bytes("--max-body", max_body), subscribers=max_subscribers, kept_rows=keep_rows)
     with interruptible():

@@ -68,7 +68,8 @@ def _of_stopped(folder: Path, out: str, text: str) -> None:
     from watersmeet.runtime.run_settings import RunSettings
     from watersmeet.runtime.script import read_script
 
-    jobs = [job for job in read_script(text, explain=True, opener=open_to_go_on) if job.explaining is None]
+    declared = read_script(text, explain=True, opener=open_to_go_on, pushed=True)  # it may have been served
+    jobs = [job for job in declared if job.explaining is None]
     check_all_there(Place(folder.absolute()), jobs)
     DurableJobs(jobs, folder, RunSettings(checkpoint=folder), tell=voice().warn, pushed=True).recover_only(out)
 

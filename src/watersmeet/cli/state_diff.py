@@ -60,7 +60,7 @@ def compared(place: str, text: str) -> list[Compared]:
         else Compared(job.name, "new", "it begins with what others keep, or reads its streams from their beginning")
         for name, job in names.items()
     ]
-    gone = "its state is let go of with the next start"
+    gone = "it is left there" if kind == "savepoint" else "its state is let go of with the next start"
     return found + [Compared(name or "the query that was alone", "dropped", gone) for name in held if name not in names]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from watersmeet.errors import RunError
 from watersmeet.io.filesystems import is_in_store, located
 from watersmeet.io.store_errors import gist_of
 from watersmeet.io.whole_files import hidden_beside, sync
-from watersmeet.model.wording import listed
 from watersmeet.runtime.changes import Held
 from watersmeet.runtime.checkpoints import folder_name
 from watersmeet.runtime.savepoints.arrow_state import read_state, write_state
@@ -187,14 +186,9 @@ class Savepoint:
                 hint="bring that one back, or begin with the other in a new checkpoint",
             )
 
-    def words_of_left(self, names: Sequence[str]) -> list[str]:
-        """What there is to say of queries that are in it, and in the script under none of these names."""
-        held = self._manifest["queries"]
-        left = [name for name in held if name not in names] if len(held) > 1 else []
-        if not left:
-            return []
-        are = "is" if len(left) == 1 else "are"
-        return [f"{listed(left)} of the savepoint {self.place} {are} not in the script, and left there"]
+    def identities(self) -> dict[str, str]:
+        """Of its queries, by their names."""
+        return {name: one["identity"] for name, one in self._manifest["queries"].items()}
 
     def held(self) -> dict[str, Held | None]:
         """What its queries asked, by their names."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from watersmeet.errors import RunError, UnsupportedError
 from watersmeet.hosts.local.durable.batches import Begins
+from watersmeet.hosts.local.durable.beginning import Beginning as WithSavepoint
 from watersmeet.hosts.local.durable.beginning import beginning_of
 from watersmeet.hosts.local.durable.checkpoint import Checkpoint
 from watersmeet.hosts.local.durable.checkpoint_in_store import place_of
@@ -41,7 +42,8 @@ from watersmeet.runtime.declaring import Opener, open_to_go_on
 from watersmeet.runtime.left_out import Tell, named
 from watersmeet.runtime.run_settings import COMPARE_S, RunSettings
 from watersmeet.runtime.savepoints.contents import QueryContents
-from watersmeet.runtime.savepoints.folder import Savepoint, writing_savepoint
+from watersmeet.runtime.savepoints.folder import Savepoint, is_savepoint, writing_savepoint
+from watersmeet.runtime.savepoints.matching import queries_of, words_of_left
 from watersmeet.runtime.script import CONSOLE, Job, read_script
 from watersmeet.runtime.sharing import is_same_stream, may_share
 from watersmeet.warning import warn
@@ -83,14 +85,30 @@ class DurableJobs:
             try:
                 self._place, places = place, Places(place, jobs)
                 self._dropped, self._beside = places.dropped, places.beside
-                if settings.savepoint is not None and not places.are_known:
-                    self.words += Savepoint(settings.savepoint).words_of_left([job.name for job in jobs])
+                self._begins_as = self._in_savepoint(jobs, places)
                 for job, its in zip(jobs, places.of_jobs, strict=True):
-                    self._make(job, its, added=places.are_known, one_of=len(jobs))
+                    added = places.are_known if self._begins_as is None else job.name not in self._begins_as
+                    self._make(job, its, added=added, one_of=len(jobs))
             except BaseException:
                 for run in self.runs.values():
                     run.abandon()
                 raise
+
+    def _in_savepoint(self, jobs: Sequence[Job], places: Places) -> Mapping[str, str] | None:
+        """As which queries of a savepoint those of the script begin; the others are added. None without one, also if it
+        was removed since they have begun."""
+        named = self._settings.savepoint
+        if named is None or (places.are_known and not is_savepoint(named)):
+            return None
+        savepoint = Savepoint(named)
+        found = queries_of(savepoint, jobs)
+        self.words += [] if places.are_known else words_of_left(savepoint, found)
+        return found
+
+    def _beginning_of(self, job: Job, place: Place, settings: RunSettings) -> WithSavepoint | None:
+        if self._begins_as is None or job.name not in self._begins_as:
+            return None
+        return beginning_of(settings, self._begins_as[job.name], place)
 
     def _make(self, job: Job, place: Place, *, added: bool, one_of: int) -> None:
         self.runs[job.name] = self._made(job, place, added=added, one_of=one_of)
@@ -121,7 +139,7 @@ class DurableJobs:
             tell=tell,
             added=added,
             others_beside=self._beside,
-            beginning=None if succession is not None else beginning_of(own, job.name, place),
+            beginning=None if succession is not None else self._beginning_of(job, place, own),
             succession=succession,
             changed=None if before is None else self._known_before(job, before, place, own, tell),
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import or_
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import SinkError, UnsupportedError
 from watersmeet.hosts.spark.checkpoints.beginning import Beginning, begin_with, noted_beginning
-from watersmeet.hosts.spark.checkpoints.checkpoint import Checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, Checkpoint
 from watersmeet.hosts.spark.jobs.kinds import in_stages
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.connectors.numbered_sinks import adding, numbered_sink
@@ -20,6 +21,7 @@ from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.savepoints.contents import QueryContents
 from watersmeet.runtime.savepoints.fitting import check_not_ahead, goes_on_words
 from watersmeet.runtime.savepoints.folder import Savepoint, is_savepoint
+from watersmeet.runtime.savepoints.matching import queries_of, words_of_left
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.side_output import SideOutput, side_run
 
@@ -35,19 +37,29 @@ def begun_queries(
     """What queries begin or have begun with, by their checkpoints."""
     savepoint = _savepoint(settings, [Checkpoint(spark, folder) for folder in checkpoints])
     found: dict[str, Beginning] = {}
-    for words in [] if savepoint is None else savepoint.words_of_left([job.name for job in jobs]):
+    begins_as = {} if savepoint is None else queries_of(savepoint, jobs)
+    for words in [] if savepoint is None else words_of_left(savepoint, begins_as):
         remark(words)
     for job, folder in zip(jobs, checkpoints, strict=True):
         checkpoint = Checkpoint(spark, folder)
         if savepoint is None:
             noted = noted_beginning(checkpoint)
+        elif job.name not in begins_as:
+            noted = None
+            if checkpoint.place.read(METADATA) is None:
+                remark(
+                    f"{job.name} is not in the savepoint: it reads its streams from their beginning, from where it is "
+                    "whole"
+                )
         else:
             if in_stages(job.plan) is not None:
                 raise UnsupportedError(
                     f"{job.name} runs in two stages on Spark, and what it remembers in one process is not cut so",
                     hint="go on with it in-process: --engine local",
                 )
-            noted, contents = begin_with(checkpoint, savepoint, job.name, job.plan, buckets, afresh=settings.afresh)
+            noted, contents = begin_with(
+                checkpoint, savepoint, begins_as[job.name], job.plan, buckets, afresh=settings.afresh
+            )
             if contents is not None:
                 for words in goes_on_words(job.name, contents, job.plan):
                     remark(words)
@@ -61,10 +73,12 @@ def begun_queries(
 
 
 def _savepoint(settings: RunSettings, checkpoints: Sequence[Checkpoint]) -> Savepoint | None:
-    """The one that is named; None if it was removed since all have begun with it."""
+    """The one that is named; None if it was removed since all have begun, with it or as others that were added."""
     if settings.savepoint is None:
         return None
-    if all(noted_beginning(one) is not None for one in checkpoints) and not is_savepoint(settings.savepoint):
+    begun = [noted_beginning(one) is not None for one in checkpoints]
+    run = [one.place.read(METADATA) is not None for one in checkpoints]
+    if any(begun) and all(map(or_, begun, run)) and not is_savepoint(settings.savepoint):
         return None
     return Savepoint(settings.savepoint)
 
