@@ -58,6 +58,14 @@ def test_a_narrower_window_and_other_columns_are_exact_from_the_start_on(
     assert bag(script.given("near")) == changed_after_half(WIDE, now)
 
 
+def test_in_other_threads_too(tmp_path: Path) -> None:
+    script = Script(tmp_path, pushed=False)
+    for number, threads in enumerate((2, 1, 3)):
+        query = f"{NARROW if number else WIDE} OPTIONS (threads = {threads})"
+        script.run(script.text(near=query), COUNT if number == 2 else HALF)
+    assert bag(script.given("near")) == changed_after_half(WIDE, NARROW)
+
+
 def test_it_may_change_again_and_back_and_beside_others_that_stay(tmp_path: Path) -> None:
     script = Script(tmp_path, pushed=False)
     for now in (WIDE, NARROW, FEWER, WIDE, NARROW):

@@ -161,7 +161,12 @@ def test_the_command_looks_at_savepoints_and_at_checkpoints_on_spark(tmp_path: P
     for place, script, why in (
         ("moved", grown, "refused: a savepoint is what one query knows"),
         ("moved", wider, "goes on: over the rows that are kept, and whole once time has gone on by the difference"),
-        ("spark", wider, "refused: on Spark no query takes the place"),
+        (
+            "spark",
+            wider,
+            "refused: over the rows that are kept, and whole once time has gone on by the difference; on Sp",
+        ),
+        ("spark", grown, "refused: on Spark no query takes the place"),
     ):
         assert diff(tmp_path / place, same) == "query 1: the same\n"
         assert f"    {why}" in diff(tmp_path / place, script)

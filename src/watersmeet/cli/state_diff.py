@@ -126,7 +126,7 @@ def _held_on_spark(folder: Path) -> dict[str, Held | None]:
         if together is not None:
             owners = {name: member["owner"] for name, member in together["queries"].items()}
         for name, owner in owners.items():
-            found[name] = Held(owner["asked"], owner["gives"], {}) if owner and owner.get("asked") else None
+            found[name] = from_notes(owner) if owner and owner.get("asked") else None
     if not found:
         raise SetupError(
             f"{folder} is neither the checkpoint of a run nor a savepoint", hint="give the folder that was named there"

@@ -14,7 +14,7 @@ from watersmeet.optimizer.plan_query import plan_query
 from watersmeet.plan.difference import Difference, Kind, differences
 from watersmeet.plan.identity import identity_of
 from watersmeet.plan.query import Plan
-from watersmeet.runtime.kept_of_joins import Kept, could_go_on
+from watersmeet.runtime.kept_of_joins import Kept, could_go_on, has_all
 
 Verdict = Literal["goes on", "replace", "refused"]
 MAY_CHANGE = (  # of the options, from start to start; or it is part of what a query means
@@ -107,6 +107,13 @@ def changes(held: Held, plan: Plan) -> list[Change]:
     return found
 
 
+def goes_on_from_savepoint(was: Held, now: Held) -> bool:
+    """The same where no plan is at hand: whether all that has changed is of a join that goes on with what is kept."""
+    found = differences(was.asked, now.asked) if was.asked and was.gives == now.gives else []
+    may = {*_GOES_ON, "stream column added"}
+    return bool(found) and has_all(was.kept, now.kept) and all(one.kind in may for one in found)
+
+
 def _judged(one: Difference, held: Held, plan: Plan) -> Change:
     verdict, meaning = _RULES[one.kind]
     if one.kind == "stream column added" and _is_looked_at(plan, one):
@@ -157,4 +164,4 @@ def from_notes(notes: Mapping[str, Any]) -> Held | None:
     """None of one that was written before that was noted."""
     if "asked" not in notes:
         return None
-    return Held(notes["asked"], notes["gives"], notes["options"], notes.get("kept"))
+    return Held(notes["asked"], notes["gives"], notes.get("options", {}), notes.get("kept"))

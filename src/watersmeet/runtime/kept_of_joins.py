@@ -36,7 +36,11 @@ def kept_by(plan: Plan) -> Kept | None:
 
 def could_go_on(kept: Kept | None, plan: Plan) -> bool:
     """Whether a join finds in these rows what it would have kept of them itself."""
-    asked = None if kept is None else _asked_of_join(plan)
+    return kept is not None and has_all(kept, _asked_of_join(plan))
+
+
+def has_all(kept: Kept | None, asked: Kept | None) -> bool:
+    """Whether what one join keeps is all that another one would have kept of the same rows."""
     if kept is None or asked is None or kept.keys() != asked.keys():
         return False
     return all(_has_all(kept[alias], one) for alias, one in asked.items())

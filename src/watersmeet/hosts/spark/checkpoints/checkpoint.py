@@ -33,7 +33,9 @@ from watersmeet.plan.identity import identity_of
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import relations_below
+from watersmeet.runtime.changes import Held, goes_on_from_savepoint
 from watersmeet.runtime.checkpoints import CheckpointNotes
+from watersmeet.runtime.kept_of_joins import Kept, kept_by
 from watersmeet.runtime.skipped_batches import not_repeated
 from watersmeet.version import VERSION
 
@@ -58,6 +60,7 @@ class Owner:
     run: str = ""  # its name, if sinks know it by that: noted twice, as what is answered would come again under another
     asked: str = ""  # what `watersmeet state diff` compares a script with
     gives: str = ""
+    kept: Kept | None = None  # by a join
 
     @classmethod
     def of(cls, plan: Plan, buckets: int, *, is_shared: bool = False) -> Owner:
@@ -77,7 +80,12 @@ class Owner:
             streams,
             asked=identity_of(plan),
             gives=plan.kind,
+            kept=kept_by(plan),
         )
+
+    @property
+    def held(self) -> Held:
+        return Held(self.asked, self.gives, {}, self.kept)
 
     @property
     def of_another_format(self) -> str | None:
@@ -103,6 +111,12 @@ class Owner:
             return f"belongs to another query:\n{held.sql}"
         # What a person could have changed is the same, so something that the planner goes by is not.
         return "was made when rates or other settings spread the rows of this query differently"
+
+
+BY_SAVEPOINT = (
+    "the changed query goes on with what is kept by way of a savepoint: watersmeet savepoint CHECKPOINT OUT --script "
+    "OLD.sql, then watersmeet run NEW.sql --engine spark --from OUT --checkpoint NEW"
+)
 
 
 class QueryOnSpark(Protocol):
@@ -277,7 +291,7 @@ def way_out(held: Owner, owner: Owner) -> str:
         return OTHER_VERSION
     if held.buckets != owner.buckets:
         return f"go on with --buckets {held.buckets} or Session(spark, buckets={held.buckets}), or use a new checkpoint"
-    return GO_BACK
+    return f"{BY_SAVEPOINT}; or {GO_BACK}" if goes_on_from_savepoint(held.held, owner.held) else GO_BACK
 
 
 def _made_at(folder: str) -> str | None:
