@@ -129,6 +129,7 @@ HINTS = {
     "reading": {"reading": TimeReading("ts", unit="ms")},
     "bad_to": {"bad_to": SideSink("bad")},
     "late_to": {"late_to": SideSink("late")},
+    "is_pushed": {"is_pushed": True},
 }
 
 

@@ -207,3 +207,16 @@ def test_so_they_are_where_rows_come_out_of_order(
         apart = session_of({name: without(table, late.get(name, [])) for name, table in tables.items()})
         apart.run(";".join([*views, "SELECT k FROM a"]))
         assert told(answer) == told(apart.sql(f"{text} OPTIONS (share = 'no')").to_arrow()), text
+
+
+def test_a_part_inside_of_another_has_all_columns_that_its_readers_show() -> None:
+    """Whoever brings the rows: what looks at fewer columns comes first here."""
+    joined = "FROM a x [RANGE 9 SECONDS], b y [RANGE 4 SECONDS] WHERE x.k = y.k"
+    counts = f"SELECT x.v, COUNT(*) AS n {joined} GROUP BY x.v"
+    script = [counts, f"SELECT DISTINCT y.word {joined}", f"SELECT MAX(n) AS most FROM ({counts}) g"]
+    rows = [(at, at % 3, at % 5, "uv"[at % 2]) for at in range(30)]
+    session = session_of({name: _table(rows) for name in "abc"})
+    together = answers_of(session, script, 7)
+    for text, (log, _) in zip(script, together, strict=True):
+        ((alone, _),) = answers_of(session, [text], 7)
+        assert told(log) == told(alone), text

@@ -54,7 +54,8 @@ class Stream:
     `schema` is what queries see; `reading` says how the event times are written where they come from, if they are no
     timestamps there. With `versions` its rows are changes of a table. With `arrivals` the event time is the moment at
     which rows arrive, and they have no such column. `first`: a query that names the stream leaves out its duplicates.
-    `bad_to` and `late_to`: the sinks that records go to which cannot be read, and rows that come too late.
+    `bad_to` and `late_to`: the sinks that records go to which cannot be read, and rows that come too late. `is_pushed`:
+    nothing was said of where its rows are read, so that somebody pushes them, in any order.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Stream:
     first: Deduplication | None = None
     bad_to: SideSink | None = None
     late_to: SideSink | None = None
+    is_pushed: bool = False
 
     @property
     def by_arrival(self) -> bool:

@@ -180,7 +180,8 @@ class BuiltParts:
 
         if number not in self._built:
             whole = self._common.parts[number].node
-            self._built[number] = _built(whole, leaves, partial(make, whole))  # type: ignore[arg-type]  # of one kind
+            made = partial(make, whole)  # type: ignore[arg-type]  # of one kind
+            self._built[number] = _built(whole, leaves, made, self.columns_of)
         part, inputs = self._built[number]
         for leaf, (rows, source) in zip(leaves_below(node), inputs, strict=True):
             leaves[leaf.name] = Leaf(rows.entry(), source, leaf.reach_us, leaf.window)
@@ -192,7 +193,7 @@ class BuiltParts:
 
 
 def _built(
-    node: PhysicalNode, leaves: dict[str, Leaf], make: Callable[[], Node]
+    node: PhysicalNode, leaves: dict[str, Leaf], make: Callable[[], Node], read: Callable[[LeafNode], frozenset[str]]
 ) -> tuple[CommonPart, list[tuple[CommonInput, Expiring]]]:
     from watersmeet.operators.continuous.common import CommonInput, CommonPart
 
@@ -200,11 +201,9 @@ def _built(
     part = CommonPart(make())
     entered = [(leaves.pop(leaf.name), leaf) for leaf in leaves_below(node)]  # whoever's names these are
     leaves.update(before)
-    return part, [(CommonInput(one.waiting, _columns(leaf)), one.source) for one, leaf in entered]
-
-
-def _columns(leaf: LeafNode) -> frozenset[str]:
-    return leaf.columns | {leaf.stream.time}
+    # Parts inside of it may show more than it looks at.
+    columns = [read(leaf) | {leaf.stream.time} for _, leaf in entered]
+    return part, [(CommonInput(one.waiting, own), one.source) for (one, _), own in zip(entered, columns, strict=True)]
 
 
 def _below(node: PhysicalNode) -> Iterator[PhysicalNode]:

@@ -199,6 +199,7 @@ def _stream(declared: Declaration, opened: Opened, catalog: Catalog) -> Stream:
         arrivals=Arrivals() if declared.by_arrival else None,
         bad_to=_sink_of(declared, "on_bad", catalog),
         late_to=_sink_of(declared, "on_late", catalog),
+        is_pushed=source is None and declared.is_pushed,
         statistics=Statistics(
             _rate(declared, source, time, rows), rows, values.get("distinct", {}), values.get("unique", ())
         ),

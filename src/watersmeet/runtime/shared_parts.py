@@ -25,7 +25,8 @@ from watersmeet.physical.nodes import (
 )
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.query import Plan
-from watersmeet.runtime.build import planned_here
+from watersmeet.plan.walks import streams_below
+from watersmeet.runtime.build import Built, build_plan, planned_here
 from watersmeet.runtime.common_parts import CommonParts, common_parts
 from watersmeet.runtime.predicate_index import index_over
 from watersmeet.runtime.script import Job
@@ -76,7 +77,7 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
         return {job.name: Shared() for job in group}
     if len(group) < 2:
         return {job.name: Shared(parts=told_parts(parts_in_common({job.name: planned(job.plan)}))) for job in group}
-    alike = {ones[0].name: tuple(job.name for job in ones) for ones in answered_together(group)}
+    alike = {ones[0].name: tuple(job.name for job in ones) for ones in _asking_the_same(group)}
     plans = {job.name: planned(job.plan) for job in group if job.name in alike}
     kept: dict[str, dict[str, Names]] = {name: {} for name in plans}
     lines, given = lines_of_plans(plans)
@@ -102,6 +103,12 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
     }
 
 
+def _asking_the_same(group: Sequence[Job]) -> list[list[Job]]:
+    """Those that are pushed to have answers of their own to be taken."""
+    pushed = any(stream.is_pushed for job in group for stream in streams_below(job.plan.root))
+    return [[job] for job in group] if pushed else answered_together(group)
+
+
 def lines_of_plans(plans: Mapping[str, PhysicalPlan]) -> tuple[list[Line[str]], dict[str, dict[str, str]]]:
     """What is read for some queries, and by which column of it it is found which rows concern one of them."""
     asked = {name: asked_of(plan) for name, plan in plans.items()}
@@ -109,7 +116,9 @@ def lines_of_plans(plans: Mapping[str, PhysicalPlan]) -> tuple[list[Line[str]], 
     lines = []
     for name, stream in {one.name: one for plan in plans.values() for one in plan.streams.values()}.items():
         readers = [query for query, plan in plans.items() if any(one.name == name for one in plan.streams.values())]
-        index = index_over({query: asked[query].get(name, ()) for query in readers}) if len(readers) > 1 else None
+        # Of rows that are pushed, a few at a time, every query is given all.
+        looks = len(readers) > 1 and not stream.is_pushed
+        index = index_over({query: asked[query].get(name, ()) for query in readers}) if looks else None
         by_value = {} if index is None else {query: index.column_of(query) for query in readers if query in index}
         for query, column in by_value.items():
             given[query][name] = column
@@ -151,6 +160,20 @@ def _rate(node: PhysicalNode) -> float:
 def parts_in_common(plans: Mapping[str, PhysicalPlan]) -> CommonParts:
     """The parts that plans have in common which run together, or one has several times."""
     return common_parts(plans, given_alike(lines_of_plans(plans)[0], plans))
+
+
+def built_together(plans: Mapping[str, Plan], *, shares: bool) -> tuple[dict[str, Built], CommonParts | None]:
+    """The operators of queries that run together: parts of them that are equal are made once."""
+    physical = {name: planned(plan) for name, plan in plans.items()}
+    common = parts_in_common(physical) if shares else None
+    parts = None if common is None else common.builder()
+    built = {}
+    for name, plan in plans.items():
+        with plan.pointing_at_options():
+            built[name] = build_plan(physical[name], parts=parts)
+    for part in () if common is None else told_parts(common):
+        built[part.queries[0]].shares.append(part.words)
+    return built, common
 
 
 def planned(plan: Plan) -> PhysicalPlan:

@@ -39,9 +39,7 @@ class Line(Generic[K]):
     given_all: Collection[K]
 
 
-def share_windows(
-    lines: Sequence[Line[int]], runs: Mapping[int, Fed], tell: Callable[[str], None]
-) -> list[frozenset[int]]:
+def share_windows(lines: Sequence[Line[K]], runs: Mapping[K, Fed], tell: Callable[[str], None]) -> list[frozenset[K]]:
     """Have joins keep rows together, before the first comes. Gives for each line the queries that do; each of them must
     be given all columns of the rows."""
     found: dict[int, tuple[WindowJoin, dict[str, tuple[StreamWindows, WindowView]]]] = {}
@@ -129,6 +127,8 @@ def _lateness_of(plan: PhysicalPlan, fed: Collection[int]) -> frozenset[int]:
 
 
 def _is_in_order(stream: Stream) -> bool:
+    if stream.is_pushed:  # in whatever order
+        return False
     # One that was not opened, for EXPLAIN, is told by what it says.
     return stream.arrival.in_time_order if stream.source is None else reads_in_time_order(stream)
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,19 @@ BREATH_S, SHORTEST_S = 0.1, 0.0005  # how long a step may keep the lock, and for
 LONGEST_SLEEP_S, SHORTEST_SLEEP_S = 0.5, 0.002
 
 
+class Together(Protocol):
+    """Queries that are given the same rows, one after the other, with one lock."""
+
+    lock: threading.Lock
+    turn: int | None  # the thread in which they are being given something
+
+    def part_with(self, driver: PushDriver) -> None:
+        """One is given something by itself from now on."""
+
+    def has_ended(self, driver: PushDriver) -> None:
+        """One is given nothing more."""
+
+
 class PushDriver(Driver):
     def __init__(
         self,
@@ -40,16 +53,19 @@ class PushDriver(Driver):
         *,
         watched: bool = True,
         writes_beside: bool = False,
+        together: Together | None = None,
     ) -> None:
         """watched: whether a thread looks at the clock on the wall; if not, whoever moves that clock calls `tick`.
-        writes_beside: whether bad records and late rows go to the sinks that streams name, or are only counted."""
+        writes_beside: whether bad records and late rows go to the sinks that streams name, or are only counted.
+        together: the queries that are given the same rows; these come by them."""
         side = execution.clock.side
         side.collects = writes_beside
         self._side = SideFiles(side) if writes_beside and side.sinks else None
         execution.load_again()
         execution.is_at_hand = lambda name: self._stepping is not None or name in self._blocked
         self._on_answer, self._timeout = answers.on_answer, answers.timeout_s
-        self._lock = threading.Lock()
+        self._together = together
+        self._lock = threading.Lock() if together is None else together.lock
         self._changed = News(self._lock)  # answers came or went, or the run ended
         self._ready = AnswerQueue(answers.max_waiting, self._changed)
         super().__init__(execution, self._ready if answers.on_answer is None else None)
@@ -79,8 +95,9 @@ class PushDriver(Driver):
     def push(self, name: str, rows: Any, timeout: float | None) -> None:
         execution = self.execution
         with self._lock:
-            if self._stepping is not None or self._ended is not None:
+            if self._stepping is not None or self._ended is not None or self._together is not None:
                 self._check_open()
+                self._go_alone()
             pieces = execution.rows_of(name, rows)
             if execution.reloaded:
                 execution.take_loads()
@@ -88,7 +105,7 @@ class PushDriver(Driver):
                 if self._ready.rows >= self._ready.most_rows:
                     self._blocked.append(name)
                     try:
-                        self._wait_for_room(partial(_taken_of, name, pieces, number), timeout)
+                        self._wait_for_room(partial(taken_of, name, pieces, number), timeout)
                     finally:
                         self._blocked.remove(name)
                 self._do(execution.push, name, piece)
@@ -109,7 +126,35 @@ class PushDriver(Driver):
     def _step(self, step: Callable[..., Iterable[Answer]], *of: Any) -> None:
         with self._lock:
             self._check_open()
+            self._go_alone()
             self._do(step, *of)
+        self._deliver()
+
+    # ---- rows and time that several are given together --------------------------------------------------------------
+
+    def wait_for_room(self, what_went_in: Callable[[], str], timeout: float | None) -> None:
+        """Until more may be answered, or nothing more is."""
+        try:
+            self._wait_for_room(what_went_in, timeout)
+        except RunError:
+            if self._ended is None:
+                raise
+
+    def take_part(self, step: Callable[[PushedExecution], Iterable[Answer]]) -> None:
+        """One step of all that are given the same, who hold the lock."""
+        if self._ended is None:
+            self._do(step, self.execution)
+
+    def finish_part(self) -> None:
+        if self._ended is None:
+            self._do(self.execution.finish)
+            self._end("finished")
+            self._keep_beside()
+
+    def fail_in_turn(self, error: BaseException) -> None:
+        self._fail(error)
+
+    def deliver(self) -> None:
         self._deliver()
 
     # ---- life -------------------------------------------------------------------------------------------------------
@@ -119,6 +164,7 @@ class PushDriver(Driver):
             self.raise_failure()
             self._wait_for_turn()
             if self._ended is None:
+                self._go_alone()
                 self._do(self.execution.finish)
                 self._end("finished")
                 self._keep_beside()
@@ -178,7 +224,9 @@ class PushDriver(Driver):
 
     def metrics(self) -> dict[str, Any]:
         with self._lock:
-            return self.execution.report().as_dict()
+            # Of one that has ended what it shared may go on.
+            has_left = self._ended is not None and self._together is not None
+            return (self.execution.metrics if has_left else self.execution.report()).as_dict()
 
     @property
     def failure(self) -> BaseException | None:
@@ -280,13 +328,27 @@ class PushDriver(Driver):
 
     def _wait_for_turn(self) -> None:
         """While another thread is in the middle of a step and lets others have the lock."""
-        if self._stepping == threading.get_ident():
-            raise RunError("on_answer cannot push while more answers of one step are being made than may wait")
-        while self._stepping is not None and self._ended is None:
+        if threading.get_ident() in (self._stepping, None if self._together is None else self._together.turn):
+            raise pushing_meanwhile()
+        while self._is_in_hand and self._ended is None:
             self._changed.wait(BREATH_S)
 
+    @property
+    def _is_in_hand(self) -> bool:
+        return self._stepping is not None or (self._together is not None and self._together.turn is not None)
+
+    def _go_alone(self) -> None:
+        """What comes now is for this query alone."""
+        if self._together is not None:
+            together, self._together = self._together, None
+            try:
+                together.part_with(self)
+            except BaseException as error:
+                self._fail(error)
+                raise
+
     def _check_open(self) -> None:
-        if self._stepping is not None:
+        if self._is_in_hand:
             self._wait_for_turn()
         self._check_still_open()
 
@@ -312,9 +374,15 @@ class PushDriver(Driver):
     def _end(self, how: str) -> None:
         self._ended = how
         self._ready.end()
+        if self._together is not None:
+            self._together.has_ended(self)
 
 
-def _taken_of(name: str, pieces: list[Rows], number: int) -> str:
+def pushing_meanwhile() -> RunError:
+    return RunError("on_answer cannot push while more answers of one step are being made than may wait")
+
+
+def taken_of(name: str, pieces: list[Rows], number: int) -> str:
     total, before = sum(map(len, pieces)), sum(map(len, pieces[:number]))
     taken = f"the first {before:,} of {total:,}" if before else "none"
     return f"of the rows pushed to {name!r} {taken} went in"

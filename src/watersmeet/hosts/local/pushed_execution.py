@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from watersmeet.operators.partitioned import parts_in
 from watersmeet.operators.saving import Saved, load_state
 from watersmeet.plan.constants import SAID_AT
 from watersmeet.plan.query import Plan
-from watersmeet.runtime.build import build_query
+from watersmeet.runtime.build import Built, build_plan, build_query
 from watersmeet.runtime.clock import OnLateRows
 from watersmeet.runtime.left_out import Tell
 from watersmeet.runtime.metrics import Metrics
@@ -34,6 +35,9 @@ from watersmeet.runtime.reloading import Load, loaded
 from watersmeet.runtime.run_settings import OnLate
 from watersmeet.runtime.wall_clock import SystemClock, WallClock
 from watersmeet.warning import warn
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.common_parts import CommonParts
 
 PUSHED = "pushed rows"
 
@@ -60,10 +64,14 @@ class PushedExecution(Execution):
         tell: Tell = warn,
         sourced: Collection[str] = (),
         kept: Mapping[str, Load | None] | None = None,
+        built: Built | None = None,
+        parts: CommonParts | None = None,
     ) -> None:
-        """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
+        """built: run these operators instead of those that are made of the plan, which may have parts in common with
+        others. sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
         whose rows are to be had from `tables_now`; those that are given are not loaded."""
-        built = build_query(plan)
+        built = build_query(plan) if built is None else built
+        self._parts = parts
         for said in built.notices(plan):
             LOGGER.info("%s", said)
         # Whoever reads them, here they come when they come.
@@ -124,21 +132,21 @@ class PushedExecution(Execution):
             )
         return name
 
-    def rows_of(self, name: str, given: object) -> list[Rows]:
+    def rows_of(self, name: str, given: object, others: Sequence[PushedExecution] = ()) -> list[Rows]:
         """What was given as rows of a stream, checked, in pieces that are pushed one by one. Nothing has changed yet,
-        so what is refused here leaves no trace."""
+        so what is refused here leaves no trace. others: queries that are given the same."""
         clock = self.clock.clocks[name]
         if clock.ended:
             raise RunError(f"stream {name!r} has ended, so no more rows of it can be pushed")
         batches = self.incoming[name].batches(given)
         if clock.leaves_out:
-            rows = self._readable(name, batches)
+            rows = self._readable(name, batches, others)
         else:
             rows = []
             for batch in batches:
                 if batch.num_rows:
                     rows.append(clock.timed(batch))
-        most = self.operator.piece_rows or BATCH_ROWS
+        most = min(one.operator.piece_rows or BATCH_ROWS for one in (self, *others))
         for piece in rows:
             if piece.times.size > most:
                 break
@@ -146,7 +154,7 @@ class PushedExecution(Execution):
             return rows
         return [piece.slice(at, min(at + most, len(piece))) for piece in rows for at in range(0, len(piece), most)]
 
-    def _readable(self, name: str, batches: Sequence[pa.RecordBatch]) -> list[Rows]:
+    def _readable(self, name: str, batches: Sequence[pa.RecordBatch], others: Sequence[PushedExecution]) -> list[Rows]:
         """The rows of a push that can be read and have an event time."""
         clock = self.clock.clocks[name]
         timed: list[TimedBatch] = []
@@ -156,8 +164,50 @@ class PushedExecution(Execution):
             before += batch.num_rows
         for one in timed:  # as none of them is refused
             if one.skipped or one.bad is not None:
-                self.leave_out_of(name, one)
+                for execution in (self, *others):
+                    execution.leave_out_of(name, one)
         return [one.rows for one in timed if len(one.rows)]
+
+    def anew(self) -> Operator:
+        if not self.has_parts:
+            return super().anew()
+        # Of the same parts, for itself.
+        assert self._parts is not None
+        assert self.built.physical is not None
+        built = build_plan(self.built.physical, parts=self._parts.builder())
+        self._tables = built.tables
+        self.load_tables()
+        return built.operator
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether its answer has parts that others have, too, or it several times."""
+        if self._parts is None:
+            return False
+        from watersmeet.operators.continuous.common import has_parts
+
+        return has_parts(self.operator)
+
+    def go_alone(self) -> None:
+        """Be given other rows, or another time, than the queries that it shares with: it goes on from where it is with
+        what it needs of that."""
+        from watersmeet.operators.continuous.common import leave_parts
+        from watersmeet.operators.join.shared_keeping import keep_alone
+
+        keep_alone(self.operator)
+        if self.has_parts:
+            before, saved = self.operator, Saved.from_bytes(self.operator.save(tables=False).to_bytes())
+            self.operator = self.anew()
+            self.operator.load(saved)
+            leave_parts(before)
+
+    def leave_others(self) -> None:
+        """Nothing more is asked of it; those that it shares with go on."""
+        from watersmeet.operators.continuous.common import leave_parts
+        from watersmeet.operators.join.shared_keeping import leave_windows
+
+        leave_windows(self.operator)
+        leave_parts(self.operator)
 
     def push(self, name: str, rows: Rows, partition: str = "") -> Iterable[Answer]:
         clock = self.clock.clocks[name]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 from watersmeet.errors import CatalogError, RunError
 from watersmeet.hosts.local.push_driver import PushDriver
 from watersmeet.hosts.local.pushed_execution import PushedExecution
+from watersmeet.hosts.local.pushed_together import PushedTogether, may_be_together
 from watersmeet.hosts.local.run import Run
 from watersmeet.io.sinks import Sink, sink_from_options
 from watersmeet.plan.answer_keys import answer_keys, change_column
@@ -28,14 +30,26 @@ class PushedMembers:
         self._answers = answers
         self._sinks: dict[str, Sink] = {}
         self._left = Left({})
+        together = [job for job in jobs if may_be_together(job)]
+        self.together = PushedTogether(together, partial(LOGGER.info, "%s")) if len(together) > 1 else None
         try:
             for job in jobs:
-                self.start(job)
-        except BaseException:
+                if self.together is None or job not in together:
+                    self.start(job)
+                else:
+                    self._start_together(job, self.together)
+        except BaseException as error:
             for run in self.runs.values():
                 run.stop()
+            if self.together is not None:
+                self.together.abort(error)
             self.ended()
             raise
+
+    def _start_together(self, job: Job, together: PushedTogether) -> None:
+        driver = PushDriver(together.executions[job.name], self._answers_of(job), writes_beside=True, together=together)
+        together.add(driver)
+        self.runs[job.name] = Run(driver)
 
     def start(self, job: Job) -> Run:
         others = [run.driver.execution for run in self.runs.values() if run.is_open]

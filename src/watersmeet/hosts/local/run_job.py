@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 
@@ -20,12 +20,11 @@ from watersmeet.plan.answer_keys import answer_keys, change_column
 from watersmeet.plan.query import Plan
 from watersmeet.plan.shared_memory import in_parts_of_all
 from watersmeet.plan.walks import streams_below
-from watersmeet.runtime.build import Built, build_plan
 from watersmeet.runtime.final import check_final, given_whole
 from watersmeet.runtime.interrupt import Interrupts
 from watersmeet.runtime.metrics import Metrics
 from watersmeet.runtime.script import Job
-from watersmeet.runtime.shared_parts import parts_in_common, planned, told_parts
+from watersmeet.runtime.shared_parts import built_together
 from watersmeet.runtime.sharing import answered_together, may_share
 from watersmeet.runtime.watched import Board
 
@@ -193,7 +192,8 @@ def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, 
     together = answered_together(group)
     # Those that run at another time have none of the memory meanwhile.
     plans = in_parts_of_all({ones[0].name: ones[0].plan for ones in together})
-    built = _built({alike[0].name: plans[alike[0].name] for alike in together}, shares=all(map(may_share, group)))
+    firsts = {alike[0].name: plans[alike[0].name] for alike in together}
+    built, _ = built_together(firsts, shares=all(map(may_share, group)))
     for alike in together:
         first = alike[0].name
         run = PulledExecution(plans[first], batch_rows=batch_rows, built=built[first])
@@ -203,22 +203,8 @@ def executions(group: Sequence[Job], batch_rows: int = BATCH_ROWS) -> dict[str, 
 
 def execution_of(plan: Plan, batch_rows: int = BATCH_ROWS) -> PulledExecution:
     """What answers a query by itself."""
-    (built,) = _built({"the query": plan}, shares=plan.options.share != "no").values()
-    return PulledExecution(plan, batch_rows=batch_rows, built=built)
-
-
-def _built(plans: Mapping[str, Plan], *, shares: bool) -> dict[str, Built]:
-    """The operators of queries that run together: parts of them that are equal are made once."""
-    physical = {name: planned(plan) for name, plan in plans.items()}
-    common = parts_in_common(physical) if shares else None
-    parts = None if common is None else common.builder()
-    built = {}
-    for name, plan in plans.items():
-        with plan.pointing_at_options():
-            built[name] = build_plan(physical[name], parts=parts)
-    for part in () if common is None else told_parts(common):
-        built[part.queries[0]].shares.append(part.words)
-    return built
+    built, _ = built_together({"the query": plan}, shares=plan.options.share != "no")
+    return PulledExecution(plan, batch_rows=batch_rows, built=built["the query"])
 
 
 def run_together(

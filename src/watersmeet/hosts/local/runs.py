@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from threading import RLock
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -20,7 +21,11 @@ from watersmeet.runtime.run_settings import COMPARE_S, Interval, seconds_of
 from watersmeet.runtime.script import CONSOLE, Job, check_path_of_its_own
 from watersmeet.sql.parameters import Parameters
 
+if TYPE_CHECKING:
+    from watersmeet.hosts.local.pushed_together import PushedTogether
+
 Reads = Callable[[str, Parameters | None], Sequence[Job]]
+DoTogether = Callable[["PushedTogether", Sequence[Run]], object]
 
 
 class Members(Protocol):
@@ -28,6 +33,10 @@ class Members(Protocol):
 
     runs: dict[str, Run]
     building: dict[str, Run]  # those that are to take the place of others: they are given what is pushed
+
+    @property
+    def together(self) -> PushedTogether | None:
+        """Those that are given each piece of a stream in one turn."""
 
     def replace(
         self, job: Job, without_pushes: Callable[[], AbstractContextManager[Any]], compare_s: float, *, if_same: bool
@@ -169,12 +178,22 @@ class Runs:
             given = execution.incoming[execution.named(stream)].batches(rows)
             table = pa.Table.from_batches(given) if given else None
 
+            def new_for(run: Run) -> pa.Table:
+                assert table is not None
+                return table if at is None else table.slice(max(run.taken(stream) - at, 0))
+
             def push(run: Run) -> None:
-                new = table if table is None or at is None else table.slice(max(run.taken(stream) - at, 0))
-                if new is not None and new.num_rows:
+                if (new := new_for(run)).num_rows:
                     run.push(stream, new, timeout=timeout)
 
-            self._each(readers, push)
+            def push_to_all(together: PushedTogether, members: Sequence[Run]) -> None:
+                if (new := new_for(members[0])).num_rows:
+                    together.push(stream, new, timeout)
+
+            if table is None:
+                self._tell_failures()
+            else:
+                self._each(readers, push, push_to_all)
 
     def taken(self, stream: str) -> int:
         """How many rows of a stream all queries have that look at it, with a checkpoint in all lives."""
@@ -183,19 +202,23 @@ class Runs:
 
     def advance(self, stream: str, time: Any) -> None:
         """No row of this stream before this time will come any more."""
-        instant_us(time)  # what is wrong with it is said before any query goes on
+        until_us = instant_us(time)  # what is wrong with it is said before any query goes on
         with self._lock:
-            self._each(self._readers(stream), lambda run: run.advance(stream, time))
+            self._each(
+                self._readers(stream),
+                lambda run: run.advance(stream, time),
+                lambda together, _: together.advance(stream, until_us),
+            )
 
     def end(self, stream: str) -> None:
         """No row of this stream will come any more at all."""
         with self._lock:
-            self._each(self._readers(stream), lambda run: run.end(stream))
+            self._each(self._readers(stream), lambda run: run.end(stream), lambda together, _: together.end(stream))
 
     def flush(self) -> None:
         """Answer all that waits for time to go on."""
         with self._lock:
-            self._each(self._open(), lambda run: run.flush())
+            self._each(self._open(), lambda run: run.flush(), lambda together, _: together.flush())
 
     def _open(self) -> list[Run]:
         self._check_open()
@@ -211,14 +234,21 @@ class Runs:
             raise CatalogError(f"none of the queries that run has a stream {stream!r}", hint=hint)
         return readers
 
-    def _each(self, runs: Sequence[Run], do: Callable[[Run], object]) -> None:
+    def _each(self, runs: Sequence[Run], do: Callable[[Run], object], do_together: DoTogether | None = None) -> None:
+        """do_together: of those that are given it in one turn."""
+        together = self._members.together if do_together is not None else None
+        members = [] if together is None else [run for run in runs if run.driver in together]
+        steps: list[tuple[Sequence[Run], Callable[[], object]]] = []
+        if members and together is not None and do_together is not None:
+            steps.append((members, functools.partial(do_together, together, members)))
+        steps += [([run], functools.partial(do, run)) for run in runs if run not in members]
         failure: Exception | None = None
-        for run in runs:
+        for of, step in steps:
             try:
-                do(run)
+                step()
             except Exception as error:
                 failure = failure or error
-                self._failures_told |= {name for name, one in self._runs.items() if one is run and not run.is_open}
+                self._failures_told |= {name for name, one in self._runs.items() if one in of and not one.is_open}
         if failure is not None:
             raise failure
         self._tell_failures()
@@ -235,16 +265,16 @@ class Runs:
 
     def finish(self) -> None:
         """No row will come any more: everything that waits is answered, and the sinks are closed."""
-        self._end(lambda run: run.finish())
+        self._end(lambda run: run.finish(), lambda together, _: together.finish())
 
     def stop(self) -> None:
         """End all where they are, without answering what waits for time to go on."""
         self._end(lambda run: run.stop())
 
-    def _end(self, how: Callable[[Run], object]) -> None:
+    def _end(self, how: Callable[[Run], object], together: DoTogether | None = None) -> None:
         with self._lock:
             try:
-                self._each(list(self._runs.values()), how)
+                self._each(list(self._runs.values()), how, together)
             finally:
                 self._members.ended()
 

@@ -8,7 +8,7 @@ first to bring a piece puts it in.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,8 @@ from watersmeet.operators.waiting import Waiting
 
 class CommonPart:
     """The operator, and those who ask for its changes."""
+
+    STATE = ("node", "_reached")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -58,6 +60,9 @@ class CommonPart:
 
 class CommonReader:
     """One of those who ask: an operator that gives the changes of the part up to where it is asked."""
+
+    STATE = ("part", "waiting", "_asked")
+    ITEMS: ClassVar = {"waiting": Delta}
 
     def __init__(self, part: CommonPart, shown: Sequence[int] | None, schema: pa.Schema) -> None:
         self.part, self.schema = part, schema
@@ -119,6 +124,7 @@ class CommonReader:
 class GrowingRows:
     """The rows that come of a join that only grows, or of a selection, as an operator: nothing leaves it."""
 
+    STATE = ("_source",)
     netted = True
     held_rows = nbytes = 0
 
@@ -145,6 +151,8 @@ class GrowingRows:
 
 class CommonRows(Windowed):
     """Such rows, of which others have windows of their own, through a window."""
+
+    STATE = ("_node", "lifetimes")
 
     def __init__(self, node: Node, window: Window | None, boundary: Boundary) -> None:
         self._node = node
@@ -181,10 +189,18 @@ class CommonInput:
         """columns: those that the part looks at. Who brings rows may look at others."""
         self.waiting, self._columns = waiting, columns
         self._pieces = self._rows = 0  # that have come, and how many rows the last of them had
+        self._leading: CommonEntry | None = None
 
     def entry(self) -> Waiting:
         """For one who brings rows."""
-        return cast(Waiting, CommonEntry(self))
+        made = CommonEntry(self)
+        if self._leading is None:
+            self._leading = made
+        return cast(Waiting, made)
+
+    def ends_for(self, entry: CommonEntry) -> list[tuple[int, int]]:
+        """Where ends of all input are noted: once, of those that one query has several times."""
+        return self.waiting.ends if entry is self._leading else []
 
     def add(self, piece: int, rows: Rows) -> None:
         if piece == self._pieces:
@@ -214,11 +230,24 @@ class CommonEntry:
         # Who hears of the end later does not take it back.
         self._common.waiting.ended |= ended
 
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        return self._common.ends_for(self)
+
     def __len__(self) -> int:
         return len(self._common.waiting)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._common.waiting, name)
+
+
+def has_parts(operator: Operator) -> bool:
+    """Whether a query has parts in common with others, or several times."""
+    while isinstance(operator, Wrapper):
+        operator = operator.inner
+    return isinstance(operator, Continuous) and any(
+        isinstance(node, CommonReader) for node in everything_below(operator.root)
+    )
 
 
 def leave_parts(operator: Operator) -> None:

@@ -39,7 +39,7 @@ class Admission:
         if known is None or bool(known.all()):
             return rows, codes, kept
         where = np.flatnonzero(known)
-        self._left_out(rows)
+        self.left_out(rows)
         rows, kept = _narrow(rows, kept, known)
         return rows, {code: values[where] for code, values in codes.items()}, kept
 
@@ -66,10 +66,10 @@ class Admission:
         for predicate in self.filters:
             rows, kept = _narrow(rows, kept, evaluate_predicate(predicate, columns_of(rows), len(rows)))
         if kept is not None:
-            self._left_out(given)
+            self.left_out(given)
         return rows, kept
 
-    def _left_out(self, rows: Rows) -> None:
+    def left_out(self, rows: Rows) -> None:
         """Some of these."""
         self.left_out_us = max(self.left_out_us, int(rows.times.max()))
 

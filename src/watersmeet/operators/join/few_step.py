@@ -56,13 +56,15 @@ class FewStep:
         timeless: Collection[str],
         schema: pa.Schema,
         select: Select,
+        *,
+        settles: bool = True,
     ) -> None:
         """columns: those of the answers, if all are plain and of fixed width; if not, `select` makes the answers.
-        timeless: the inputs whose times are no event times."""
+        timeless: the inputs whose times are no event times. settles: if not, somebody else stores the rows."""
         self._program, self._layout, self._stores = program, layout, stores
         self._columns, self._schema, self._select = columns, schema, select
         self._origin = program.visits[0]
-        self._own = stores.get(self._origin)
+        self._own = stores.get(self._origin) if settles else None
         self._given = layout.inputs[self._origin].schema
         # The columns that are read of new rows are sources of `few.settle`, as `FewColumns` tells where they lie.
         self._columns_given = FewColumns(self._given)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from watersmeet.operators.codes import Codes
-from watersmeet.operators.contract import Counters, Rows
+from watersmeet.operators.contract import Counters, Positions, Rows
 from watersmeet.operators.few_rows import Cells
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.layout import Layout
@@ -33,6 +33,8 @@ class Keeping:
 
     # What rows and time change beside the stores and the ROWS windows, which the join saves itself.
     STATE: ClassVar[tuple[str, ...]] = ("counters",)
+    # Whether rows lie in stores with those of other joins, and may be there already.
+    shares: ClassVar[bool] = False
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -45,6 +47,10 @@ class Keeping:
     def keeps_all(self) -> bool:
         """Whether nothing else happens at these moments than what is written here."""
         return type(self) in (Keeping, JoinedAgain)
+
+    def is_own(self, alias: str) -> bool:
+        """Whether all that lies in the store of an input is its own."""
+        return True
 
     def make_store(self, alias: str) -> WindowStore:
         layout = self.layout
@@ -158,6 +164,11 @@ class Keeping:
     def expire(self, alias: str, cutoff_us: int) -> int:
         """Forget rows of an input that are older than the cutoff; returns how many."""
         return self.stores[alias].expire(cutoff_us)
+
+    def since(self, alias: str, instant_us: int) -> Positions | None:
+        """Where all its rows of an input lie that are not older than an instant, in the order of their times; None: it
+        does not have them all."""
+        return self.stores[alias].since(instant_us) if self.keeps_all else None
 
     def index_by(self, alias: str, strategy: JoinStrategy) -> None:
         """Rows of an input are to be found by the routes of this strategy from now on."""

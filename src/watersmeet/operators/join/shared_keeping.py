@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from watersmeet.operators.codes import Codes, Mask
-from watersmeet.operators.contract import Operator, Rows
+from watersmeet.operators.contract import Operator, Positions, Rows
+from watersmeet.operators.few_rows import picked_from
 from watersmeet.operators.join.door import Admitted, Door
 from watersmeet.operators.join.keeping import Keeping
 from watersmeet.operators.join.program import OUTPUT_ROWS, Program
@@ -31,21 +32,30 @@ class SharedDoor(Door):
         if alias not in self._views:
             return super().let_in(alias, rows, deaths)
         windows, view = self._views[alias]
-        return windows.take(view, rows)
+        admitted = windows.take(view, rows)
+        if len(admitted) < len(rows):
+            self.admissions[alias].left_out(rows)
+        return admitted
 
 
 class SharedKeeping(Keeping):
     """What is kept of some inputs lies in windows of several joins, unless their first rows have shown that it had
     better not."""
 
+    shares = True
+
     def __init__(self, join: WindowJoin, views: Views, walks: SharedWalks) -> None:
-        before = join.keeping
+        before = self._before = join.keeping
         self._join, self._walks = join, walks
         walks.add(join, {alias: view for alias, (_, view) in views.items()})
         self.layout, self.row_windows, self.stores = before.layout, before.row_windows, before.stores
         self._counters = before.counters
         self._views = views
         self.door = SharedDoor(before.door, views)
+
+    def is_own(self, alias: str) -> bool:
+        view = self._view(alias)
+        return view is None or not view.bit
 
     def _view(self, alias: str) -> WindowView | None:
         """What it keeps of an input in a window of several."""
@@ -69,6 +79,12 @@ class SharedKeeping(Keeping):
     def expire(self, alias: str, cutoff_us: int) -> int:
         view = self._view(alias)
         return super().expire(alias, cutoff_us) if view is None else view.expire(cutoff_us)
+
+    def since(self, alias: str, instant_us: int) -> Positions | None:
+        rows = self.stores[alias].since(instant_us)
+        view = self._view(alias)
+        own = None if view is None else view.found(rows)
+        return rows if own is None else rows[own]
 
     def index_by(self, alias: str, strategy: JoinStrategy) -> None:
         view = self._view(alias)
@@ -99,11 +115,34 @@ class SharedKeeping(Keeping):
                 mask = own if mask is None else mask & own
         return (numbers if mask is None or bool(mask.all()) else np.compress(mask, numbers, axis=1),)
 
+    def go_alone(self) -> None:
+        """The join takes what it keeps with it, into windows of its own."""
+        join, layout = self._join, self.layout
+        for alias in self._views:
+            view = self._view(alias)
+            if view is None:
+                continue
+            shared, rows, codes = self.stores[alias], view.positions(), layout.code_positions[alias]
+            values = [picked_from(shared.codes[at], rows) for at in codes.values()]
+            layout.code_positions[alias] = own = {code: place for place, code in enumerate(codes)}
+            store = self._before.make_store(alias)
+            payload = {name: shared.payload[name].gather(rows) for name in store.payload}
+            store.append(picked_from(shared.times, rows), values, payload)
+            join.keep_in(alias, store, own)
+        join.keep_by(self._before)
+        self.leave()
+
     def leave(self) -> None:
         """Nothing more is asked of the join."""
         self._walks.leave(self._join)
         for windows, view in self._views.values():
             windows.leave(view)
+
+
+def keep_alone(operator: Operator) -> None:
+    """A query that is given other rows than those beside it from now on keeps what it has by itself."""
+    if isinstance(operator, WindowJoin) and isinstance(operator.keeping, SharedKeeping):
+        operator.keeping.go_alone()
 
 
 def leave_windows(operator: Operator) -> None:

@@ -35,6 +35,8 @@ WHO = ""
 MOST_WAYS = 64
 # Rows of which a way lets in a smaller share than this of what another does are passed over more often than found.
 LEAST_SHARE = 1 / 8
+# Of fewer first rows that cannot be told.
+FEWEST_FIRST = 32
 # What stands for the code of a row that has none: the next multiple of an odd number, so that they are all different.
 _SPREAD = np.int64(-7046029254386353131)
 
@@ -128,6 +130,14 @@ class WindowView:
     def found(self, positions: Positions) -> Mask | None:
         """Which of some rows of the window are its own; None: all."""
         return None if self.window is None or not self.bit else self.window.is_of(positions, self.bit)
+
+    def positions(self) -> Positions:
+        """Where all rows lie that it keeps, as they came."""
+        assert self.window is not None
+        store = self.window.store
+        rows = np.arange(self._first - store.numbered_from, store.head)
+        own = self.found(rows)
+        return rows if own is None else rows[own]
 
     @property
     def oldest(self) -> int:
@@ -321,7 +331,9 @@ class StreamWindows:
         of the others those that several views go."""
         counts = {way: len(way.came.rows) for way in ways if isinstance(way.came, LetIn)}
         most = max(counts.values(), default=0)
-        near = [way for way, count in counts.items() if count >= most * LEAST_SHARE][:MOST_WAYS]
+        assert self._came is not None
+        least = most * LEAST_SHARE if len(self._came) >= FEWEST_FIRST else 0
+        near = [way for way, count in counts.items() if count >= least][:MOST_WAYS]
         together = [near] if len([view for way in near for view in way.views]) > 1 else []
         return [*together, *([way] for way in ways if way not in near and len(way.views) > 1)]
 

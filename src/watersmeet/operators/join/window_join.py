@@ -120,7 +120,7 @@ class WindowJoin(Counting):
     def _go_by_routes(self) -> None:
         counted = bool(self.layout.mortal)
         self.programs = {route.origin: self._program(route, counted=counted) for route in self.strategy.routes}
-        self._few = self._make_few_steps() if self._keeps_all else {}
+        self._few = self._make_few_steps() if self._keeps_all or self.keeping.shares else {}
 
     def _program(self, route: Route, *, counted: bool) -> Program:
         positions, residuals = self.layout.code_positions, self.strategy.residuals
@@ -138,9 +138,18 @@ class WindowJoin(Counting):
             if isinstance(program, StagedProgram):
                 continue
             if takes_few(program, self.layout, self.stores, codes):
-                select = partial(self._selected, program)
+                is_own = all(map(self.keeping.is_own, program.visits[1:]))
+                select = partial(self._selected if is_own else self._selected_own, program)
                 steps[alias] = FewStep(
-                    program, self.layout, self.stores, codes, columns, self.timeless, self.schema, select
+                    program,
+                    self.layout,
+                    self.stores,
+                    codes,
+                    columns if is_own else None,
+                    self.timeless,
+                    self.schema,
+                    select,
+                    settles=self._keeps_all,
                 )
         return steps
 
@@ -207,6 +216,8 @@ class WindowJoin(Counting):
 
     def answers_to(self, alias: str, rows: Rows) -> Iterable[Answer]:
         step = self._few.get(alias) if rows.times.size <= FEW else None
+        if step is not None and not self._keeps_all:
+            return self._take_few_of_all(step, alias, rows)
         if step is not None:
             answer = self._take_few(step, alias, rows)
             if answer is not Way.USUAL:
@@ -238,6 +249,23 @@ class WindowJoin(Counting):
         if type(answer) is FewAnswers:  # others were counted where they were made
             counters.results += answer.num_rows
         return answer
+
+    def _take_few_of_all(self, step: FewStep, alias: str, rows: Rows) -> Iterable[Answer]:
+        """Where rows lie with those of other joins: whoever comes first has put them there."""
+        admitted = self.door.let_in(alias, rows)
+        if self.measures is not None:
+            self.measures.saw(alias, admitted.rows.times, admitted.codes)
+        answer: Answer | Way | None = None
+        if len(admitted):
+            started = perf_counter()
+            answer = step.take(rows) if len(admitted) == len(rows) else Way.USUAL
+            self.counters.kernel_seconds += perf_counter() - started
+        if answer is Way.USUAL:
+            return self._joined(alias, admitted)
+        self.keeping.joined(alias, admitted)
+        if type(answer) is FewAnswers:
+            self.counters.results += answer.num_rows
+        return [] if answer is None else [answer]
 
     def take(self, batch: Mapping[str, Rows], watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         """In steps, if that is how rows are kept: those of a step meet before they compete for memory."""
@@ -314,6 +342,9 @@ class WindowJoin(Counting):
         admitted = self.door.let_in(alias, rows, deaths)
         if self.measures is not None:
             self.measures.saw(alias, admitted.rows.times, admitted.codes)
+        yield from self._joined(alias, admitted)
+
+    def _joined(self, alias: str, admitted: Admitted) -> Iterator[Answer]:
         yield from self._found(alias, admitted if admitted.entering is None else admitted.joined)
         started = perf_counter()
         self.keeping.joined(alias, admitted)
@@ -367,6 +398,11 @@ class WindowJoin(Counting):
                 # Many are looked through in vain, here or on their way: whoever takes them may stop here.
                 elif part.shape[1] >= FEW_FOUND or not part.shape[1]:
                     yield self._nothing
+
+    def _selected_own(self, program: Program, numbers: Codes, rows: Rows) -> pa.RecordBatch | None:
+        """The same of what was found among rows of others as well."""
+        (own,) = self.keeping.whole(program.visits, numbers, rows)
+        return self._selected(program, own, rows) if own.shape[1] else None
 
     def _selected(self, program: Program, numbers: Codes, rows: Rows | None) -> pa.RecordBatch | None:
         found = self._combinations(program.visits, numbers, rows)
@@ -453,13 +489,16 @@ class WindowJoin(Counting):
     def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
         store = self.window_stores.get(alias)
         one = self.inputs[alias]
-        if store is None or not self._keeps_all or self.layout.mortal or one.time is None or one.made:
+        if store is None or self.layout.mortal or one.time is None or one.made:
             return None
         admission = self.door.admissions[alias]
         since_us = max(self.cutoff_us(alias, watermarks), BEGINNING_US)
-        rows = store.since(since_us)
+        rows = self.keeping.since(alias, since_us)
+        if rows is None:
+            return None
         codes = {own_code(code.expression): at for code, at in self.layout.code_positions[alias].items()}
-        columns = {name: column.gather(rows) for name, column in store.payload.items()}
+        # In a window of several joins some are none of the stream.
+        columns = {name: column.gather(rows) for name, column in store.payload.items() if name in one.schema.names}
         columns |= {
             name: words_as(picked_from(store.codes[at], rows), one.schema.field(name).type)
             for name, at in codes.items()

@@ -25,6 +25,7 @@ class DurableMembers:
         assert settings.checkpoint is not None
         self.runs: dict[str, Run] = {}
         self.building: dict[str, Run] = {}
+        self.together = None  # each has a journal and a state of its own
         self._answers = answers
         self._queues: dict[str, QueueSink] = {}
         for job in jobs:
