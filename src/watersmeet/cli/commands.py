@@ -29,6 +29,7 @@ from watersmeet.cli.arguments import (
     text_of,
 )
 from watersmeet.cli.clean import clean
+from watersmeet.cli.merge import merge
 from watersmeet.cli.package import package
 from watersmeet.cli.replace import replace as replace_query
 from watersmeet.cli.run import run
@@ -57,6 +58,7 @@ app = typer.Typer(
 app.command(cls=WithView)(run)
 app.command()(savepoint)
 app.command()(clean)
+app.command()(merge)
 app.add_typer(state)
 app.command()(package)
 app.command("replace")(replace_query)

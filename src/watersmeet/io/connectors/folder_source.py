@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import field
+from posixpath import basename, dirname
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from watersmeet.dataclass import dataclass
 from watersmeet.errors import SourceError
 from watersmeet.io.connectors.changed_files import Changed
 from watersmeet.io.connectors.contract import Offsets, PartitionedSource, Split
+from watersmeet.io.connectors.files.names import PartName
 
 BYTES_OF_A_ROW = 32  # about: only files that are opened tell how many rows they have
 STEP = 1_000  # files at most that are taken at once, however small they are
@@ -185,8 +187,25 @@ class FolderSource(PartitionedSource):
         if not life.is_listed and mark.many:
             self._know_what_is_behind(mark, found)
         life.is_listed = True
+        self._check_not_merged(found)
         life.log += sorted(one for one in found if one.path not in life.known or self._is_written_anew(one, mark))
         life.known |= {one.path: one.changed_ns for one in found}
+
+    def _check_not_merged(self, found: Sequence[Found]) -> None:
+        """Rows that were read would be read again, in a file that holds those of several."""
+        new = {one.path: PartName.of(basename(one.path)) for one in found if one.path not in self._life.known}
+        merged = {path: name for path, name in new.items() if name is not None and name.is_merged}
+        if not merged:
+            return
+        known = ((dirname(path), PartName.of(basename(path))) for path in self._life.known)
+        read = [(above, name) for above, name in known if name is not None]
+        for path, into in merged.items():
+            if any(above == dirname(path) and name.is_in(into) for above, name in read):
+                raise SourceError(
+                    f"{self._shown(path)} holds rows that stream {self._name!r} has read, of files that were merged",
+                    hint="merge no folder that a stream reads; this one can be read anew from its beginning, with "
+                    "another checkpoint",
+                )
 
     def _know_what_is_behind(self, mark: Mark, found: Sequence[Found]) -> None:
         """The first listing of a life that was not told of all that was read: what is older than a mark was."""

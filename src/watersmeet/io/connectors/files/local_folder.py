@@ -74,9 +74,9 @@ class LocalFolder:
         return nullcontext(self._path)
 
     def publish(self, number: int, drafts: Mapping[str, str]) -> None:
-        for name in drafts:
-            sync(f"{self._path}/{name}")
-        with self.claim.committing():
+        with self.claim.committing():  # files may be merged there, and then the folder is another
+            for name in drafts:
+                sync(f"{self._path}/{name}")
             if len(drafts) == 1:
                 put_in_place(self._path, drafts, self._path, on_disk=True)  # a rename is atomic
             else:
@@ -144,26 +144,34 @@ class FolderClaim:
         if not self._claim.is_made:
             yield None
             return
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(file, self._path)
+        with lock_of(self._path) as file:
             yield file
-        finally:
-            os.close(file)
 
     def _owner(self, file: int) -> Owner | None:
         os.lseek(file, 0, os.SEEK_SET)
         return owner_in(os.read(file, _SIZE), str(self._path))
 
 
-def _lock(file: int, path: Path) -> None:
+@contextmanager
+def lock_of(path: Path, *, shared: bool = False) -> Iterator[int]:
+    """The file that says who owns a folder, which nobody else writes or goes by meanwhile. shared: others may hold it
+    so as well."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        _lock(file, path, shared=shared)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _lock(file: int, path: Path, *, shared: bool) -> None:
     if sys.platform == "win32":
         return
     import fcntl
 
     try:
         retried(
-            lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB),
+            lambda: fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB),
             lambda error: isinstance(error, BlockingIOError),
             for_s=PATIENCE_S,
             pause_s=0.005,

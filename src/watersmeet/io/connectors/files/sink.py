@@ -6,7 +6,6 @@ has. How files come to be there whole, and who owns the folder, is told in `loca
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,6 +18,7 @@ from watersmeet.errors import SinkError
 from watersmeet.io.connectors.contract import Claimed, NumberedSink, SinkOpening
 from watersmeet.io.connectors.files.folder import Folder, kind_of
 from watersmeet.io.connectors.files.local_folder import LocalFolder
+from watersmeet.io.connectors.files.names import NO_HEADER, PartName
 from watersmeet.io.connectors.files.store_folder import StoreFolder
 from watersmeet.io.connectors.gone import GO_ON
 from watersmeet.io.connectors.lake_options import interval_s
@@ -27,8 +27,6 @@ from watersmeet.io.modes import check_replaceable, in_the_way, mode_of
 from watersmeet.io.partitioned import partition_columns
 from watersmeet.io.path_formats import SPELLINGS
 from watersmeet.io.writers import check_settings
-
-_NAME = re.compile(r"part-(?P<run>[0-9a-f]+)-(?P<number>\d+)\..+")
 
 
 class Place(Protocol):
@@ -91,11 +89,12 @@ class FilesSink(NumberedSink):
         self._committed = number
 
     def _drafted(self, folder: Path, number: int, rows: Sequence[pa.RecordBatch]) -> dict[str, str]:
-        own = f"part-{self._run}-{number:015d}"
+        part = PartName(self._run, number, number, self._kind)
+        own = str(part).removesuffix(f".{self._kind}")
         mine = uuid4().hex[:8]  # a start that is refused may write some at the same time
 
         def names(inside: str, count: int) -> tuple[str, str]:
-            return f".{own}-{count:05d}-{mine}.tmp", f"{inside}/{own}.{self._kind}".lstrip("/")
+            return f".{own}-{count:05d}-{mine}.tmp", f"{inside}/{part}".lstrip("/")
 
         drafts = Drafts(folder, self._kind, self._schema, self._options, self._columns, names, None, self._threads)
         try:
@@ -109,8 +108,8 @@ class FilesSink(NumberedSink):
 
     def _number_of(self, path: str) -> int | None:
         """The last batch in a file; None if it is of another run, or no file of a run."""
-        found = _NAME.fullmatch(path.rpartition("/")[2])
-        return int(found["number"]) if found is not None and found["run"] == self._run else None
+        name = PartName.of(path.rpartition("/")[2])
+        return name.last if name is not None and name.run == self._run else None
 
     def _make_way(self, strangers: Sequence[str], mode: str) -> None:
         if mode != "overwrite":
@@ -130,7 +129,10 @@ def files_sink(opening: SinkOpening) -> NumberedSink:
 def folder_sink(opening: SinkOpening, path: Path, kind: str) -> NumberedSink:
     """In a folder of this machine."""
     columns = _columns(opening)
-    return FilesSink(opening, LocalFolder(opening.name, path, opening.run, opening.start), kind, columns)
+    sink = FilesSink(opening, LocalFolder(opening.name, path, opening.run, opening.start), kind, columns)
+    if kind in ("csv", "tsv") and opening.options.get("header", "true").lower() != "true":
+        (path / f"{NO_HEADER}{opening.run}").touch()  # for those who merge files
+    return sink
 
 
 def _columns(opening: SinkOpening) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ import pyarrow.fs as pa_fs
 from watersmeet.io.connectors.claims import TRIES, Claim, Owner, owner_in
 from watersmeet.io.connectors.contract import SinkOpening
 from watersmeet.io.connectors.files.folder import Folder
+from watersmeet.io.connectors.files.local_folder import PREFIX, lock_of
+from watersmeet.io.connectors.files.names import COMMITTED, STARTS
 from watersmeet.io.modes import is_file_not_folder, visible_files
 from watersmeet.io.sealed import sealed, sealed_note
 from watersmeet.io.whole_files import put_whole
@@ -33,9 +35,10 @@ class StoreFolder:
     def __init__(self, opening: SinkOpening, folder: Folder, *, several: bool) -> None:
         """several: whether a commit is several files."""
         self._folder, self._several = folder, several
-        self._mark = f"_commit-{opening.run}.json"  # says up to which batch all objects are there
+        self._mark = COMMITTED.format(run=opening.run)
         self._scratch: Path | None = None
         self.claim = StoreClaim(opening, folder)
+        self._lock = None if opening.start is None else f"{PREFIX}{opening.run}"
 
     def __str__(self) -> str:
         return self._folder.address
@@ -43,7 +46,24 @@ class StoreFolder:
     def naming_errors(self, hint: str | None = None) -> AbstractContextManager[None]:
         return self._folder.naming_errors("cannot be written", hint)
 
+    @contextmanager
+    def _unmerged(self) -> Iterator[None]:
+        """Where it is a folder of this machine, nobody merges files in it meanwhile."""
+        if self._lock is None or not isinstance(self._folder.file_system, pa_fs.LocalFileSystem):
+            yield
+            return
+        path = Path(self._folder.path)
+        if path.is_file():
+            raise is_file_not_folder(self._folder.address)
+        path.mkdir(parents=True, exist_ok=True)
+        with lock_of(path / self._lock, shared=True):
+            yield
+
     def take_over(self) -> int:
+        with self._unmerged():
+            return self._take_over()
+
+    def _take_over(self) -> int:
         self.claim.take_over()
         if self._folder.file_system.get_file_info(self._folder.path).type == pa_fs.FileType.File:
             raise is_file_not_folder(self._folder.address)
@@ -70,6 +90,10 @@ class StoreFolder:
             yield self._scratch
 
     def publish(self, number: int, drafts: Mapping[str, str]) -> None:
+        with self._unmerged():
+            self._publish(number, drafts)
+
+    def _publish(self, number: int, drafts: Mapping[str, str]) -> None:
         assert self._scratch is not None
         self.claim.begin_commit()
         for name, place in drafts.items():
@@ -83,7 +107,7 @@ class StoreFolder:
 class StoreClaim:
     def __init__(self, opening: SinkOpening, folder: Folder) -> None:
         self._claim, self._folder = Claim.of(opening), folder
-        self._inside = f"_starts-{opening.run}"
+        self._inside = f"{STARTS}{opening.run}"
         self._own: Owner | None = None
 
     @property
