@@ -50,6 +50,8 @@ def explain_data(
         described["memory"] = asdict(memory)
     if shared is not None and shared.answered_once_for:
         described["answered_once_for"] = list(shared.answered_once_for)
+    if shared is not None and shared.loaded_once_for:
+        described["loaded_once_for"] = {name: list(queries) for name, queries in shared.loaded_once_for.items()}
     if shared is not None and shared.parts:
         described["computed_once"] = [asdict(one) for one in shared.parts]
     described["streams"] = {leaf.name: _stream(leaf, shared or Shared()) for leaf in physical.leaves}

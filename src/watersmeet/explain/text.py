@@ -180,6 +180,8 @@ def _shared(shared: Shared) -> Iterator[Line]:
     """What is done once, in one process."""
     for stream, queries in shared.read_once_for.items():
         yield _entry(f"in one process {stream} is read once for", queries)
+    for table, queries in shared.loaded_once_for.items():
+        yield _entry(f"table {table} is loaded once for", queries)
     for stream, queries in shared.kept_once_for.items():
         yield _entry(f"rows of {stream} are kept once for", queries)
     for stream, column in shared.given_by.items():

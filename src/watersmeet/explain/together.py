@@ -34,8 +34,8 @@ class KeptOnce:
 class Together:
     """Of queries that are fed together. By stream: who reads it once, whose rows are kept once, and by which columns it
     is found which queries a row concerns; who walks once; which parts of answers are computed once; which of the
-    queries keep rows by themselves that others keep as well, and why; who asks the same; and the memory that some
-    share."""
+    queries keep rows by themselves that others keep as well, and why; who asks the same; for whom static tables are
+    loaded once; and the memory that some share."""
 
     read_once_for: Mapping[str, Names]
     kept_once: Mapping[str, Sequence[KeptOnce]]
@@ -44,6 +44,7 @@ class Together:
     parts: Sequence[PartOnce]
     kept_apart: Mapping[str, Mapping[str, str]]
     answered_once_for: Sequence[Names]
+    loaded_once_for: Mapping[str, Names]
     memory: str | None = None
     memory_for: Names = ()
     queries: Names = field(default=())
@@ -100,6 +101,8 @@ class Together:
             yield f"rows of {stream} are kept apart for {who}: {why}"
 
     def _answering(self) -> Iterator[str]:
+        for table, who in self.loaded_once_for.items():
+            yield f"table {table} is loaded once for {queries_in_words(who)}"
         for queries in self.answered_once_for:
             yield f"{queries_in_words(queries)} ask the same and are answered once"
         if self.memory is not None:
@@ -139,6 +142,7 @@ def together(group: Sequence[Job], shared: Mapping[str, Shared]) -> Together | N
         common,
         _by_streams({query: one.kept_apart for query, one in parts.items()}),
         list(dict.fromkeys(one.answered_once_for for one in parts.values() if one.answered_once_for)),
+        {table: queries for one in parts.values() for table, queries in one.loaded_once_for.items()},
         None if memory is None else memory.text,
         members,
         tuple(job.name for job in group),

@@ -32,7 +32,7 @@ from watersmeet.runtime.predicate_index import index_over
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.shared_walks import Walk, expected_walks
 from watersmeet.runtime.shared_windows import Line, given_alike, kept_once, why_kept_apart
-from watersmeet.runtime.sharing import answered_together, may_share, queries_in_words, shared_streams
+from watersmeet.runtime.sharing import answered_together, may_share, queries_in_words, shared_streams, shared_tables
 
 Names = tuple[str, ...]
 
@@ -68,6 +68,8 @@ class Shared:
     parts: Sequence[PartOnce] = ()
     kept_apart: Mapping[str, str] = field(default_factory=dict)
     """By the names of streams whose rows others keep as well: why it keeps its own."""
+    loaded_once_for: Mapping[str, Names] = field(default_factory=dict)
+    """By the names of static tables."""
 
 
 def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
@@ -85,7 +87,7 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
         for together in groups:
             for query in together:
                 kept[query][line.stream.name] = tuple(together)
-    read = shared_streams(group)
+    read, loaded = shared_streams(group), shared_tables(group)
     walks = expected_walks(plans, kept)
     parts, apart = told_parts(parts_in_common(plans)), why_kept_apart(lines, plans, kept)
     return {
@@ -97,6 +99,7 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
             [one for one in walks if first in one.queries],
             [one for one in parts if first in one.queries],
             {stream: why for (query, stream), why in apart.items() if query == first},
+            {table: tuple(queries) for table, queries in loaded.items() if job in queries},
         )
         for first, names in alike.items()
         for job in names

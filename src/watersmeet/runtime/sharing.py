@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from watersmeet.model.catalog import Stream
+from watersmeet.model.catalog import Stream, Table
 from watersmeet.model.wording import counted, listed
 from watersmeet.optimizer.asked_rows import is_sure
 from watersmeet.plan.identity import expression_text, identity_of
@@ -53,12 +53,21 @@ def shared_streams(group: Sequence[Job]) -> dict[str, list[str]]:
     return {name: queries for name, queries in readers.items() if len(queries) > 1}
 
 
+def shared_tables(group: Sequence[Job]) -> dict[str, list[str]]:
+    """The static tables that are loaded once for several queries, and the names of these."""
+    joining: dict[int, tuple[str, list[str]]] = {}
+    for job in group:
+        for table in {id(one): one for one in job.plan.relations if isinstance(one, Table)}.values():
+            joining.setdefault(id(table), (table.name, []))[1].append(job.name)
+    return {name: queries for name, queries in joining.values() if len(queries) > 1}
+
+
 def shared_words(group: Sequence[Job]) -> list[str]:
     """What a person is told of that: a line for those queries that share the same streams, for those that are answered
-    once, and for those that share memory."""
+    once, and for those that share memory; and for tables that are loaded once."""
     answered = [[job.name for job in alike] for alike in answered_together(group)]
     once = [f"{queries_in_words(names)} ask the same and are answered once" for names in answered if len(names) > 1]
-    return [*read_once_words(group), *once, *_memory_words(group)]
+    return [*read_once_words(group), *loaded_once_words(group), *once, *_memory_words(group)]
 
 
 def shared_memory(group: Sequence[Job]) -> tuple[Memory | None, tuple[str, ...]]:
@@ -87,6 +96,14 @@ def read_once_words(group: Sequence[Job]) -> list[str]:
     return [
         f"{listed(names)} {'is' if len(names) == 1 else 'are'} read once for {queries_in_words(who)}"
         for who, names in by_queries.items()
+    ]
+
+
+def loaded_once_words(group: Sequence[Job]) -> list[str]:
+    """Of static tables."""
+    return [
+        f"table {table} is loaded once for {queries_in_words(queries)}"
+        for table, queries in shared_tables(group).items()
     ]
 
 

@@ -90,3 +90,14 @@ def test_the_command_line_tells_all_of_it(tmp_path: Path, capsys: pytest.Capture
     found = json.loads(capsys.readouterr().out)
     assert found["query 3"]["answered_once_for"] == ["query 2", "query 3"]
     assert found["query 3"]["streams"]["a"]["kept_once_for"] == ["query 1", "query 2"]
+
+
+def test_rows_that_are_pushed_come_in_any_order() -> None:
+    declared = "".join(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT) WITH (time = 'ts');" for name in "abc")
+    queries = JOIN.format("a", "b", "", 5) + JOIN.format("a", "c", "", 9) + JOIN.format("b", "a", "", 7) * 2
+    jobs = read_script(declared + queries, open_sources=False, explain=True)
+    found = {name: one for group in fed_together(jobs) for name, one in shared_parts(group).items()}
+    of_both = ("query 1", "query 3", "query 4")
+    assert found["query 1"].kept_once_for == {"a": of_both, "b": of_both}
+    assert found["query 2"].kept_once_for == {}
+    assert found["query 4"].answered_once_for == ()

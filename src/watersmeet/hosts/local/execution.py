@@ -99,9 +99,28 @@ class Execution:
             if table.name in self.reloaded and table.name not in self._now:
                 self._now[table.name] = loaded(table)
             for batch in self._now[table.name] if table.name in self._now else batches_of(table, BATCH_ROWS):
-                load(batch)
-                if self.on_table is not None:
-                    self.on_table(table, batch)
+                self._load(table, load, batch)
+
+    @property
+    def tables_to_load(self) -> list[Table]:
+        """Those that it does not hold already, each once."""
+        each = {id(table): table for table, _ in self._tables}
+        return [table for table in each.values() if table.name not in self._now]
+
+    def load_table(self, table: Table, rows: pa.RecordBatch) -> None:
+        """Part of a table that somebody has read, before the first row comes."""
+        for own, load in self._tables:
+            if own is table:
+                self._load(table, load, rows)
+
+    def hold_table(self, table: Table, rows: Load) -> None:
+        """The rows of one that may be loaded again, as it is joined at first."""
+        self._now[table.name] = rows
+
+    def _load(self, table: Table, load: LoadsTable, rows: pa.RecordBatch) -> None:
+        load(rows)
+        if self.on_table is not None:
+            self.on_table(table, rows)
 
     def load_again(self) -> None:
         """Load tables that say so again from now on; `take_loads` joins what has come."""

@@ -20,6 +20,7 @@ from watersmeet.hosts.local.feeds import AtHand, Events, Feed, Feeds, Flowing
 from watersmeet.hosts.local.given_piece import GivenPiece
 from watersmeet.hosts.local.lines import Looking, batches_for, flows, lines_of, read_rows
 from watersmeet.hosts.local.side_files import SideFiles, SideSinks
+from watersmeet.hosts.local.static_tables import load_tables_of
 from watersmeet.hosts.local.together import MOST_ROWS, Together, can_be_together
 from watersmeet.model.catalog import Stream
 from watersmeet.operators.answers import Answer, as_batch
@@ -60,6 +61,8 @@ class Pulled(Looking, Protocol):
     def announce(self, stream: Stream) -> None: ...
 
     def begin(self, side: SideOutput) -> None: ...
+
+    def begun(self) -> None: ...
 
     def asks_of(self, stream: str) -> Sequence[AskedRows]: ...
 
@@ -144,6 +147,9 @@ class Pull:
         side.collects = writes
         for run in list(self._running):
             self._attempt(run, partial(run.begin, side))
+        self._load_tables()
+        for run in list(self._running):
+            self._attempt(run, run.begun)
         self._feeds = self._opened()
         for feed in self._feeds.all:
             feed.readers[0].announce(feed.clock.stream)
@@ -164,6 +170,10 @@ class Pull:
 
             self._pool = pool_of(self._running, self.fail)
         self._side = SideFiles(side, self.runs[0].beside) if writes else None
+
+    def _load_tables(self) -> None:
+        runs = {id(run.execution): run for run in self._running}
+        load_tables_of([run.execution for run in self._running], lambda one, error: self.fail(runs[id(one)], error))
 
     def _until_the_end(self) -> Iterator[Given]:
         reloading = [run for run in self.runs if run.execution.reloaded]

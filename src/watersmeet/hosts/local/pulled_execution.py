@@ -98,9 +98,11 @@ class PulledExecution:
         return self._asked.get(stream, ())
 
     def begin(self, side: SideOutput) -> None:
-        """Static tables are loaded before the first row comes. side: takes that goes beside the answers."""
+        """side: takes that goes beside the answers."""
         self.execution = self._executing(self.streams, side)
-        self.execution.load_tables()
+
+    def begun(self) -> None:
+        """Static tables are loaded, and the first row comes soon."""
         self.execution.load_again()
         for clock in self.clocks.values():
             clock.on_late_rows = self.on_late_rows

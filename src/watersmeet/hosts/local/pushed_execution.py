@@ -66,10 +66,12 @@ class PushedExecution(Execution):
         kept: Mapping[str, Load | None] | None = None,
         built: Built | None = None,
         parts: CommonParts | None = None,
+        loads: bool = True,
     ) -> None:
-        """built: run these operators instead of those that are made of the plan, which may have parts in common with
-        others. sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
-        whose rows are to be had from `tables_now`; those that are given are not loaded."""
+        """sourced: the streams that have data of their own, whose rows somebody reads and pushes. kept: the tables
+        whose rows are to be had from `tables_now`; those that are given are not loaded. built: run these operators
+        instead of those that are made of the plan, which may have parts in common with others. loads: whether it loads
+        its tables, or whoever makes it does."""
         built = build_query(plan) if built is None else built
         self._parts = parts
         for said in built.notices(plan):
@@ -95,7 +97,8 @@ class PushedExecution(Execution):
                 if kept is not None and table.name in kept:
                     rows = kept[table.name]
                     self._now[table.name] = loaded(table) if rows is None else rows
-            self.load_tables()
+            if loads:
+                self.load_tables()
         except BaseException as error:
             self.abort(error)
             raise

@@ -14,15 +14,17 @@ from functools import partial
 from typing import Any
 
 from watersmeet.errors import RunError
+from watersmeet.hosts.local.execution import Execution
 from watersmeet.hosts.local.push_driver import PushDriver, pushing_meanwhile, taken_of
 from watersmeet.hosts.local.pushed_execution import PushedExecution
+from watersmeet.hosts.local.static_tables import load_tables_of
 from watersmeet.operators.answers import Answer
 from watersmeet.operators.contract import Rows
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.shared_parts import built_together, lines_of_plans
 from watersmeet.runtime.shared_windows import share_windows
-from watersmeet.runtime.sharing import may_share, read_once_words
+from watersmeet.runtime.sharing import loaded_once_words, may_share, read_once_words
 
 Step = Callable[[PushedExecution], Iterable[Answer]]
 
@@ -45,9 +47,11 @@ class PushedTogether:
         self._members: list[PushDriver] = []
         self._leaving: list[PushDriver] = []
         built, common = built_together({job.name: job.plan for job in jobs}, shares=True)
-        for words in read_once_words(jobs):
+        for words in [*read_once_words(jobs), *loaded_once_words(jobs)]:
             tell(words)
-        self.executions = _executions(jobs, lambda job: PushedExecution(job.plan, built=built[job.name], parts=common))
+        self.executions = _executions(
+            jobs, lambda job: PushedExecution(job.plan, built=built[job.name], parts=common, loads=False)
+        )
         physical = {name: one.physical for name, one in built.items() if one.physical is not None}
         lines, _ = lines_of_plans(physical)
         share_windows(lines, self.executions, tell)
@@ -158,11 +162,16 @@ def _executions(jobs: Sequence[Job], make: Callable[[Job], PushedExecution]) -> 
     try:
         for job in jobs:
             made[job.name] = make(job)
+        load_tables_of(list(made.values()), _cannot_begin)
     except BaseException as error:
         for one in made.values():
             one.abort(error)
         raise
     return made
+
+
+def _cannot_begin(_: Execution, error: Exception) -> None:
+    raise error
 
 
 def _to_readers(members: Sequence[PushDriver], stream: str, give: Callable[[Sequence[PushDriver], str], None]) -> None:
