@@ -31,7 +31,7 @@ from watersmeet.runtime.common_parts import CommonParts, common_parts
 from watersmeet.runtime.predicate_index import index_over
 from watersmeet.runtime.script import Job
 from watersmeet.runtime.shared_walks import Walk, expected_walks
-from watersmeet.runtime.shared_windows import Line, given_alike, kept_once, why_kept_apart
+from watersmeet.runtime.shared_windows import Line, given_alike, kept_once, why_below_apart, why_kept_apart
 from watersmeet.runtime.sharing import answered_together, may_share, queries_in_words, shared_streams, shared_tables
 
 Names = tuple[str, ...]
@@ -89,7 +89,9 @@ def shared_parts(group: Sequence[Job]) -> dict[str, Shared]:
                 kept[query][line.stream.name] = tuple(together)
     read, loaded = shared_streams(group), shared_tables(group)
     walks = expected_walks(plans, kept)
-    parts, apart = told_parts(parts_in_common(plans)), why_kept_apart(lines, plans, kept)
+    common = parts_in_common(plans)
+    parts = told_parts(common)
+    apart = {**why_kept_apart(lines, plans, kept), **why_below_apart(lines, plans, common.numbers)}
     return {
         job: Shared(
             names if len(names) > 1 else (),

@@ -16,11 +16,15 @@ from watersmeet.operators.join.shared_walk import SharedWalks
 from watersmeet.operators.join.shared_window import StreamWindows, WindowView
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.optimizer.share_walks import ByCost
-from watersmeet.physical.nodes import WindowJoinNode
+from watersmeet.physical.nodes import FromManyNode, PhysicalNode, StreamSourceNode, WindowJoinNode
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.runtime.build import Built
 
 K = TypeVar("K", bound=Hashable)
+BELOW_CHANGES = (
+    "a join below an answer that changes takes the rows of all its streams up to an instant one after the other, and "
+    "would find those that others have put there before it is their turn; such joins are shared where they are equal"
+)
 
 
 class Fed(Protocol):
@@ -91,6 +95,36 @@ def why_kept_apart(
             else:
                 why = "rows may be late, and which of them are goes by all streams that a query looks at"
             found[query, name] = why
+    return found
+
+
+def joined_below(plan: PhysicalPlan, shared: Collection[int]) -> set[str]:
+    """The streams whose rows joins below an answer that changes keep. shared: the ids of nodes that are computed once
+    for several, whose joins are not the query's own."""
+    found: set[str] = set()
+    nodes: list[PhysicalNode] = [plan.root]
+    while nodes:
+        node = nodes.pop()
+        if id(node) in shared:
+            continue
+        if isinstance(node, FromManyNode):
+            found |= {one.leaf.stream.name for one in node.sources if isinstance(one, StreamSourceNode)}
+        nodes += node.children
+    return found
+
+
+def why_below_apart(
+    lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan], shared: Collection[int]
+) -> dict[tuple[K, str], str]:
+    """Of joins below answers that change: why they keep their own rows of streams of which others keep some as well."""
+    below = {query: joined_below(plan, shared) for query, plan in plans.items()}
+    found = {}
+    for line in lines:
+        name = line.stream.name
+        joining = [query for query in line.readers if name in below[query]]
+        plain = [query for query in line.readers if _kept_alias(plans[query], name) is not None]
+        for query in joining if len(joining) + len(plain) > 1 else ():
+            found[query, name] = BELOW_CHANGES
     return found
 
 

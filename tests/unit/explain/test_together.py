@@ -157,3 +157,16 @@ def test_it_says_whose_rows_are_kept_apart_and_why(tmp_path: Path, capsys: pytes
         "rows of a are kept apart for query 1 and query 2: rows may be late, and which of them are goes by all streams "
         "that a query looks at" in words
     )
+
+
+def test_it_says_why_joins_below_an_answer_that_changes_keep_their_own(explained: Explained) -> None:
+    counts = "SELECT a.k, COUNT(*) AS n FROM a [RANGE {0} SECONDS], b [RANGE {0} SECONDS] WHERE a.k = b.k GROUP BY a.k;"
+    why = "rows of a are kept apart for {}: a join below an answer that changes takes the rows of all its streams"
+    words = " ".join(explained(counts.format(10) + counts.format(30) + JOIN.format(10)).split())
+    assert why.format("query 1 and query 2") in words
+    assert "kept apart" not in explained(counts.format(10) * 2)
+    same = counts.format(10).replace("COUNT(*)", "MAX(b.k)")
+    text = " ".join(explained(counts.format(10) + same).split())
+    assert "the join over a and b is computed once for query 1 and query 2" in text
+    assert "kept apart" not in text
+    assert "kept apart" not in explained(counts.format(10) + "SELECT ts FROM a;")
