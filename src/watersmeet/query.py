@@ -85,15 +85,23 @@ class Query(Result):
 
         return explained(self.plan, Explaining(format, analyze, sample), self.host)
 
-    def advise(self, *, sample: int = 50_000, policies: Sequence[str] | None = None, seconds: float = 20.0) -> Advice:
-        """How much memory this join needs for how much of its answer: a value that prints as tables.
+    def advise(
+        self,
+        *,
+        sample: int = 50_000,
+        policies: Sequence[str] | None = None,
+        seconds: float = 20.0,
+        buckets: int | None = None,
+    ) -> Advice:
+        """How much memory this join needs for how much of its answer, and which keys to spread over its `buckets` or
+        threads (by default those it asks for, or one for each core): a value that prints as tables.
 
         The query runs in this process over about `sample` rows, in several sizes of memory, by each of the `policies`
         (by default all but `arm`), and takes about `seconds`.
         """
         from watersmeet.advise import advise
 
-        return advise(self.host.sampled(self.plan, sample), sample, policies, seconds=seconds)
+        return advise(self.host.sampled(self.plan, sample), sample, policies, seconds=seconds, places=buckets)
 
     def why(self, rows: Mapping[str, int | Mapping[str, Any]]) -> Why:
         """Why rows did not meet, in words: which condition fails with which values, which window and by how much, that

@@ -123,6 +123,17 @@ def test_a_spread_key_gives_no_thread_more_than_its_share(threads: int) -> None:
     assert fullest(", spread = 'a: 17'") < 1.2
 
 
+@pytest.mark.parametrize("threads", [2, 4])
+def test_a_skewed_join_without_an_equality_is_even_over_its_threads(threads: int) -> None:
+    query = session().sql(
+        f"SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k <= b.k WINDOW = 20 MILLISECONDS OPTIONS (threads = {threads})"
+    )
+    query.to_arrow()
+    work = list(query.metrics()["work_by_bucket"].values())
+    assert len(work) == threads
+    assert max(work) < 1.15 * sum(work) / threads
+
+
 def test_in_one_thread_it_changes_nothing() -> None:
     alone = session().sql(f"{QUERIES['join']} OPTIONS (spread = '17')")
     assert str(alone.explain()).startswith("select: a.id as x")

@@ -39,6 +39,7 @@ from watersmeet.operators.join.program import OUTPUT_ROWS
 from watersmeet.plan.query import Plan
 from watersmeet.plan.spread import Spread
 from watersmeet.runtime.metrics import Metrics
+from watersmeet.runtime.skew import LEAST_WORK
 from watersmeet.runtime.skew import fullest as fullest_of
 
 few = random_cases(40, phases=UNSHRUNK)
@@ -53,10 +54,10 @@ def _own_warm_copies(warm_copies: Path) -> Iterator[None]:
     warm_state._at_hand.clear()
 
 
-def skewed(seed: int, rows: int = 300, others: int = 20) -> pa.Table:
-    """Half of the rows have one key."""
+def skewed(seed: int, rows: int = 300, others: int = 20, share: float = 0.5) -> pa.Table:
+    """Half of the rows have one key, unless it is said."""
     random = np.random.default_rng(seed)
-    keys = np.where(random.random(rows) < 0.5, 17, random.integers(0, others, rows))
+    keys = np.where(random.random(rows) < share, 17, random.integers(0, others, rows))
     times = np.sort(random.integers(0, 20_000_000, rows))
     return pa.table({"id": np.arange(rows), "k": keys, "ts": pa.array(times, pa.timestamp("us"))})
 
@@ -121,6 +122,29 @@ def test_rows_of_a_join_without_an_equality_are_dealt_out_anyway_and_counted_onc
         assert in_four.counted(name) == alone.counted(name)
     assert kept(in_four) == kept(alone)
     assert fullest_of(told_by(in_four)) is None
+
+
+@pytest.mark.parametrize("buckets", [2, 4, 6])
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_a_skewed_join_without_an_equality_is_even_over_its_grid(share: float, buckets: int) -> None:
+    """One value that half of all rows have, or nearly all, is met or not wherever its rows lie."""
+    over = [Source(name, skewed(seed, 2000, 1000, share), "ts") for seed, name in enumerate("ab")]
+    found = run(THETA.replace("<", "<="), over, buckets)
+    work = told_by(found).work_by_bucket
+    assert sum(work.values()) > LEAST_WORK
+    assert len(work) == found.job.partitioning.buckets == buckets
+    assert max(work.values()) < 1.15 * sum(work.values()) / buckets
+
+
+def test_rows_windows_of_all_keys_are_counted_everywhere_and_their_rows_joined_in_one_bucket_each() -> None:
+    sql = "SELECT a.id AS x, b.id AS y FROM a [ROWS 50], b [ROWS 50] WHERE a.k <= b.k"
+    over = [Source(name, skewed(seed, 1000), "ts") for seed, name in enumerate("ab")]
+    alone, found = run(sql, over, 1), run(sql, over, 4)
+    assert found.job.partitioning.announced == ("a", "b")
+    assert found.answer() == alone.answer()
+    refused = job(f"{sql} OPTIONS (spread = '17')", "ab")
+    with pytest.raises(OptionError, match="no key says where rows lie, so that they are spread anyway"):
+        _ = refused.partitioning
 
 
 def kept(simulation: Simulation) -> Counter[str]:
@@ -270,6 +294,18 @@ def test_where_rows_of_a_key_must_lie_together_that_is_said() -> None:
     assert told is not None
     assert told.endswith(
         "they stay in one bucket: rows of a key are grouped or compared with each other, and must lie together"
+    )
+
+
+def test_a_full_join_stays_in_one_bucket_and_says_so() -> None:
+    over = [Source(name, skewed(seed, 6000, 1000), "ts") for seed, name in enumerate("ab")]
+    sql = "SELECT a.id AS x FROM a FULL JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 MILLISECONDS"
+    full = run(sql, over, 4)
+    told = skew_text(full.job.plan, told_by(full))
+    assert told is not None
+    assert told.endswith(
+        "they stay in one bucket: each stream has rows that are given without a partner, or are known by their keys, "
+        "and must lie together"
     )
 
 

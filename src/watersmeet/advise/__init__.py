@@ -1,4 +1,4 @@
-"""How much memory a join needs for how much of its answer: the query run over a sample in several sizes of memory."""
+"""How much memory a join needs for how much of its answer, and which keys to spread: the query run over a sample."""
 
 from watersmeet.advise.report import Advice, Ceiling, Trial
 from watersmeet.advise.trials import advise

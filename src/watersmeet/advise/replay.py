@@ -91,9 +91,15 @@ class Replay:
     def rows_of(self, alias: str) -> Rows:
         return next(feed.rows[alias] for feed in self.feeds if alias in feed.aliases)
 
-    def run(self, joining: WindowJoin, piece: Callable[[], int], look: Callable[[], None] | None = None) -> None:
-        """Push everything through a join; only its counters tell what it found. `piece` tells how many rows are best
-        pushed next. `look` is called after each piece."""
+    def run(
+        self,
+        joining: WindowJoin,
+        piece: Callable[[], int],
+        look: Callable[[], None] | None = None,
+        take: Callable[[pa.RecordBatch], None] | None = None,
+    ) -> None:
+        """Push everything through a join; what it found its counters tell. `piece` tells how many rows are best
+        pushed next. `look` is called after each piece, `take` with each block of results."""
         aliases = [one.alias for one in self.join.streams]
         operator: Operator = InTimeOrder(joining, aliases) if self.counts_rows else joining
         for table, load in built_join(self.join, operator).tables:
@@ -103,11 +109,11 @@ class Replay:
         steps = self._cut(lambda: max(1, min(piece(), LARGEST_PIECE))) if in_hand is None else self._together(in_hand)
         for rows, watermarks in steps:
             if rows and in_hand is not None:
-                _exhaust(operator.take(rows, watermarks))
+                _exhaust(operator.take(rows, watermarks), take)
             else:
                 for alias, part in rows.items():
-                    _exhaust(operator.push(alias, part))
-                _exhaust(operator.advance(watermarks))
+                    _exhaust(operator.push(alias, part), take)
+                _exhaust(operator.advance(watermarks), take)
             if look is not None:
                 look()
 
@@ -180,6 +186,7 @@ def _rows(stream: Stream, table: pa.Table) -> Rows:
     return timed_rows(stream, batches[0], 0)
 
 
-def _exhaust(batches: Iterator[pa.RecordBatch]) -> None:
-    for _ in batches:
-        pass
+def _exhaust(batches: Iterator[pa.RecordBatch], take: Callable[[pa.RecordBatch], None] | None) -> None:
+    for one in batches:
+        if take is not None:
+            take(one)

@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from watersmeet.advise.skew import Skew
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import SetupError
 from watersmeet.model.wording import aligned, in_bytes, short
@@ -48,7 +49,8 @@ class Need:
 @dataclass(frozen=True)
 class Advice:
     """`rows_needed` is the most that the windows held at a time, `row_bytes` what one row takes, `bound` the memory
-    that the query asks for, in rows; `notes` say what to keep in mind."""
+    that the query asks for, in rows; `notes` say what to keep in mind; `skew` is how evenly keys fill buckets or
+    threads, None where they are not placed by one."""
 
     sample_rows: int
     event_seconds: float
@@ -60,6 +62,7 @@ class Advice:
     ceilings: tuple[Ceiling, ...] = ()
     bound: int | None = None
     notes: tuple[str, ...] = field(default=())
+    skew: Skew | None = None
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -131,6 +134,7 @@ class Advice:
             "optimum": [asdict(ceiling) for ceiling in self.ceilings],
             "needs": [asdict(need) for need in needs],
             "notes": list(self.notes),
+            "skew": None if self.skew is None else self.skew.as_dict(),
         }
 
 
@@ -154,6 +158,8 @@ def _lines(advice: Advice) -> Iterator[str]:
         yield f"recall with allocation = '{allocation}'"
         yield from (f"  {line}" for line in aligned(_table(advice, allocation), left=0))
     yield from (_folded(f"note: {note}") for note in advice.notes)
+    uneven = None if advice.skew is None else advice.skew.sentence()
+    yield from () if uneven is None else (_folded(uneven),)
     yield f"worked out in {short(advice.seconds)} s"
     yield _folded(recommendation(advice))
 

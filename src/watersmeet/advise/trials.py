@@ -6,6 +6,7 @@ and none of them computes the select list.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal
@@ -16,6 +17,7 @@ from watersmeet.advise.ceiling import arrivals_of, ceilings, why_none
 from watersmeet.advise.replay import LARGEST_PIECE, Replay
 from watersmeet.advise.report import Advice, Ceiling, Trial
 from watersmeet.advise.sample import Sample, take_sample
+from watersmeet.advise.skew import Measured, Skew
 from watersmeet.compiling import working_seconds
 from watersmeet.dataclass import dataclass
 from watersmeet.errors import OptionError, UnsupportedError
@@ -50,8 +52,10 @@ def advise(
     policies: Sequence[str] | None = None,
     on_step: OnStep | None = None,
     seconds: float = SECONDS,
+    places: int | None = None,
 ) -> Advice:
-    """The recall that every policy reaches in every memory. `on_step` is told how many runs of how many are done.
+    """places: in how many buckets or threads it is to run; None: in the threads it asks for, or one for each core.
+    The recall that every policy reaches in every memory. `on_step` is told how many runs of how many are done.
     If all runs would take longer than so many seconds, they use only the beginning of the sample; those for which
     there is no time even then are left out, the least telling ones first, and the advice says so."""
     chosen = _checked(policies)
@@ -76,7 +80,12 @@ def advise(
     return Advice(
         trials.replay.rows, trials.replay.event_us / UNITS_US["second"], working_seconds() - started, trials.exact,
         trials.needed, trials.row_bytes, trials.in_turn(found), best, trials.bound, (*trials.notes(found), *why),
+        trials.skew(places or _places(plan)),
     )  # fmt: skip
+
+
+def _places(plan: Plan) -> int:
+    return plan.options.threads if plan.options.threads > 1 else max(os.cpu_count() or 1, 2)
 
 
 def _checked(policies: Sequence[str] | None) -> tuple[str, ...]:
@@ -118,6 +127,7 @@ class _Trials:
     def __init__(self, plan: Plan, sample: Sample, policies: Sequence[str]) -> None:
         self.policies = policies
         assert plan.plain_join is not None
+        self.plan = plan
         self.join, self.project = plan.plain_join.join, plan.plain_join.project
         self.asked = plan.shedding
         self.strategy = optimize(self.join)
@@ -162,14 +172,19 @@ class _Trials:
 
     def _exactly(self) -> tuple[int, int, bool]:
         """The memory that all rows of the windows take, the number of results, and whether rows came out of order."""
-        joining = WindowJoin(self.strategy, ())
+        self.measured = Measured(self.plan)
+        joining = WindowJoin(self.strategy, self.measured.columns)
         held, started = [len(self.join.streams)], working_seconds()
         # Small pieces: how full the windows were is seen between two of them only.
         piece = max(1, self.replay.rows // 1000)
-        self.replay.run(joining, lambda: piece, lambda: held.append(joining.kept_rows))
+        self.replay.run(joining, lambda: piece, lambda: held.append(joining.kept_rows), self.measured.found)
         self.exact_s = working_seconds() - started
         needed = enough_for(max(held), len(self.join.streams))
         return needed, joining.counters.results, any(store.disorder_us > 0 for store in joining.stores.values())
+
+    def skew(self, places: int) -> Skew | None:
+        """How evenly so many buckets or threads would be at work."""
+        return self.measured.skew(self.replay.rows_of, places)
 
     def shorten(self, seconds: float) -> None:
         """Leave out the end of the sample if all runs would take too long; but fill the windows several times."""

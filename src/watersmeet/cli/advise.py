@@ -20,6 +20,7 @@ def advise_script(
     policies: Sequence[str] | None,
     seconds: float,
     plot: Path | None,
+    buckets: int | None = None,
     *,
     as_json: bool = False,
     quiet: bool = False,
@@ -30,7 +31,7 @@ def advise_script(
     # Asked first, so that a wrong name does not cost the runs.
     for path in plots:
         check_plot(path)
-    found = {job.name: _advised(job, sample, policies, seconds, quiet=quiet) for job in jobs}
+    found = {job.name: _advised(job, sample, policies, seconds, buckets, quiet=quiet) for job in jobs}
     for advice, path in zip(found.values(), plots, strict=False):
         draw_advice(advice, path)
     if as_json:
@@ -40,9 +41,11 @@ def advise_script(
     return "\n".join(f"-- {name}\n{advice_text(advice)}" for name, advice in found.items()).rstrip("\n")
 
 
-def _advised(job: Job, sample: int, policies: Sequence[str] | None, seconds: float, *, quiet: bool) -> Advice:
+def _advised(
+    job: Job, sample: int, policies: Sequence[str] | None, seconds: float, buckets: int | None, *, quiet: bool
+) -> Advice:
     with _bar(job.name, quiet=quiet) as on_step:
-        return advise(job.plan, sample, policies, on_step, seconds)
+        return advise(job.plan, sample, policies, on_step, seconds, buckets)
 
 
 def _plots(plot: Path | None, jobs: int) -> list[Path]:

@@ -293,13 +293,17 @@ def advise(
         str | None, typer.Option(metavar="NAMES", help="Which policies to try, such as 'prob,rand'; by default all.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="About how long the runs may take.")] = 20.0,
+    buckets: Annotated[
+        int | None,
+        typer.Option(min=1, help="In how many buckets or threads it is to run; by default its threads, or the cores."),
+    ] = None,
     format: Annotated[PlanFormat, typer.Option(help="How to tell it: for people, or for programs.")] = PlanFormat.text,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw recall by memory as well; needs matplotlib.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Tell how much memory a join needs for how much of its answer.
+    """Tell how much memory a join needs for how much of its answer, and which keys to spread.
 
     Runs every query of a script in this process over a sample, in several sizes of memory and by every policy, and
     prints the recall of each beside what is possible at all. Memory that the query asks for is tried as well.
@@ -311,7 +315,7 @@ def advise(
     names = None if policies is None else [name.strip() for name in policies.split(",") if name.strip()]
     with interruptible():
         answer = advise_script(
-            text_of(file), sample, names, seconds, plot, as_json=format is PlanFormat.json, quiet=quiet
+            text_of(file), sample, names, seconds, plot, buckets, as_json=format is PlanFormat.json, quiet=quiet
         )
     typer.echo(answer)
 

@@ -304,3 +304,62 @@ def test_without_matplotlib_the_way_out_is_told(script, tmp_path, monkeypatch, c
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert call("advise", str(script), "--plot", str(tmp_path / "memory.svg")) == 2
     assert "plots need matplotlib" in capsys.readouterr().err
+
+
+# ---- keys with many rows --------------------------------------------------------------------------------------------
+
+
+def skewed(query: str, share: float, options: str = "") -> wm.Query:
+    """One key, with a comma in its text, has a share of the rows of a, and half as many of b."""
+    made = wm.Session()
+    for seed, name in enumerate("ab"):
+        rng = np.random.default_rng(seed)
+        hot = rng.random(4000) < share / (1 + seed)
+        k = np.where(hot, 17, rng.integers(100, 1100, 4000))
+        rows = {"id": np.arange(4000), "k": k, "s": ["New York, NY" if one == 17 else f"town {one}" for one in k]}
+        rows["ts"] = pa.array(1000 * np.arange(4000), pa.timestamp("us"))
+        made.stream(name, pa.table(rows), time="ts")
+    return made.sql(f"{query} OPTIONS (threads = 4{options})")
+
+
+PAIRED = "SELECT a.id AS x, b.id AS y FROM a, b WHERE a.k = b.k WINDOW = 100 MILLISECONDS"
+
+
+@pytest.mark.parametrize(("condition", "key"), [("a.k = b.k", "17"), ("a.s = b.s", '"New York, NY"')])
+def test_the_option_that_is_proposed_is_taken_and_makes_the_work_even(condition: str, key: str) -> None:
+    sql = PAIRED.replace("a.k = b.k", condition)
+    advice = skewed(sql, 0.5).advise(policies=["rand"], seconds=0.5)
+    skew = advice.skew
+    assert skew is not None
+    assert skew.fullest_then is not None
+    assert (skew.places, skew.spread) == (4, f"a: {key}")
+    assert skew.fullest > 2.5
+    assert skew.fullest_then < 1.5
+    for options, expected in ((f", spread = '{skew.spread}'", skew.fullest_then), ("", skew.fullest)):
+        query = skewed(sql, 0.5, options)
+        query.to_arrow()
+        work = list(query.metrics()["work_by_bucket"].values())
+        mean = (8000 + query.metrics()["results"]) / 4  # copies are more to do, and no more than there is
+        assert max(work) / mean == pytest.approx(expected, rel=0.1)
+    words = " ".join(str(advice).split())
+    assert f"with OPTIONS (spread = 'a: {key}') it would do" in words
+    assert advice.as_dict()["skew"]["spread"] == skew.spread
+
+
+def test_even_keys_and_keys_that_are_spread_already_are_left_alone() -> None:
+    even = skewed(PAIRED, 0.01).advise(policies=["rand"], seconds=0.5)
+    assert even.skew is not None
+    assert even.skew.fullest < 1.5
+    assert even.skew.spread is None
+    assert "spread" not in str(even)
+    assert skewed(PAIRED, 0.5, ", spread = '17'").advise(policies=["rand"], seconds=0.5).skew is None
+    theta = skewed(PAIRED.replace("a.k = b.k", "a.k < b.k").replace("100", "5"), 0.5)
+    assert theta.advise(policies=["rand"], seconds=0.5).skew is None
+
+
+def test_where_rows_must_lie_together_that_is_said_instead() -> None:
+    counted = "SELECT a.id AS x FROM a [PARTITION BY k ROWS 3], b [RANGE 100 MILLISECONDS] WHERE a.k = b.k"
+    advice = skewed(counted, 0.9).advise(policies=["rand"], seconds=0.5)
+    assert advice.skew is not None
+    assert (advice.skew.spread, advice.skew.why_none) == (None, "a window counts rows, which must lie together")
+    assert "and its rows must lie together: a window counts rows" in " ".join(str(advice).split())
