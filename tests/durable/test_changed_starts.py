@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -16,9 +18,10 @@ from tests.durable.lives import die_at, rows_of
 from tests.durable.test_changed_savepoints import _bag, _join, _pairs, _rows, _session
 from tests.durable.test_changes import diff, push, session, sunk
 from tests.durable.test_come_and_go import COUNT, Script, bag, given
+from tests.durable.test_savepoint_command import command
 from tests.one_life import lived_through
 from watersmeet.cli.commands import app
-from watersmeet.errors import RunError
+from watersmeet.errors import RunError, WatersmeetError
 
 HALF = COUNT // 2
 SECOND = dt.timedelta(seconds=1)
@@ -206,6 +209,31 @@ def test_a_new_column_of_a_stream_comes_along(tmp_path: Path) -> None:
     assert bag(given(tmp_path, "near")) == changed_after_half(WIDE, NARROW)
 
 
+def test_over_a_checkpoint_in_a_store(tmp_path: Path) -> None:
+    rows, where = _rows(4), f"file://{tmp_path}/store/state"
+    answers: list[dict[str, Any]] = []
+
+    def heard(batch: pa.RecordBatch) -> None:
+        answers.extend(batch.to_pylist())
+
+    for seconds, part in ((9, rows[:150]), (4, rows[150:250]), (4, rows[250:])):
+        with _session().sql(_join(seconds)).start(checkpoint=where, on_answer=heard) as run:
+            for name, row in part:
+                run.push(name, row)
+    assert _bag(answers) == _pairs(rows[:150], 0, 9) + _pairs(rows, 150, 4)
+
+
+def test_a_checkpoint_that_is_older_than_its_sink_is_refused_as_ever(tmp_path: Path) -> None:
+    script = Script(tmp_path, pushed=False)
+    script.run(script.text(near=WIDE), HALF)
+    shutil.copytree(tmp_path / "state", tmp_path / "older")
+    script.run(script.text(near=WIDE), HALF + 100)
+    shutil.rmtree(tmp_path / "state")
+    (tmp_path / "older").rename(tmp_path / "state")
+    with pytest.raises(WatersmeetError, match="older than what was written with it"):
+        script.run(script.text(near=NARROW), COUNT)
+
+
 # ---- by the command -------------------------------------------------------------------------------------------------
 
 
@@ -222,3 +250,18 @@ def test_the_command_goes_on_and_state_diff_has_said_so(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "near goes on changed: window narrower: " in done.stderr
     assert diff(tmp_path / "state", new) == "near: the same\n"
+
+
+def test_savepoint_and_replace_of_a_stopped_run_want_the_script_that_was_running(tmp_path: Path) -> None:
+    script = Script(tmp_path, pushed=False)
+    script.run(script.text(near=WIDE), HALF)
+    new, old = tmp_path / "new.sql", tmp_path / "old.sql"
+    new.write_text(script.text(near=NARROW))
+    old.write_text(script.text(near=WIDE))
+    for words in (("savepoint", tmp_path / "state", tmp_path / "moved"), ("replace", tmp_path / "state", new)):
+        done = CliRunner().invoke(app, [*map(str, words), "--script", str(new)])
+        assert "is of the query as it was, before:" in str(done.exception)
+        assert "window narrower" in str(done.exception)
+    command("savepoint", tmp_path / "state", tmp_path / "moved", "--script", old)
+    script.run(script.text(near=NARROW), COUNT)
+    assert bag(script.given("near")) == changed_after_half(WIDE, NARROW)

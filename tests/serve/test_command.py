@@ -157,6 +157,23 @@ def test_it_goes_on_from_a_savepoint_with_a_query_more(tmp_path: Path) -> None:
     assert call("serve", str(new), "--from", str(tmp_path / "moved")) == 2
 
 
+def test_a_start_with_a_join_that_has_changed_goes_on(tmp_path: Path) -> None:
+    declared = "CREATE STREAM {} (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time = 'ts');\n"
+    join = "SELECT a.v AS x, b.v AS y{} FROM a, b WHERE a.k = b.k WINDOW = {} SECONDS;\n"
+    path = tmp_path / "script.sql"
+    for more, seconds in (("", 60), (", a.v + b.v AS total", 10)):
+        path.write_text(f"{declared.format('a')}{declared.format('b')}{join.format(more, seconds)}")
+        process, client = _served(path, "--checkpoint", str(tmp_path / "state"))
+        if not more:
+            client.posted("a", [row(1, n, n) for n in range(40)], Idempotency_Key="x")
+            _ended(process)
+    assert client.posted("a", [row(1, n, n) for n in range(40)], Idempotency_Key="x")["repeated"]
+    told = client.posted("b", [row(1, 0, 40)])
+    rows = client.get(f"/queries/query_1/rows?batch={told['batches']['query 1']}").json()["rows"]
+    assert sorted(one["total"] for one in rows) == list(range(30, 40))
+    _ended(process)
+
+
 def _served(script: Path, *more: str) -> tuple[Any, Client]:
     process = watersmeet("serve", str(script), "--port", "0", "--json", *more)
     for line in process.stderr:

@@ -77,6 +77,6 @@ def _of_stopped(folder: Path, text: str) -> DurableJobs:
 
     opener = OpenOnce(open_to_go_on)
     read = read_script(text, opener=opener)
-    jobs = DurableJobs(read, folder, RunSettings(checkpoint=folder), tell=voice().warn, opener=opener)
+    jobs = DurableJobs(read, folder, RunSettings(checkpoint=folder), tell=voice().warn, opener=opener, as_it_was=True)
     jobs.start()
     return jobs

@@ -71,7 +71,8 @@ def _of_stopped(folder: Path, out: str, text: str) -> None:
     declared = read_script(text, explain=True, opener=open_to_go_on, pushed=True)  # it may have been served
     jobs = [job for job in declared if job.explaining is None]
     check_all_there(Place(folder.absolute()), jobs)
-    DurableJobs(jobs, folder, RunSettings(checkpoint=folder), tell=voice().warn, pushed=True).recover_only(out)
+    settings = RunSettings(checkpoint=folder)
+    DurableJobs(jobs, folder, settings, tell=voice().warn, pushed=True, as_it_was=True).recover_only(out)
 
 
 def _of_spark(folder: Path, out: str, script: Path | None) -> None:

@@ -277,6 +277,13 @@ class CheckpointFolder:
         found = [] if before is None else changes(before, plan)
         if found and goes_on(found) and is_of_streams(found):
             return with_new_columns(found)
+        if found and goes_on(found):
+            raise RunError(
+                f"the checkpoint {self.place.shown()} is of the query as it was, before:\n"
+                + "\n".join(f"  {one}" for one in found),
+                hint="name the script that was running: --script OLD.sql; or start the changed one, which goes on with "
+                "what is kept",
+            )
         may_replace = "watersmeet replace has the changed query take the place of this one; or " * (
             bool(found) and verdict_of(found) == "replace"
         )

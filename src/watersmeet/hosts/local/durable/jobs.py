@@ -63,17 +63,19 @@ class DurableJobs:
         skipped: Mapping[str, frozenset[int]] | None = None,
         queues: Mapping[str, QueueSink] | None = None,
         opener: Opener = open_to_go_on,
+        as_it_was: bool = False,
     ) -> None:
         """pushed: streams without a source are pushed, and a bare SELECT is for those who listen; if not, such streams
         are refused, and it prints. skipped: of queries, by name, the batches that are not repeated. queues: where
         answers wait to be taken, of queries by name; with them, even if there are none, queries come and go. opener:
-        what has opened the streams, and opens them for queries that take the place of these."""
+        what has opened the streams, and opens them for queries that take the place of these. as_it_was: whether the
+        script is to be the one that was running: one that has changed is refused, also where it could go on."""
         self.runs: dict[str, DurableExecution] = {}
         self.words: list[str] = []  # what there is to say of those that were added or dropped, once they have started
         self._requests: Requests | None = None
         self._beside: set[str] = set()  # the sinks beside answers into which queries have written
         self._settings, self._tell, self._pushed = settings, tell, pushed
-        self._skipped, self._queues = skipped or {}, queues or {}
+        self._skipped, self._queues, self._as_it_was = skipped or {}, queues or {}, as_it_was
         # A query that takes the place of another must be given the same rows.
         may_change = queues is not None or not settings.available_now
         self._shared = _shared_sources(jobs, all_of_them=may_change)
@@ -129,7 +131,8 @@ class DurableJobs:
             return sink_of(job.plan, job.name, job.sink, checkpoint, start, tell)
 
         own = replace(self._settings, skipped=self._skipped.get(job.name, frozenset()))
-        before = query_before(place, job.plan) if succession is None else None
+        may_change = succession is None and not self._as_it_was
+        before = query_before(place, job.plan) if may_change else None
         return DurableExecution(
             job.plan,
             place,
