@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 import watersmeet as wm
 from tests.durable.lives import die_at, rows_of
-from tests.durable.test_changed_savepoints import _bag, _join, _pairs, _rows, _session
+from tests.durable.test_changed_savepoints import NOON, _bag, _join, _pairs, _rows, _session
 from tests.durable.test_changes import diff, push, session, sunk
 from tests.durable.test_come_and_go import COUNT, Script, bag, given
 from tests.durable.test_savepoint_command import command
@@ -25,6 +26,7 @@ from watersmeet.errors import RunError, WatersmeetError
 
 HALF = COUNT // 2
 SECOND = dt.timedelta(seconds=1)
+KINDS = {"n": pa.int64(), "k": pa.int64(), "v": pa.string(), "ts": pa.timestamp("us")}
 WIDE = "SELECT event_time() AS at, a.id AS x, b.id AS y, a.s FROM a, b WHERE a.k = b.k WINDOW = 8 SECONDS"
 NARROW = WIDE.replace("8 S", "3 S")
 FEWER = "SELECT b.id AS y, a.id + 1 AS x, UPPER(a.s) AS s FROM a, b WHERE a.k = b.k WINDOW = 5 SECONDS"
@@ -107,6 +109,54 @@ def test_a_wider_window_is_whole_once_time_has_gone_on_by_the_difference(tmp_pat
     assert Counter({pair: n for pair, n in _bag(answers).items() if pair in late}) == late
     with _session().sql(_join(20)).start(checkpoint=tmp_path / "state", on_answer=lambda batch: None) as run:
         assert run.whole_from == whole
+
+
+BETWEEN_THREE = {
+    "window": "WINDOW = {} SECONDS",
+    "directed": "DWINDOW (a, b) = {} SECONDS AND DWINDOW (b, c) = {} SECONDS",
+    "by times": "AND a.ts BETWEEN b.ts - INTERVAL {} SECONDS AND b.ts + INTERVAL 2 SECONDS DWINDOW (c, b) = {} SECONDS",
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("windows", BETWEEN_THREE)
+def test_of_three_streams_out_of_order(windows: str, seed: int, tmp_path: Path) -> None:
+    rng, at, rows = random.Random(seed), 0, []
+    for n in range(240):
+        at += rng.choice([0, 1, 1, 2])
+        time = NOON + max(at - rng.choice([0, 0, 1, 2]), 0) * SECOND
+        rows.append((rng.choice("abc"), {"n": n, "k": rng.randrange(3), "v": rng.choice("uv"), "ts": time}))
+    half, wide = rng.randrange(60, 180), [rng.randrange(8, 14), rng.randrange(8, 14)]
+    narrow = [size - rng.randrange(1, 5) for size in wide]
+    joined = f"FROM a, b, c WHERE a.k = b.k AND b.k = c.k {BETWEEN_THREE[windows]}"
+    before = f"SELECT a.n AS x, b.n AS y, c.n AS z, event_time() AS at {joined.format(*wide)}"
+    now = f"SELECT c.n AS z, a.n AS x, b.n AS y, a.n + c.n AS total {joined.format(*narrow)}"
+
+    def of_three(until: int | None = None) -> wm.Session:
+        made = wm.Session()
+        for name in "abc":
+            if until is None:
+                made.stream(name, schema=KINDS, time="ts", lateness="3 seconds")
+            else:
+                some = pa.Table.from_pylist([row for other, row in rows[:until] if other == name], pa.schema(KINDS))
+                made.stream(name, some, time="ts", lateness="3 seconds")
+        return made
+
+    def bag_of(query: str, until: int) -> Counter[str]:
+        return bag(of_three(until).sql(query).to_arrow().to_pylist())
+
+    given: list[dict[str, Any]] = []
+    for query, part in ((before, rows[:half]), (now, rows[half:])):
+        with (
+            of_three()
+            .sql(query)
+            .start(checkpoint=tmp_path / "state", on_answer=lambda some: given.extend(some.to_pylist())) as run
+        ):
+            for name, row in part:
+                run.push(name, row)
+    expected = bag_of(before, half) + (bag_of(now, len(rows)) - bag_of(now, half))
+    assert expected
+    assert bag(given) == expected
 
 
 # ---- killed ---------------------------------------------------------------------------------------------------------
