@@ -164,9 +164,13 @@ def test_the_command_looks_at_savepoints_and_at_checkpoints_on_spark(tmp_path: P
         (
             "spark",
             wider,
-            "refused: over the rows that are kept, and whole once time has gone on by the difference; on Sp",
+            "replace: over the rows that are kept, and whole once time has gone on by the difference; on Sp",
         ),
-        ("spark", grown, "refused: on Spark no query takes the place"),
+        (
+            "spark",
+            grown,
+            "replace: another answer from the instant on at which the changed query takes the place; on Sp",
+        ),
     ):
         assert diff(tmp_path / place, same) == "query 1: the same\n"
         assert f"    {why}" in diff(tmp_path / place, script)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.arguments import BAD_INPUT, Script, fail, interruptible, text_of
+from watersmeet.cli.arguments import Script, interruptible, text_of
+from watersmeet.cli.replace_on_spark import Asked, replace_on_spark
 from watersmeet.cli.savepoint import old_text
 from watersmeet.cli.voice import voice
 from watersmeet.noticing import phase
@@ -18,14 +19,20 @@ if TYPE_CHECKING:
 
 
 def replace(
-    checkpoint: Annotated[str, typer.Argument(help="The checkpoint folder of a run in-process.")],
+    checkpoint: Annotated[
+        str, typer.Argument(help="The checkpoint folder of a run; of one on Spark that has stopped.")
+    ],
     script: Script,
     query: Annotated[
         str | None,
         typer.Option("--query", metavar="NAME", help="Only this one; by default all that differ under their names."),
     ] = None,
     compare: Annotated[
-        str, typer.Option(metavar="INTERVAL", help="For how long answers of both are compared; '0 s': not at all.")
+        str,
+        typer.Option(
+            metavar="INTERVAL",
+            help="For how long answers of both are compared; '0 s': not at all. On Spark, those of the last rows.",
+        ),
     ] = f"{COMPARE_S:g} s",
     if_same: Annotated[
         bool, typer.Option("--if-same", help="Change nothing if the two gave other answers of the same rows.")
@@ -49,14 +56,11 @@ def replace(
             from watersmeet.hosts.local.durable.checkpoint_state import is_checkpoint
             from watersmeet.hosts.local.durable.requests import REPLACE, ask, is_running, scripts_of
 
-        if not is_checkpoint(folder):
-            fail(
-                f"{folder} is not the checkpoint of a run in-process\nhint: a query on Spark changes by a savepoint: "
-                "docs/changing_queries.md",
-                BAD_INPUT,
-            )
         with phase("building the new query"):
-            if is_running(folder):
+            if not is_checkpoint(folder):
+                asked = Asked(path, query, round(compare_s * 1e6), if_same)
+                words = replace_on_spark(folder.absolute(), asked, before)
+            elif is_running(folder):
                 words = ask(folder, REPLACE, script=str(path), query=query, compare_s=compare_s, if_same=if_same)
             else:
                 jobs = _of_stopped(folder, old_text(before, scripts_of(folder)))

@@ -79,7 +79,7 @@ def _of_spark(folder: Path, out: str, script: Path | None) -> None:
     from watersmeet.cli.arguments import need_spark
 
     need_spark()
-    from watersmeet.hosts.spark.checkpoints.savepoints import checkpoint_of, is_checkpoint, read_contents, scripts_of
+    from watersmeet.hosts.spark.checkpoints.savepoints import checkpoint_of, is_checkpoint, read_stand, scripts_of
     from watersmeet.runtime.declaring import open_to_go_on
     from watersmeet.runtime.savepoints.folder import writing_savepoint
     from watersmeet.runtime.script import read_script
@@ -92,4 +92,4 @@ def _of_spark(folder: Path, out: str, script: Path | None) -> None:
         places = {job.name: checkpoint_of(folder, job.name, alone=len(jobs) == 1) for job in jobs}
         for job in jobs:
             together = [one.plan for one in jobs if places[one.name] == places[job.name]]
-            written.add(job.name, read_contents(places[job.name], job.plan, job.name, together))
+            written.add(job.name, read_stand(places[job.name], job.plan, job.name, together).contents)

@@ -25,9 +25,10 @@ Kind = Literal["in-process", "savepoint", "Spark"]
 _ALONE = ""  # the name of a query that a checkpoint has for itself
 _ELSEWHERE: Mapping[Kind, str] = {
     "savepoint": "a savepoint is what one query knows: replace it where it runs, in-process, and take a savepoint then",
-    "Spark": "on Spark no query takes the place of another: begin the changed one with a checkpoint of its own",
 }
-_BY_SAVEPOINT = "on Spark by a savepoint: watersmeet savepoint, then run --from"
+_BY_REPLACING = "on Spark by watersmeet replace"
+_BY_EITHER = "on Spark by watersmeet replace, or by a savepoint: watersmeet savepoint, then run --from"
+_CHANGING = "on Spark no changing answer takes the place of another: begin the changed one with a checkpoint of its own"
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,18 @@ def _of(job: Job, held: Held | None, kind: Kind) -> Compared:
         return Compared(job.name, "unknown", "what it asked was not noted by the version of watersmeet that wrote this")
     if kind == "Spark":  # which says which of them may change itself
         held = replace(held, options=options_of(job.plan))
-    found = [_where_it_is(one, kind) for one in changes(held, job.plan)]
+    found = [_where_it_is(one, kind, job.plan.kind) for one in changes(held, job.plan)]
     return Compared(job.name, verdict_of(found) if found else "the same", "", found)
 
 
-def _where_it_is(change: Change, kind: Kind) -> Change:
+def _where_it_is(change: Change, kind: Kind, gives: str) -> Change:
     if change.verdict == "replace" and kind in _ELSEWHERE:
         return replace(change, verdict="refused", meaning=_ELSEWHERE[kind])
-    if change.verdict == "goes on" and kind == "Spark":
-        return replace(change, verdict="refused", meaning=f"{change.meaning}; {_BY_SAVEPOINT}")
+    if change.verdict != "refused" and kind == "Spark":
+        if gives == "changes":
+            return replace(change, verdict="refused", meaning=_CHANGING)
+        how = _BY_EITHER if change.verdict == "goes on" else _BY_REPLACING
+        return replace(change, verdict="replace", meaning=f"{change.meaning}; {how}")
     return change
 
 

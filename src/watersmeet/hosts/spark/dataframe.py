@@ -29,6 +29,7 @@ from watersmeet.hosts.spark.exchange.messages import NOW, PACKED_SCHEMA
 from watersmeet.hosts.spark.exchange.pack import FUTURE, ender, packer, watermark_delay_ms
 from watersmeet.hosts.spark.exchange.stream_end import END, REACHED, Ending, end_source
 from watersmeet.hosts.spark.jobs.group import JobGroup
+from watersmeet.hosts.spark.jobs.ids import name_of_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import is_connect, is_local, limit_arrow_batches, wait_for_workers
@@ -326,15 +327,6 @@ def _packed_at_the_source(
     if stream.by_arrival:
         reader = reader.option("arrival", "true")
     return _with_watermark(reader.load(), stream)
-
-
-def name_of_source(stream: str) -> str:
-    """The name of a source as Spark takes it, of letters, digits and underscores; no two streams have the same.
-
-    >>> name_of_source("clicks"), name_of_source("clicks_2"), name_of_source("grüße")
-    ('s_clicks', 's_clicks_5f_2', 's_gr_fc__df_e')
-    """
-    return "s_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in stream)
 
 
 def _with_watermark(packets: DataFrame, stream: Stream) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints.beginning import noted_beginning
 from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, Checkpoint, Owner, remove_checkpoint
 from watersmeet.hosts.spark.checkpoints.members import FOLDER, Member, Members, keys_of
+from watersmeet.hosts.spark.checkpoints.replacing import finish_replacements, has_left
 from watersmeet.hosts.spark.jobs.ids import MOST_BUCKETS
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.launching.launch import is_connect
@@ -52,19 +53,20 @@ def groups_of(
     """In the order of their first queries. What was begun together goes on together, and what was begun by itself does
     so too; of new ones those go together that read the same streams, unless all are to be apart."""
     folder = folder if has_scheme(folder) else str(Path(folder).expanduser().absolute())
+    finish_replacements(spark, folder)
     owners = {job.name: Owner.of(job.plan, buckets, is_shared=True) for job in jobs}
     known = [] if is_connect(spark) else list(_known(spark, folder))
     begun = [_going_on(members, jobs, owners) for members in known]
     together = {job.name for one in begun for job in one.jobs}
     alone = Alone(spark, folder, jobs, owners, others=bool(known))
-    if not together and not alone.going_on and (known or alone.known):
+    if not together and not alone.going_on and (known or alone.known) and all(map(alone.is_new, jobs)):
         raise alone.strangers()
     left = [] if apart else [job for job in jobs if job.name not in together | alone.going_on.keys()]
     new = [job for job in left if alone.is_new(job) and _may_go_together(spark, job, buckets)]
     for number, some in enumerate((some for some in fed_together(new) if len(some) > 1), len(known) + 1):
         begun.append(_new_group(Checkpoint(spark, f"{folder}/{FOLDER}{number}"), some, buckets, owners))
         together |= {job.name for job in some}
-    _let_go(begun, alone.dropped)
+    _let_go(begun, alone.dropped, {job.name for job in jobs})
     singles = [Group([job], alone.folder_of(job)) for job in jobs if job.name not in together]
     places = {job.name: place for place, job in enumerate(jobs)}
     return sorted([one for one in [*begun, *singles] if one.jobs], key=lambda one: places[one.jobs[0].name])
@@ -86,7 +88,7 @@ def _going_on(members: Members, jobs: Sequence[Job], owners: Mapping[str, Owner]
     for name, member in members.by_name.items():
         asked = [job for job in jobs if is_nameless(job) and owners[job.name].is_same(member.owner)]
         found = [job for job in jobs if job.name == name and not is_nameless(job)] or asked
-        found = [job for job in found if job not in present.values()]
+        found = [job for job in found if job not in present.values() and not has_left(members.checkpoint, job.name)]
         if found:
             present[name] = found[0]
             _refuse_apart(found[0], members.checkpoint)
@@ -96,9 +98,10 @@ def _going_on(members: Members, jobs: Sequence[Job], owners: Mapping[str, Owner]
     return Group([job for job in jobs if job in present.values()], members.checkpoint.folder, members)
 
 
-def _let_go(begun: Sequence[Group], dropped: Mapping[str, str]) -> None:
+def _let_go(begun: Sequence[Group], dropped: Mapping[str, str], asked: Collection[str]) -> None:
     """Of what was kept for queries that are not in the script any more."""
     names = [name for one in begun if one.members is not None for name in one.members.dropped]
+    names = [name for name in names if name not in asked]  # else another has taken the place
     for name, folder in dropped.items():
         remove_checkpoint(Path(folder))
         names.append(name)

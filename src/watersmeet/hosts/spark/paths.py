@@ -12,6 +12,7 @@ NOTES = {  # of a checkpoint, by name
     "script": "watersmeet-script.json",  # where the script lay that ran
     "skipped": "watersmeet-skipped.json",  # the batches that are left out when they are repeated
     "begun": "watersmeet-begun.json",  # the savepoint that it began with
+    "replaced": "watersmeet-replaced.json",  # that another query has taken the place, until its first start
     "committed": "watersmeet-committed.json",  # the last batches whose rows its sinks have
 }
 

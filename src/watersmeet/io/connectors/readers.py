@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,11 +15,13 @@ from watersmeet.errors import SourceError, WatersmeetError
 from watersmeet.io.bad_rows import without_bad_rows
 from watersmeet.io.conform import enter
 from watersmeet.io.connectors.connected_source import ConnectedSource
-from watersmeet.io.connectors.contract import Position, Range, Reader, SourceBatch, all_bad
+from watersmeet.io.connectors.contract import PartitionedSource, Position, Range, Reader, SourceBatch, all_bad
 from watersmeet.io.connectors.history import HistoryThenLive
+from watersmeet.io.connectors.identity import check_identity
 from watersmeet.io.connectors.local_files import LocalFiles
 from watersmeet.io.connectors.offset_reader import OffsetReader, reader_of_partitions
 from watersmeet.io.connectors.shared_reader import SharedReader
+from watersmeet.io.connectors.up_to import UpTo, lies_between
 from watersmeet.io.connectors.wrapped_reader import WrappedReader
 from watersmeet.io.files import FileSource
 from watersmeet.io.sources import TableSource
@@ -158,6 +161,36 @@ def reader_of(stream: Stream) -> Reader:
         f"stream {stream.name!r} cannot be read again ({source.description}), so no run can go on with it after a stop",
         hint="give files, or push the rows: what was pushed is kept",
     )
+
+
+TABLES_OF_LAKES = ("delta", "iceberg")  # of which a new run begins with what is in them now
+
+
+def reader_up_to(stream: Stream, place: Mapping[str, Any], *, has_rows: bool) -> Reader:
+    """Of what another has read of a stream, from its beginning. place: how far that came, as a reader of offsets says
+    it. has_rows: whether it found any."""
+    source = stream.source
+    if isinstance(source, FileSource):
+        files = LocalFiles(source.name, source.where, source.format.kind, source.tolerant(stream))
+        return OffsetReader(_up_to(stream, files, place, has_rows=has_rows))
+    if not isinstance(source, ConnectedSource):
+        raise SourceError(f"what stream {stream.name!r} has brought cannot be read again from its beginning")
+    if source.partitioned.connector in TABLES_OF_LAKES or isinstance(source.partitioned.inner, HistoryThenLive):
+        what = "a history" if isinstance(source.partitioned.inner, HistoryThenLive) else "a table of a lake"
+        raise SourceError(f"stream {stream.name!r} begins with {what}, which is not what it was when the run began")
+    return EnteringReader(OffsetReader(_up_to(stream, source.partitioned, place, has_rows=has_rows)), source, stream)
+
+
+def _up_to(stream: Stream, source: PartitionedSource, place: Mapping[str, Any], *, has_rows: bool) -> UpTo:
+    check_identity(source, place.get("of"))
+    made = UpTo(source, place)
+    begin = source.begin()
+    if has_rows and not lies_between(source, begin, made.last):
+        raise SourceError(
+            f"stream {stream.name!r} begins behind what was read of it, so that its history cannot be read again",
+            hint="what can is read from where it began: of a topic, start = 'earliest' or a time",
+        )
+    return made
 
 
 class Pace:

@@ -41,7 +41,7 @@ def contents_of(parts: RunParts) -> QueryContents:
     execution = parts.answering.execution
     sides = {name: parts.outputs.sides.last_with_rows.get(name, -1) for name in parts.outputs.sides.names}
     with parts.answering.lock:
-        state = _copied(_keyed_state(execution))
+        state = _copied(keyed_state(execution))
         return QueryContents(
             sql=execution.plan.sql.strip(),
             identity=parts.checkpoint.identity.query,
@@ -53,7 +53,7 @@ def contents_of(parts: RunParts) -> QueryContents:
             sides=sides,
             streams=_places(parts),
             moment=moment_of(execution.clock, parts.answering.wall.now_us()),
-            key=_words_of(_key_of(execution)),
+            key=words_of(key_of(execution)),
             state=state,
             present=execution.present_parts(),
             pushed=parts.taken_pushes.as_json(),
@@ -78,20 +78,20 @@ def _places(parts: RunParts) -> dict[str, StreamPlace]:
     return found
 
 
-def _key_of(execution: PushedExecution) -> PartitionKey | None:
+def key_of(execution: PushedExecution) -> PartitionKey | None:
     """By which its rows lie together, if its state divides."""
     key = choose_resting_key(execution.plan, plan_query(execution.plan))
     return None if key is None or execution.operator.undivided(key) is not None else key
 
 
-def _keyed_state(execution: PushedExecution) -> KeyedState:
-    key, operator = _key_of(execution), execution.operator
+def keyed_state(execution: PushedExecution) -> KeyedState:
+    key, operator = key_of(execution), execution.operator
     if key is None:
         return KeyedState(whole=operator.save(tables=False).values, whole_rows=operator.kept_rows)
     return operator.keyed_state(key)
 
 
-def _words_of(key: PartitionKey | None) -> str | None:
+def words_of(key: PartitionKey | None) -> str | None:
     if key is None:
         return None
     by = ", ".join(sorted(str(code) for code in key.codes.values()))

@@ -96,15 +96,21 @@ def begin_with(
         return noted, None
     contents = savepoint.query(query)
     check_fits(contents, plan)
-    streams = {one.name: one for one in streams_below(plan.root)}
-    check_kinds(contents, {name: kind_of(one) for name, one in streams.items()})
-    places = {name: _offsets(name, contents) for name in streams}
-    in_one = bool(contents.state.whole) and job_of(plan, {}, buckets).partitioning.buckets > 1
-    made = Beginning(
-        _whole(savepoint.place), query, savepoint.mark, afresh, contents.pipeline, places, 1 if in_one else None
-    )
+    check_kinds(contents, {one.name: kind_of(one) for one in streams_below(plan.root)})
+    made = beginning_with(savepoint, query, contents, plan, buckets, afresh=afresh)
     checkpoint.notes.note(begun=asdict(made))
     return made, contents
+
+
+def beginning_with(
+    savepoint: Savepoint, query: str, contents: QueryContents, plan: Plan, buckets: int, *, afresh: bool = False
+) -> Beginning:
+    """contents: what the savepoint says of the query, which fits."""
+    places = {one.name: _offsets(one.name, contents) for one in streams_below(plan.root)}
+    in_one = bool(contents.state.whole) and job_of(plan, {}, buckets).partitioning.buckets > 1
+    return Beginning(
+        _whole(savepoint.place), query, savepoint.mark, afresh, contents.pipeline, places, 1 if in_one else None
+    )
 
 
 def _offsets(name: str, contents: QueryContents) -> dict[str, Any] | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import SetupError
+from watersmeet.errors import RunError, SetupError
 from watersmeet.hosts.spark.errors import first_useful_line
 from watersmeet.hosts.spark.formats import lacking_store
 from watersmeet.hosts.spark.launching.launch import is_connect
@@ -16,6 +18,7 @@ from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.filesystems import is_in_store
 from watersmeet.io.holding import Holding
 from watersmeet.io.whole_files import write_whole
+from watersmeet.temporary_folders import hold
 
 # How Spark's Hadoop is told of a way into S3, and how that is called where a checkpoint is held.
 _S3A = {
@@ -98,7 +101,11 @@ class SparkPlace:
 @contextmanager
 def held(spark: SparkSession, folder: str) -> Iterator[Callable[[], None]]:
     """With a checkpoint in a store held: by one start, of which others are refused. Gives what raises if another has
-    taken it over."""
+    taken it over. One of this machine is in use (see `stopped`)."""
+    if is_here(spark, folder):
+        with _in_use(Path(folder)):
+            yield lambda: None
+        return
     is_elsewhere = is_connect(spark) or not is_in_store(folder) or folder.lower().startswith("file:")
     holding = None if is_elsewhere else Holding.by_conditions(folder, _ways(spark))
     try:
@@ -106,6 +113,43 @@ def held(spark: SparkSession, folder: str) -> Iterator[Callable[[], None]]:
     finally:
         if holding is not None:
             holding.release()
+
+
+@contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """Starts beside each other are told apart by what they write."""
+    with suppress(OSError):  # which Spark tells in its words
+        folder.mkdir(parents=True, exist_ok=True)
+    handle = hold(folder) if folder.is_dir() else None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # a start that was refused leaves nothing
+            folder.rmdir()
+        if handle is not None:
+            os.close(handle)
+
+
+@contextmanager
+def stopped(folder: Path) -> Iterator[None]:
+    """With no run of this machine in a checkpoint, and none that begins meanwhile."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"a run on Spark is using the checkpoint {folder}",
+                hint="stop it first: Ctrl-C, or SIGTERM, which lets the batch in hand end",
+            ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def _ways(spark: SparkSession) -> dict[str, str]:

@@ -7,20 +7,22 @@ together.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from watersmeet.dataclass import dataclass
 from watersmeet.errors import RunError, UnsupportedError, WatersmeetError
 from watersmeet.hosts.spark.bucket.clocks import BucketClock
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.moving import gathered, key_of
 from watersmeet.hosts.spark.bucket.rebuilding import rebuilt
 from watersmeet.hosts.spark.checkpoints.beginning import Beginning
-from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, OFFSETS
+from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, METADATA, OFFSETS
 from watersmeet.hosts.spark.checkpoints.members import FOLDER
 from watersmeet.hosts.spark.checkpoints.place import SparkPlace
+from watersmeet.hosts.spark.checkpoints.replacing import refuse_replaced
 from watersmeet.hosts.spark.checkpoints.state_files import (
     Kept,
     NotReadableError,
@@ -31,6 +33,7 @@ from watersmeet.hosts.spark.checkpoints.state_files import (
     stages_of,
     unpacked_stages,
 )
+from watersmeet.hosts.spark.jobs.ids import name_of_source
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
 from watersmeet.hosts.spark.packets import to_packet
@@ -72,6 +75,11 @@ def checkpoint_of(folder: Path, query: str, *, alone: bool) -> Path:
     return folder / folder_name(query)
 
 
+def newest_batch(folder: Path) -> int:
+    """The last that has ended."""
+    return max((int(one.name) for one in (folder / COMMITS).glob("*") if one.name.isdigit()), default=-1)
+
+
 def scripts_of(folder: Path) -> list[str]:
     """Where the script lay whose queries have their checkpoints there."""
     found = [one for one in (folder, *sorted(folder.glob("*/"))) if is_checkpoint(one)]
@@ -79,9 +87,20 @@ def scripts_of(folder: Path) -> list[str]:
     return list(dict.fromkeys(one for one in noted if one is not None))
 
 
-def read_contents(folder: Path, plan: Plan, query: str, together: Sequence[Plan]) -> QueryContents:
+@dataclass(frozen=True)
+class Stands:
+    """Where a query stands: `contents` after its last batch, in so many `buckets`. `is_answered`: whether all that
+    waited was answered then, as a run ended there."""
+
+    contents: QueryContents
+    is_answered: bool
+    buckets: int
+
+
+def read_stand(folder: Path, plan: Plan, query: str, together: Sequence[Plan]) -> Stands:
     """Of the checkpoint of a query on this machine, after the last batch that has ended. Nothing is changed, so the
     query may be running. together: the plans of all queries that have it, in their order."""
+    refuse_replaced(folder, query)
     notes, slot = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES), 0
     owner, begun, run = notes.get("owner"), notes.get("begun"), notes.get("run", "")
     if (shared := notes.get("together")) is not None:
@@ -112,9 +131,21 @@ def read_contents(folder: Path, plan: Plan, query: str, together: Sequence[Plan]
         raise UnsupportedError(f"the state in {folder} cannot be read without Spark: {why}") from None
     batch, (now_us, offsets) = files.version - 1, _offsets(folder / OFFSETS / str(files.version - 1))
     streams = {one.name: one for other in together for one in streams_below(other.root)}
-    found = {one.name: _place(one, offset) for one, offset in zip(streams.values(), offsets, strict=False)}
+    by_place = dict(zip(streams, offsets, strict=False))
+    said = by_place if shared is None else _by_name(streams, offsets)
+    found = {name: _place(streams[name], offset) for name, offset in said.items()}
     places = {one.name: found[one.name] for one in streams_below(plan.root)}
-    return contents_of(job, stage, places, run or owner["run"], batch, now_us, options_of(plan))
+    contents = contents_of(job, stage, places, run or owner["run"], batch, now_us, options_of(plan))
+    manifests = [Manifest.from_bytes(one.manifest) for one in stage.buckets]
+    return Stands(contents, any(map(_is_answered, manifests)), owner["buckets"])
+
+
+def _is_answered(manifest: Manifest) -> bool:
+    """At the end of a run more is answered than the clock of the streams tells."""
+    if manifest.clock is None:
+        return False
+    told_us = Saved(manifest.clock).values["watermark_us"]
+    return isinstance(told_us, int) and manifest.complete_until > told_us
 
 
 def _stage(files: StateFiles, job: SparkJob) -> Stage:
@@ -130,6 +161,12 @@ def _offsets(path: Path) -> tuple[int, list[str]]:
     """The time of a batch, and how far it read each of its sources, in the order of the plan."""
     _, about, *offsets = path.read_text(encoding="utf-8").splitlines()
     return json.loads(about)["batchTimestampMs"] * 1000, offsets
+
+
+def _by_name(streams: Iterable[str], offsets: Iterable[str]) -> dict[str, str]:
+    """Where several queries run as one, sources come and go, and Spark knows them by their names."""
+    said = dict(offset.split(":", 1) for offset in offsets if ":" in offset)
+    return {name: said.get(name_of_source(name), "-") for name in streams}
 
 
 def _place(stream: Stream, offset: str) -> StreamPlace:
@@ -173,7 +210,9 @@ def contents_of(
     clock = BucketClock({one.alias: stream_of(one) for one in job.streams}, now_us)
     if manifest.clock is not None:
         load_state(clock, Saved(manifest.clock))
-    clock.rise_to(manifest.complete_until, now_us)
+    # At the end of a run buckets have answered up to where each had something to answer.
+    for log in logs:
+        clock.rise_to(BEGINNING_US if log is None else log.manifest.complete_until, now_us)
     whole = job.make_operator()
     key, state = key_of(job, whole), gathered(job, operators)
     return QueryContents(

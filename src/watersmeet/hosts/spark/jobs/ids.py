@@ -61,3 +61,12 @@ def murmur3_of_int(value: int, seed: int = 42) -> int:
     h = h * 0xC2B2AE35 & _MASK
     h ^= h >> 16
     return h - (1 << 32) if h >= 1 << 31 else h
+
+
+def name_of_source(stream: str) -> str:
+    """The name of a source as Spark takes it, of letters, digits and underscores; no two streams have the same.
+
+    >>> name_of_source("clicks"), name_of_source("clicks_2"), name_of_source("grüße")
+    ('s_clicks', 's_clicks_5f_2', 's_gr_fc__df_e')
+    """
+    return "s_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in stream)

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 FORMAT = "watersmeet_partitions"
 ROWS_FORMAT = "watersmeet_partition_rows"
-WIDENING, MOST_WIDENINGS = 4, 12
 
 
 class PackedConnector(DataSource):
@@ -218,21 +217,14 @@ class ConnectorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.partitioned.newest(after, limit.max_rows * times if isinstance(limit, ReadMaxRows) else None)
 
     def _step(self, after: Offsets, limit: ReadLimit, last: Offsets) -> Offsets:
-        """About as far as a limit allows. What came since the run began may be all that it lets through: then more."""
-        for widening in range(MOST_WIDENINGS):
-            upto = self._held_back(self._newest(after, limit, WIDENING**widening), last)
-            if self._lies_between(after, upto):
-                return upto
-        return last
+        from watersmeet.io.connectors.up_to import step_up_to
 
-    def _held_back(self, reached: Offsets, last: Offsets) -> Offsets:
-        """Without what has come since the run began: in partitions that have nothing left to read up to the last."""
-        known = {name: one for name, one in reached.items() if name in last}
-        ahead = (name for name, one in known.items() if not self._lies_between({name: one}, {name: last[name]}))
-        return {**known, **{name: last[name] for name in ahead}}
+        return step_up_to(self.partitioned, after, last, lambda times: self._newest(after, limit, times))
 
     def _lies_between(self, after: Offsets, upto: Offsets) -> bool:
-        return to_text(after) != to_text(upto) and bool(self.partitioned.splits(after, upto))
+        from watersmeet.io.connectors.up_to import lies_between
+
+        return lies_between(self.partitioned, after, upto)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         # Not from `start`: where a new run begins may be another place when its first batch is repeated.

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import SinkError, UnsupportedError
+from watersmeet.errors import RunError, SetupError, SinkError, UnsupportedError
 from watersmeet.hosts.spark.checkpoints.beginning import Beginning, begin_with, noted_beginning
-from watersmeet.hosts.spark.checkpoints.checkpoint import METADATA, Checkpoint
+from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, METADATA, Checkpoint
+from watersmeet.hosts.spark.checkpoints.replacing import release_savepoint
 from watersmeet.hosts.spark.jobs.kinds import in_stages
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.io.connectors.numbered_sinks import adding, numbered_sink
@@ -42,34 +43,58 @@ def begun_queries(
         remark(words)
     for job, folder in zip(jobs, checkpoints, strict=True):
         checkpoint = Checkpoint(spark, folder)
-        if savepoint is None:
-            noted = noted_beginning(checkpoint)
-        elif job.name not in begins_as:
+        noted, contents = noted_beginning(checkpoint), None
+        if savepoint is not None and job.name not in begins_as:
             noted = None
             if checkpoint.place.read(METADATA) is None:
                 remark(
                     f"{job.name} is not in the savepoint: it reads its streams from their beginning, from where it is "
                     "whole"
                 )
-        else:
-            if in_stages(job.plan) is not None:
-                raise UnsupportedError(
-                    f"{job.name} runs in two stages on Spark, and what it remembers in one process is not cut so",
-                    hint="go on with it in-process: --engine local",
-                )
+        elif savepoint is not None:
+            check_in_one_stage(job)
             noted, contents = begin_with(
                 checkpoint, savepoint, begins_as[job.name], job.plan, buckets, afresh=settings.afresh
             )
-            if contents is not None:
-                for words in goes_on_words(job.name, contents, job.plan):
-                    remark(words)
-                if not settings.afresh:
-                    _check_sinks(job, contents)
+        elif noted is not None and checkpoint.place.read(METADATA) is None:
+            noted, contents = _not_begun_yet(checkpoint, noted, job, buckets)
+        elif noted is not None and checkpoint.place.is_here and checkpoint.newest(COMMITS) >= 0:
+            release_savepoint(Path(folder))
+        if noted is not None and contents is not None:
+            for words in goes_on_words(job.name, contents, job.plan):
+                remark(words)
+            if not noted.afresh:
+                check_sinks(job, contents)
         if noted is not None:
             found[folder] = noted
             if noted.buckets is not None:
                 remark(f"{job.name} runs in one bucket, not in {buckets}: what it remembers does not divide by key")
     return found
+
+
+def check_in_one_stage(job: Job) -> None:
+    if in_stages(job.plan) is not None:
+        raise UnsupportedError(
+            f"{job.name} runs in two stages on Spark, and what it remembers in one process is not cut so",
+            hint="go on with it in-process: --engine local",
+        )
+
+
+def _not_begun_yet(
+    checkpoint: Checkpoint, noted: Beginning, job: Job, buckets: int
+) -> tuple[Beginning, QueryContents | None]:
+    """A start before was killed, or a query has taken the place of another."""
+    savepoint = Savepoint(noted.place)
+    savepoint.check_mark(noted.mark)
+    try:
+        return begin_with(checkpoint, savepoint, noted.query, job.plan, buckets, afresh=noted.afresh)
+    except RunError as error:
+        raise SetupError(
+            f"{checkpoint.folder} is to begin with what a savepoint says of another query, or of the same one with "
+            f"other columns:\n{savepoint.query(noted.query).sql}",
+            hint="start the script that was named with the savepoint, or that took the place there; or give a new "
+            "checkpoint",
+        ) from error
 
 
 def _savepoint(settings: RunSettings, checkpoints: Sequence[Checkpoint]) -> Savepoint | None:
@@ -83,7 +108,7 @@ def _savepoint(settings: RunSettings, checkpoints: Sequence[Checkpoint]) -> Save
     return Savepoint(settings.savepoint)
 
 
-def _check_sinks(job: Job, contents: QueryContents) -> None:
+def check_sinks(job: Job, contents: QueryContents) -> None:
     path = job.sink.get("path")
     if path is not None and not has_scheme(path) and (Path(path).expanduser() / SPARK_LOG).is_dir():
         raise SinkError(
