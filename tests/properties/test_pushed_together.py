@@ -311,3 +311,23 @@ def test_nothing_is_kept_of_queries_that_ended() -> None:
     runs.finish()
     gc.collect()
     assert [one._ways_of for one in windows.values()] == [{}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [JOINS[0], JOINS[1], COUNTS, "SELECT a.v, b.word FROM a, b WHERE a.k = b.k AND a.v > 1 WINDOW = 4 SECONDS"],
+)
+def test_one_that_is_added_begins_with_rows_of_shared_windows(text: str) -> None:
+    together = _session().start(";".join([JOINS[3], *JOINS[:3]]))
+    apart = _session().start(";".join(f"{one} OPTIONS (share = 'no')" for one in [JOINS[3], *JOINS[:3]]))
+    added = []
+    for runs in (together, apart):
+        _push_all(runs, 1000)
+        added.append(runs.add(text, name="added"))
+        for first in range(1000, 1400, 20):
+            for stream in "ab":
+                runs.push(stream, _rows(first, 20))
+    assert added[0].whole_from == added[1].whole_from
+    assert added[0].whole_from < _at(50)  # when it was added
+    _same(*added, text)
+    assert together["query 1"].driver.execution.kept_of("a") is not None
