@@ -110,11 +110,12 @@ def test_the_queries_of_a_page_are_valid(page: Path) -> None:
 
 def test_the_sources_of_the_lab_can_be_declared_and_its_algorithms_asked_for() -> None:
     """Sources are opened, so that their names, streams and parameters must be right."""
-    script, queries = [text for language, text in blocks(LAB) if language == "sql"]
+    script, *queries = [text for language, text in blocks(LAB) if language == "sql"]
     names = ["bid", "r", "s"]
     assert [job.name for job in read_script(script + ";".join(f"SELECT * FROM {name}" for name in names))]
     catalog = declared(next(text for language, text in blocks(LANGUAGE) if language == "sql"))
-    assert all(Query(bind(query, catalog)).explain() for query in queries.split(";"))
+    assert queries
+    assert all(Query(bind(query, catalog)).explain() for text in queries for query in text.split(";"))
 
 
 def test_the_page_of_the_lab_names_every_workload_and_command() -> None:

@@ -65,7 +65,7 @@ def draw_joins(draw: random.Random, streams: Streams, count: int) -> tuple[Query
     queries: list[Query] = []
     while len(queries) < count:
         one = theme.query()
-        if not re.search(r"join = |invalidate = " + ("" if queries else r"|SLIDE|LANDMARK"), one.case.ours):
+        if not re.search(r"join = |invalidate = " + ("" if queries else r"|SLIDE|LANDMARK|LATCH"), one.case.ours):
             queries.append(one)
     return tuple(queries)
 

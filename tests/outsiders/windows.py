@@ -100,8 +100,14 @@ def landmark_window(draw: random.Random, start: int) -> Window:
     )
 
 
+def latching_window(draw: random.Random) -> Window:
+    step = draw.choice((2, 5, 60)) * SECOND
+    enters = f"-floor_div(-t, {step}) * {step}"
+    return Window(f"[LATCH {spell(draw, step)}]", f"SELECT *, {enters} AS lo, {NEVER} AS hi FROM {{stream}}", "steps")
+
+
 def any_window(draw: random.Random, start: int, half_open: bool = False) -> Window:
-    kind = draw.choice(("range", "range", "range", "slide", "rows", "rows", "step", "landmark", "unbounded"))
+    kind = draw.choice(("range", "range", "range", "slide", "rows", "rows", "step", "landmark", "latch", "unbounded"))
     match kind:
         case "range":
             return range_window(draw, half_open)
@@ -113,6 +119,8 @@ def any_window(draw: random.Random, start: int, half_open: bool = False) -> Wind
             return stepping_rows_window(draw)
         case "landmark":
             return landmark_window(draw, start)
+        case "latch":
+            return latching_window(draw)
     return unbounded_window(draw)
 
 

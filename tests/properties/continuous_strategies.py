@@ -128,6 +128,7 @@ def windows(draw: st.DrawFn, shape: Shape, keys: Sequence[str] = ("k", "s", "f")
     # Before all rows, and among them.
     landmark = draw(st.sampled_from(["2023-12-31 23:59:59.700", "2024-01-01 00:00:01"]))
     forms += [f"[LANDMARK '{landmark}'{every}]" for every in ("", f" EVERY {size * 500} MILLISECONDS")]
+    forms += [f"[LATCH {slide * 500} MILLISECONDS]"]
     if shape.counts:
         count, step = sorted(draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), reverse=True)
         forms += [f"[ROWS {count} SLIDE {step}]"]
@@ -355,7 +356,7 @@ def selects(draw: st.DrawFn, depth: int, columns: Columns, shape: Shape) -> str:
     listed = [f"{draw(st.sampled_from(read.of_kind(kind)))} AS {name}" for name, kind in columns]
     word = draw(st.sampled_from(["", "", "DISTINCT "]))
     # Rows without a partner are final, or change where a side has no end; in steps they are neither.
-    if not read.is_plain and any(word in read.sql for word in ("SLIDE", "LANDMARK")):
+    if not read.is_plain and any(word in read.sql for word in ("SLIDE", "LANDMARK", "LATCH")):
         word = "DISTINCT "
     return f"SELECT {word}{', '.join(listed)} {read.sql}"
 

@@ -68,6 +68,7 @@ def test_the_first_row_of_either_stream_of_a_join_begins_it(run, first):
         ("[RANGE 2 SECONDS SLIDE 2 SECONDS]", ["0 +1", "2 -1", "2 +0", "8 -0", "8 +1", "10 -1", "10 +0"]),
         ("[ROWS 2 SLIDE 2]", ["0 +0", "7 -0", "7 +2"]),
         ("[LANDMARK '1970-01-01 00:00:05']", ["0 +0", "7 -0", "7 +1"]),
+        ("[LATCH 5 SECONDS]", ["0 +1", "10 -1", "10 +2"]),
         ("[LANDMARK '1970-01-01' EVERY 5 SECONDS]", ["0 +1", "5 -1", "5 +0", "7 -0", "7 +1", "10 -1", "10 +0"]),
     ],
 )

@@ -192,6 +192,22 @@ def test_an_aggregate_over_nothing_is_there_once_though_its_rows_are_all_forgott
     assert_same(log, reference_log(sql, in_time))
 
 
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("name", ["groups", "a difference", "a join, grouped by its key", "what left"])
+def test_an_answer_that_looks_for_rows_that_have_left_pane_by_pane_tells_the_same(name, lost, monkeypatch, tmp_path):
+    """What a bucket needs to begin anew goes back to its last look."""
+    sources = two_streams(60, 3)
+    monkeypatch.setenv(memory_folder.WARM_DIR, str(tmp_path))
+    warm_state._at_hand.clear()
+    run = Simulation(f"{QUERIES[name]} OPTIONS (expire = '3 seconds')", sources, 2, [], between_batches=lost)
+    pieces = {
+        source.name: cut(source.table, [20, 15, 10, 15]) for source in sources if f"{source.name} [" in QUERIES[name]
+    }
+    run.run(pieces)
+    run.batch({}, ended=list(pieces))
+    assert_same(log_of(QUERIES[name], sources, run.table()), reference_log(QUERIES[name], sources))
+
+
 # ---- on Spark itself ------------------------------------------------------------------------------------------------
 
 QUERIES = {

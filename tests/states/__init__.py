@@ -57,6 +57,8 @@ KINDS = {
     "versions of a table": f"{SELECT} FROM a LEFT JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k AND b.x > 3",
     "groups of the latest": "SELECT a.k, SUM(b.x) AS total FROM a [RANGE 9 SECONDS] ASOF JOIN b ON a.k = b.k AND "
     "b.ts <= a.ts GROUP BY a.k OPTIONS (pipeline = 'nta')",
+    "by panes": "SELECT k, COUNT(*) AS n FROM a [RANGE 9 SECONDS] GROUP BY k OPTIONS (expire = '4 seconds')",
+    "latched": "SELECT k, COUNT(*) AS n FROM a [LATCH 9 SECONDS] GROUP BY k",
     "since a landmark": "SELECT k, COUNT(*) AS n FROM a [LANDMARK '1970-01-01' EVERY 9 SECONDS] GROUP BY k",
     "groups": f"SELECT a.k, {AGGREGATES} FROM a [RANGE 9 SECONDS] GROUP BY a.k",
     "groups of a join": "SELECT a.k, MIN(b.s) AS least, LAST(b.x) AS last, PERCENTILE(a.x, 0.9) AS high "

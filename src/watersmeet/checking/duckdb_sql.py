@@ -414,7 +414,7 @@ class Script:
             made = ", ".join(f"{Translator().output(e)} AS {quoted(name)}" for name, e in one.made)
             rows = f"(SELECT *, {made} FROM {rows} AS {named(one.alias)})"
         if isinstance(one.window, Stepped):
-            gone = next_step(f"{TIME} + {one.window.size_us}", one.window)
+            gone = "NULL" if one.window.latches else next_step(f"{TIME} + {one.window.size_us}", one.window)
             return f"(SELECT *, {next_step(TIME, one.window)} AS {SINCE}, {gone} AS {GONE} FROM {rows})"
         if isinstance(one.window, Each):
             return entries(rows if one.window.within is None else self._counted(one, one.window.within), one.window)

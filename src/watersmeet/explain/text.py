@@ -22,7 +22,7 @@ from watersmeet.model.windows import ClosedWindows, Matrix, RowsWindow, SteppedR
 from watersmeet.model.wording import listed, short
 from watersmeet.optimizer.choose_threshold import choose_threshold
 from watersmeet.physical.estimate import MemoryEstimate
-from watersmeet.physical.nodes import FromManyNode, NegativeJoinNode, PartitionedNode
+from watersmeet.physical.nodes import ContinuousNode, FromManyNode, NegativeJoinNode, PartitionedNode, PhysicalNode
 from watersmeet.physical.over import top_rows
 from watersmeet.physical.pipeline import WORDS
 from watersmeet.physical.plan import PhysicalPlan
@@ -161,6 +161,10 @@ def explain(
         lines.append(_entry("given whole it is ordered by", [sort_key(key) for key in plan.order]))
     if plan.kind != "rows":
         lines.append(_entry("pipeline", [WORDS[choice.pipeline]]))
+    expire_us = changing.expire_us if isinstance(changing := _whole(physical.root), ContinuousNode) else None
+    if expire_us is not None:
+        when = f"every {format_interval(expire_us)} of event time; what changes is told then"
+        lines.append(_entry("rows that have left are looked for", [when]))
     if choice.pipeline in PUBLISHED_PIPELINES:
         named = [f"{name} {', '.join(map(str, cases))}" for name, cases in load(EXPIRY_CASES)(plan.root)]
         lines.append(_entry("H04's cases", named))
@@ -539,6 +543,10 @@ def _expiry(method: Method) -> str:
     if len(said) == 1:
         return CLEANED[next(iter(said))]
     return "; ".join(f"{', '.join(sorted(aliases))}: {CLEANED[how]}" for how, aliases in said.items())
+
+
+def _whole(root: PhysicalNode) -> PhysicalNode:
+    return root.inner if isinstance(root, PartitionedNode) else root
 
 
 def _spilling(spilling: Spilling) -> str:

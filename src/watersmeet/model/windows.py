@@ -48,17 +48,26 @@ class Stepped:
     """`[RANGE w SLIDE s OFFSET d]`: at T the rows of (T' - w, T'], T' being the last multiple of s, shifted by d, at or
     before T. So a row is there from the first multiple at or after its time, until the first at or after its time + w.
     Where it `cumulates` rows leave together, at the first step after the w that they came in; these begin right behind
-    multiples of w, shifted as the steps are. Times may be a number or an array of them."""
+    multiples of w, shifted as the steps are. Times may be a number or an array of them.
+
+    `[LATCH s]` is as long as time: it moves by steps and keeps what it has held (w is FOREVER_US)."""
 
     size_us: int
     slide_us: int
     offset_us: int = 0
     cumulates: bool = False
 
+    @property
+    def latches(self) -> bool:
+        """Whether rows never leave."""
+        return self.size_us >= FOREVER_US
+
     def births(self, times: _T) -> _T:
         return self.offset_us - (self.offset_us - times) // self.slide_us * self.slide_us
 
     def deaths(self, times: _T) -> _T:
+        if self.latches:
+            return times * 0 + FOREVER_US
         if self.cumulates:
             begin_us = self.offset_us + 1
             return self.births((times - begin_us) // self.size_us * self.size_us + (self.size_us + begin_us))
@@ -67,7 +76,7 @@ class Stepped:
     @property
     def longest_us(self) -> int:
         """How long a row is there at most."""
-        return -(-self.size_us // self.slide_us) * self.slide_us
+        return FOREVER_US if self.latches else -(-self.size_us // self.slide_us) * self.slide_us
 
 
 @dataclass(frozen=True)
@@ -256,6 +265,8 @@ def range_words(stream: str, window: Range | Stepped | Landmark) -> str:
     """The words by which errors know the window of a stream."""
     if isinstance(window, Landmark):
         return f"{stream} [LANDMARK … EVERY {format_interval(window.every_us or 0)}]"
+    if isinstance(window, Stepped) and window.latches:
+        return f"{stream} [LATCH {format_interval(window.slide_us)}]"
     slide = f" SLIDE {format_interval(window.slide_us)}" if isinstance(window, Stepped) else ""
     return f"{stream} [RANGE {format_interval(window.size_us)}{slide}]"
 
@@ -288,6 +299,8 @@ def range_bounds(
             return ()
         limit = window.every_us - 1
     elif isinstance(window, Stepped):
+        if window.latches:
+            return ()
         # A row that is there with another comes before the step at which that one is gone.
         limit = window.size_us + window.slide_us - 2
     else:
@@ -438,7 +451,8 @@ def check_retention(
         return
     for u, stream in enumerate(closed.streams):
         window = windows.get(stream)
-        if is_counted(window) or isinstance(window, Hop | Session | Landmark | Unbounded):
+        latches = isinstance(window, Stepped) and window.latches
+        if latches or is_counted(window) or isinstance(window, Hop | Session | Landmark | Unbounded):
             continue
         unreached = [v for i, v in enumerate(closed.streams) if i != u and closed.limits[u][i] >= FOREVER_US]
         if unreached:

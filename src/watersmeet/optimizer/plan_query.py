@@ -14,6 +14,7 @@ from watersmeet.optimizer.plan_join import plan_join
 from watersmeet.optimizer.plan_outer import growing_leaves, has_sides, plan_growing, runs_alone
 from watersmeet.optimizer.read_inputs import joined_leaf
 from watersmeet.physical.nodes import ContinuousNode, leaves_below
+from watersmeet.physical.pipeline import PipelineChoice
 from watersmeet.physical.plan import PhysicalPlan
 from watersmeet.plan.nodes import Join, Project
 from watersmeet.plan.published import CHECK_PUBLISHED, PUBLISHED_PIPELINES, load
@@ -40,6 +41,9 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = 
             leaves = tuple(joined_leaf(one.alias, one, join, project.columns) for one in join.streams)
             return PhysicalPlan(plan_join(project, method, plan.shedding, plan.spilling), leaves, choice)
         case Project(child=Join()) as project if is_monotone(project) and runs_alone(project) and has_sides(project):
+            if plan.options.has("expire"):
+                why = "says when it is looked for rows that leave an answer, and no row leaves this one"
+                raise plan.options.wrong("expire", why, "leave expire out")
             return PhysicalPlan(plan_growing(project), growing_leaves(project), choice)
     answer = AnswerPlanner(plan, choice.pipeline).answer()
     if plan.options.has("schedule") and choice.pipeline not in PUBLISHED_PIPELINES:
@@ -50,5 +54,21 @@ def plan_query(plan: Plan, *, refresh_at_push: bool = False, to_the_end: bool = 
         )
     if choice.pipeline in PUBLISHED_PIPELINES:
         load(CHECK_PUBLISHED)(answer, plan.options)
-    root = ContinuousNode(answer, plan.kind, plan.output_schema, choice.pipeline, plan.options.schedule)
+    root = ContinuousNode(
+        answer, plan.kind, plan.output_schema, choice.pipeline, plan.options.schedule, _expire_us(plan, choice)
+    )
     return PhysicalPlan(root, leaves_below(root), choice)
+
+
+def _expire_us(plan: Plan, choice: PipelineChoice) -> int | None:
+    """How often an answer looks for rows that have left, if the query says so."""
+    if not plan.options.has("expire"):
+        return None
+    if choice.pipeline == "ita" or choice.pipeline in PUBLISHED_PIPELINES:
+        raise plan.options.wrong(
+            "expire",
+            f"says when rows that have left are looked for, and so does pipeline = {choice.pipeline!r}",
+            "leave one of them out",
+        )
+    asked = plan.options.expire_us
+    return None if asked == "auto" else asked

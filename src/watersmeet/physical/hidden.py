@@ -78,7 +78,7 @@ def _with_life(one: Input, numbered: bool, announced: bool, join: Join) -> Input
     if time is None or stepped:
         time, schema = SINCE, schema.append(pa.field(SINCE, pa.timestamp("us")))
     window = one.window
-    if isinstance(window, Landmark) and window.every_us is None:
+    if isinstance(window, Stepped | Landmark) and _longest_us(window) >= FOREVER_US:
         schema, window = schema.append(pa.field(UNTIL, pa.int64())), Unbounded()
     elif isinstance(window, Stepped | Hop | Session | Landmark):
         schema = schema.append(pa.field(UNTIL, pa.int64()))

@@ -218,6 +218,7 @@ class ContinuousNode(PhysicalNode, word="changing_answer"):
     schema: pa.Schema
     pipeline: Pipeline
     schedule: str = "pull"  # who runs next among H04's operators as printed
+    expire_us: int | None = None  # how often it is looked for rows that have left, if not as time goes on
 
     @property
     def kept_whole(self) -> bool:

@@ -220,6 +220,8 @@ def _window(window: Window | None) -> str:
         case RowsWindow(count=count, partition_by=keys):
             # Rows are counted by all columns together, in whatever order they are named.
             return f" [rows {count} by {', '.join(sorted(map(_name, keys)))}]"
+        case Stepped(slide_us=slide_us) as latch if latch.latches:
+            return f" [latch {slide_us}]"
         case Stepped(size_us=size_us, slide_us=slide_us, offset_us=offset_us):
             # Multiples of the slide are the same ones after a shift by a whole slide.
             return f" [range {size_us} slide {slide_us} offset {offset_us % slide_us}]"

@@ -101,7 +101,9 @@ class Method:
     def of_no_join(cls, options: Options) -> Method:
         """For an answer that is no plain join: no option may say how to join."""
         for name in filter(options.has, names_for("joining")):
-            raise options.wrong(name, "is for plain joins, and this query asks for more", f"leave {name} out")
+            # How often it is looked for rows that have left may be said of any answer that changes.
+            if name != "expire" or options.expire_us == "auto":
+                raise options.wrong(name, "is for plain joins, and this query asks for more", f"leave {name} out")
         return cls()
 
     def _check(self, options: Options) -> None:

@@ -282,7 +282,9 @@ OPTIONS: dict[str, Option] = {
         ),
         Option(
             "expire", "expire_us", "joining", _interval("expire", "eager", "auto"), ("eager", "auto"),
-            told="`eager`, an interval, or `auto` for the best by cost", page="lab",
+            told="`eager`, an interval (also [in answers that change](#when-an-answer-looks-for-rows-that-have-left)), "
+            "or `auto` for the best by cost",
+            page="lab",
         ),
         Option(
             "order", "order", "joining", _unless("auto", _orders), ("auto", *ORDER_RULES),

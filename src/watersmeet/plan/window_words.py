@@ -33,6 +33,8 @@ def window_text(window: Window | None) -> str:
             return f"ROWS {count}"
         case RowsWindow(count=count, partition_by=keys):
             return f"PARTITION BY {', '.join(keys)} ROWS {count}"
+        case Stepped(slide_us=slide) as latch if latch.latches:
+            return f"LATCH {format_interval(slide)}"
         case Stepped(size_us=size, slide_us=slide, offset_us=offset):
             shift = f" OFFSET {format_interval(offset)}" if offset else ""
             return f"RANGE {format_interval(size)} SLIDE {format_interval(slide)}{shift}"

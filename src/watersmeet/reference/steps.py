@@ -44,7 +44,11 @@ def held(rows: Sequence[Member], window: InSteps, at_us: int) -> list[Member]:
         return [row for row in rows if _begun_us(window, at_us) <= row.at_ns // NS_PER_US <= at_us]
     if isinstance(window, Stepped):
         end_ns = _last_step(at_us, window)
-        return [row for row in rows if end_ns - window.size_us * NS_PER_US < row.at_ns <= end_ns]
+        return [
+            row
+            for row in rows
+            if (window.latches or end_ns - window.size_us * NS_PER_US < row.at_ns) and row.at_ns <= end_ns
+        ]
     partitions: dict[Row, list[Member]] = {}
     for row in sorted(rows, key=lambda row: (row.at_ns, row.arrival)):
         if row.since_ns is not None and row.since_ns <= at_us * NS_PER_US:
@@ -61,7 +65,7 @@ def leaving_us(rows: Sequence[Member], window: InSteps) -> Iterator[int]:
         yield from (row.at_ns // NS_PER_US + 1 for row in rows)
     if isinstance(window, Landmark) and window.every_us is not None:
         yield from (_begun_us(window, row.at_ns // NS_PER_US) + window.every_us for row in rows)
-    if isinstance(window, Stepped):
+    if isinstance(window, Stepped) and not window.latches:
         for row in rows:
             yield _last_step(row.at_ns // NS_PER_US + window.size_us + window.slide_us - 1, window) // NS_PER_US
 

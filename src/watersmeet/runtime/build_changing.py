@@ -20,6 +20,7 @@ from watersmeet.operators.continuous.net import Net
 from watersmeet.operators.continuous.node import Node
 from watersmeet.operators.continuous.over.changing import OverChanging
 from watersmeet.operators.continuous.over.stream import OverStream
+from watersmeet.operators.continuous.passes import Passes
 from watersmeet.operators.continuous.pipeline import Continuous, Expiring, Leaf
 from watersmeet.operators.continuous.set_operation import SetOperator, Together
 from watersmeet.operators.continuous.snapshots import Snapshots
@@ -103,7 +104,8 @@ class AnswerBuilder:
             return self._published(node)
         root = self._node(node.child)
         inside = (node.kind, node.schema, node.pipeline, self._rows.joins)
-        return Continuous(root, self._leaves, *inside, whole=node.kept_whole, hops=self._hops)
+        passes = None if node.expire_us is None else Passes(node.expire_us)
+        return Continuous(root, self._leaves, *inside, whole=node.kept_whole, hops=self._hops, passes=passes)
 
     def _published(self, node: ContinuousNode) -> Operator:
         """One of the papers' networks, which the engine's own operators do not know of."""

@@ -212,13 +212,18 @@ def _below(node: PhysicalNode) -> Iterator[PhysicalNode]:
 
 def _candidates(root: PhysicalNode) -> Iterator[PhysicalNode]:
     """What may be a part, from above. In threads each has its own rows."""
-    if isinstance(root, ContinuousNode) and root.pipeline not in PUBLISHED_PIPELINES and root.pipeline != "ita":
+    if isinstance(root, ContinuousNode) and _goes_with_time(root):
         nodes = list(everything_below(root))
         # What is inside of others as a piece of them is none by itself.
         pieces = {id(node.combinations) for node in nodes if isinstance(node, FromMatchedNode)}
         yield from (
             node for node in nodes if isinstance(node, _KINDS) and id(node) not in pieces and _may_be_shared(node)
         )
+
+
+def _goes_with_time(root: ContinuousNode) -> bool:
+    """Whether it goes as far as time, as the others who have a part of it do."""
+    return root.pipeline not in (*PUBLISHED_PIPELINES, "ita") and root.expire_us is None
 
 
 def _may_be_shared(node: PhysicalNode) -> bool:

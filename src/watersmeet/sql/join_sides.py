@@ -505,7 +505,7 @@ def is_never_certain(outer: Outer, boundary: Boundary) -> bool:
     not judged here."""
     passed_over = looked_up(outer.left) | looked_up(outer.right)
     windows = [one.window for one in outer.everything if one.alias not in passed_over]
-    landmarks = [one for one in windows if isinstance(one, Landmark) and one.every_us is None]
+    landmarks = [one for one in windows if _never_forgets(one)]
     if is_asof(outer) or any(_moves(one) for one in windows if one not in landmarks):
         return False
     if landmarks or any(map(is_counted, windows)):
@@ -518,6 +518,12 @@ def is_never_certain(outer: Outer, boundary: Boundary) -> bool:
     if outer.kind == "full":
         ways += [way for shape in right for way in certain_after(outer, shape, left, crossing)]
     return any(all(us >= FOREVER_US for us in way.values()) for way in ways)
+
+
+def _never_forgets(window: Window | None) -> bool:
+    return (isinstance(window, Landmark) and window.every_us is None) or (
+        isinstance(window, Stepped) and window.latches
+    )
 
 
 def _moves(window: Window | None) -> bool:

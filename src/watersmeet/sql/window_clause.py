@@ -1,11 +1,11 @@
 """The window of one source: [RANGE …], [ROWS …], [PARTITION BY … ROWS …], in steps with SLIDE, [LANDMARK …],
-[NOW] or [UNBOUNDED]."""
+[LATCH …], [NOW] or [UNBOUNDED]."""
 
 from __future__ import annotations
 
 from sqlglot import Token, TokenType
 
-from watersmeet.model.time import unit_us
+from watersmeet.model.time import FOREVER_US, unit_us
 from watersmeet.model.windows import Landmark, Range, RowsWindow, Stepped, SteppedRows, Unbounded, Window
 from watersmeet.sql.dialect import ExpressionParser
 from watersmeet.sql.syntax import Name, WindowClause
@@ -69,6 +69,8 @@ class WindowParser(ExpressionParser):
             return (Unbounded() if self._match_text_seq("UNBOUNDED") else Range(self._interval())), ()
         if self._match_text_seq("ROWS"):
             return RowsWindow(self._window_rows()), ()
+        if self._match_text_seq("LATCH"):
+            return Stepped(FOREVER_US, self._interval()), ()
         if self._match_text_seq("NOW"):
             return Range(0), ()
         if self._match_text_seq("UNBOUNDED"):
@@ -88,8 +90,8 @@ class WindowParser(ExpressionParser):
             self.fail(f"{self._found()} is not a window", hint=hint)
         self.fail(
             f"{self._found()} is not a window",
-            hint="write [RANGE 30 SECONDS], [ROWS 100], [PARTITION BY k ROWS 10], [NOW], [LANDMARK '2026-01-01'] or "
-            "[UNBOUNDED]",
+            hint="write [RANGE 30 SECONDS], [ROWS 100], [PARTITION BY k ROWS 10], [NOW], [LANDMARK '2026-01-01'], "
+            "[LATCH 1 HOUR] or [UNBOUNDED]",
         )
 
     def _partition_column(self) -> Name:

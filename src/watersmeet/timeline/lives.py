@@ -48,7 +48,7 @@ def lives_of(join: Join, one: Input, rows: pa.Table, times: Times, counts: Marks
     closed = join.boundary != "half_open"
     match window:
         case Stepped():
-            since, until = window.births(times), window.deaths(times) - 1
+            since, until = window.births(times), _before(window.deaths(times))
         case Landmark():
             never = never | (times < window.since_us)
             until = _before(window.deaths(times))

@@ -23,6 +23,7 @@ from watersmeet.operators.continuous.node import Node, dividing, everything_belo
 from watersmeet.operators.continuous.over.ahead import Ahead
 from watersmeet.operators.continuous.over.stream import OverStream
 from watersmeet.operators.continuous.parts import Parts
+from watersmeet.operators.continuous.passes import Passes
 from watersmeet.operators.continuous.snapshots import Snapshots
 from watersmeet.operators.continuous.stepping import in_open_session, in_stepped_window
 from watersmeet.operators.contract import Counters, End, Operator, Rows, WaitingRows
@@ -72,11 +73,14 @@ class Continuous(Operator):
         *,
         whole: bool = False,
         hops: Sequence[Hop] = (),
+        passes: Passes | None = None,
     ) -> None:
         """schema: the columns given out, the instant and the sign among them where the kind has them. joins: those
         inside, which tell when they change their routes. whole: it is kept as it is, not rebuilt from its rows. hops:
-        the windows for each of which rows have a copy."""
+        the windows for each of which rows have a copy. passes: when it is looked for what has left, if that is said; it
+        is counted then."""
         self._whole = whole
+        self.passes = passes
         self.strategy = strategy
         self.root = root
         self.leaves = leaves
@@ -160,7 +164,7 @@ class Continuous(Operator):
     def advance(self, watermarks: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
         for alias, leaf in self.leaves.items():
             leaf.waiting.ended = watermarks[alias] >= FOREVER_US
-        until, done = min(watermarks.values()), BEGINNING_US
+        until, done = self._until(watermarks), BEGINNING_US
         while done < until:
             done = self._parts.next(done, self.wake_us, self._inputs, until) if self._in_parts else until
             done = done if self._hop_parts is None else self._hop_parts.end_of_part(done)
@@ -174,7 +178,17 @@ class Continuous(Operator):
                     yield batch
             self._parts.made(max(made, self._combined - combined))
 
+    def _until(self, watermarks: Mapping[str, int]) -> int:
+        """How far to go; BEGINNING_US: nothing is to be done yet."""
+        passed_us = min(watermarks.values())
+        if self.passes is None:
+            return passed_us
+        until = self.passes.until(passed_us)
+        return until if until > self.root.complete else BEGINNING_US
+
     def answers_until(self, watermarks: Mapping[str, int]) -> Iterable[Answer]:
+        if self.passes is not None:
+            return self.advance(watermarks)
         until = min(watermarks.values())
         answer = self._few_before(until) if self._few is not None and until < FOREVER_US else None
         if answer is None:
@@ -212,7 +226,10 @@ class Continuous(Operator):
         started = perf_counter()
         delta = self.root.take(until)
         self.counters.kernel_seconds += perf_counter() - started
-        self.counters.expired_rows = self._expired_rows - self._expired_before
+        expired = self._expired_rows - self._expired_before
+        if self.passes is not None:
+            self.passes.count(self.counters, expired - self.counters.expired_rows)
+        self.counters.expired_rows = expired
         self.counters.switches = [switch for join in self.joins for switch in join.counters.switches]
         self._delays.add(delta)
         return delta
@@ -266,7 +283,12 @@ class Continuous(Operator):
             columns.insert(0, signs(delta))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def _answered_until(self, complete_until: int) -> int:
+        """How far the answer had gone when no row before an instant was to come any more."""
+        return complete_until if self.passes is None else self.passes.until(complete_until)
+
     def restore(self, log: Mapping[str, Rows], complete_until: int, ends: Sequence[End] = ()) -> None:
+        complete_until = self._answered_until(complete_until)
         for alias, rows in log.items():
             self.leaves[alias].waiting.replace(rows)
         for alias, leaf in self.leaves.items():
@@ -307,12 +329,13 @@ class Continuous(Operator):
             ahead.end()
 
     def worth_keeping(self, alias: str, rows: Rows, complete_until: int) -> Bools:
-        leaf = self.leaves[alias]
+        leaf, complete_until = self.leaves[alias], self._answered_until(complete_until)
         if isinstance(leaf.window, LastOfEach) and leaf.reach_us < FOREVER_US:
             return last_of_each(leaf.window, rows, complete_until - leaf.reach_us, deletions=True)
         return self.still_needed(alias, rows, complete_until)
 
     def still_needed(self, alias: str, rows: Rows, complete_until: int) -> Bools:
+        complete_until = self._answered_until(complete_until)
         leaf = self.leaves[alias]
         waits: Bools = rows.times >= complete_until
         if leaf.reach_us >= FOREVER_US:

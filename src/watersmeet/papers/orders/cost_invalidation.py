@@ -114,3 +114,25 @@ def _behind_and_level(left: StreamRate, right: StreamRate) -> tuple[float, float
 def _poisson(mean: float, most: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     steps = np.concatenate([[math.exp(-mean)], np.full(most, mean) / np.arange(1, most + 1)])
     return np.cumprod(steps)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """A unit of time: how often it is looked for rows that have left, and how many are looked at; and how many that
+    have left wait for the next look, in the mean."""
+
+    passes: float
+    rows_looked_at: float
+    stale: float
+
+
+def looks(every: float | None, *streams: StreamRate) -> Looks:
+    """Eager operators look with every arrival, Σλ times; by panes of `every` units 1/every times. A look is at
+    1 + N_stale rows, and all Σλ that leave are found by some look.
+
+    >>> looks(None, StreamRate("s", rate=20, window=30)), looks(5, StreamRate("s", rate=20, window=30))
+    (Looks(passes=20, rows_looked_at=40, stale=0.0), Looks(passes=0.2, rows_looked_at=20.2, stale=50.0))
+    """
+    rate = sum(one.rate for one in streams)
+    passes = rate if every is None else 1 / every
+    return Looks(passes, passes + rate, 0.0 if every is None else rate * every / 2)
