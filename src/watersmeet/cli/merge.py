@@ -36,7 +36,7 @@ def merge(
             folder = Path(one).expanduser().absolute()
             if dry_run:
                 check_mergeable(folder)
-            found[str(folder)] = planned(folder, size) if dry_run else merged(folder, size)
+            found[one] = planned(folder, size) if dry_run else merged(folder, size)
     if as_json:
         told = {
             folder: [{"into": each.into, "files": list(each.parts), "bytes": each.bytes} for each in merges]
