@@ -2,12 +2,14 @@
 
     python -m tests.spark.drive_sink FOLDER [POINT AFTER MS]
 
-FOLDER holds `script.sql` and gets `checkpoint`. POINT is 'module:Class.method before', '… after' or '… amid': so many
-milliseconds after the call began. Exits with 0 when all that is there was taken in.
+FOLDER holds `script.sql`, may hold `settings.json`, how the run goes, and gets `checkpoint`. POINT is
+'module:Class.method before', '… after' or '… amid': so many milliseconds after the call began. Exits with 0 when all
+that is there was taken in.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -25,8 +27,10 @@ def main(folder: Path, point: str | None = None, after: str = "0", amid_ms: str 
     if point is not None:
         die_at(point, int(after), int(amid_ms))
     spark = quiet_session("local[2]", folder / "scratch")
-    choices = RunSettings(available_now=True, buckets=2, checkpoint=str(folder / "checkpoint"))
-    SparkRun(spark, (folder / "script.sql").read_text(), choices).run()
+    choices: dict[str, Any] = {"buckets": 2, "checkpoint": str(folder / "checkpoint")}
+    if (folder / "settings.json").exists():
+        choices |= json.loads((folder / "settings.json").read_text())
+    SparkRun(spark, (folder / "script.sql").read_text(), RunSettings(available_now=True, **choices)).run()
 
 
 def die_at(point: str, after: int, amid_ms: int) -> None:

@@ -125,6 +125,10 @@ class SparkRun:
                 if self._start_endings(starting, started):
                     self._watch(started, watching.before(tell))
                 watching.end()
+                # Of a start that was killed before it noted them, once their states tell.
+                late = [one for one in starting if one.group.folder not in owners]
+                for folder, owner in self._owners(late).items():
+                    Checkpoint(self.spark, folder).note(owner)
             finally:
                 for query in started:
                     _end(query)
