@@ -107,6 +107,10 @@ class Map:
     def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
         self._map().pop(key, None)
 
+    def clear(self) -> None:
+        self.handle.called()
+        self.held.pop(self.handle.key, None)
+
 
 class Admitting(BucketProcessor):
     """Notes which rows are in time."""

@@ -15,8 +15,10 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tests.spark.test_run import add, bag, rows_of
+from watersmeet.cli.commands import app
 from watersmeet.errors import DataError, SetupError, SinkError
 from watersmeet.hosts.spark.checkpoints.state import read_state, read_state_files
 from watersmeet.hosts.spark.progress.running_query import RunningQuery
@@ -99,6 +101,7 @@ def test_each_query_answers_what_it_answers_alone_and_goes_on(spark, data, apart
     with caplog.at_level(logging.INFO, logger="watersmeet"):
         first = run(spark, script())
     assert "b is read once for near, far, even and unmatched" in caplog.text
+    assert "the rows of a and b are kept once for near and far" in caplog.text
     assert [one.name for one in Path("ck").iterdir()] == ["together-1"]
     assert len({one.query for one in first}) == 1
     rest()
@@ -151,7 +154,9 @@ def test_a_batch_that_spark_did_not_commit_is_passed_over_by_all_sinks(spark, da
 
 def test_a_dropped_query_lets_go_of_what_it_kept_and_of_its_source(spark, data, apart, caplog):
     run(spark, script())
-    assert {one.query for one in read_state(spark, "ck/together-1").buckets} == set(QUERIES)
+    kept = {one.query: one.names for one in read_state(spark, "ck/together-1").buckets}
+    assert kept.keys() == {"near and far", "counts", "even", "unmatched"}
+    assert kept["near and far"] == ("a", "b")
     rest()
     others = [name for name in QUERIES if name not in ("unmatched", "far")]
     run(spark, script(others), flush=True)
@@ -223,6 +228,51 @@ def test_an_error_says_which_of_the_queries_it_is_of(spark, data):
         run(spark, script(["near", "counts"], queries=broken))
 
 
+def test_a_batch_is_left_out_of_joins_that_keep_rows_once_only_together(spark, data, apart, monkeypatch):
+    commit, failing = SinkWriter._commit, [True]
+
+    def fails(self: SinkWriter, number: int, answer: object) -> None:
+        if self._name == "far" and number == 1 and failing:
+            failing.clear()
+            raise SinkError("far is full")
+        commit(self, number, answer)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SinkWriter, "_commit", fails)
+    rest()
+    with pytest.raises(SinkError, match="far is full"):
+        run(spark, script())
+    with pytest.raises(SetupError, match="left out of near and far only together, as their rows are kept once") as no:
+        run(spark, script(), skip_batches=["far:1"])
+    assert "--skip-batch 'near:1' --skip-batch 'far:1'" in str(no.value)
+    ended = run(spark, script(), flush=True, skip_batches=["near:1", "far:1"])
+    skipped = {one.job.name: one.metrics.skipped_batch_rows for one in ended}
+    assert skipped == {"near": 40, "far": 40, "counts": 0, "even": 0, "unmatched": 0}
+    others = ["counts", "even", "unmatched"]
+    assert answers(others) == {name: apart[name] for name in others}
+
+
+def test_a_savepoint_is_taken_of_each_of_those_that_keep_rows_once(spark, data, apart):
+    """Each goes on from there by itself, in another number of buckets."""
+    declared = re.sub(
+        r"source='parquet', path='(.)'(.*), maxFiles.*'1'", rf"source='files', path='file://{Path.cwd()}/\1'\2", STREAMS
+    )
+    text = declared.replace("source='files'", "source='files', format='parquet'") + "\n".join(
+        f"CREATE SINK {name} WITH (sink='files', format='parquet', "
+        f"path='file://{Path.cwd()}/out/{name}', mode='append') AS {QUERIES[name][1]};"
+        for name in ("near", "far")
+    )
+    Path("script.sql").write_text(text)
+    run(spark, text, script="script.sql")
+    rest()
+    taken = CliRunner().invoke(app, ["savepoint", "ck", "saved"])
+    assert taken.exit_code == 0, taken.output
+    run(spark, text, checkpoint="new", savepoint="saved", flush=True, buckets=3)
+    for name in ("near", "far"):
+        parts = (bag(pq.read_table(path)) for path in Path(f"out/{name}").glob("*.parquet"))
+        assert sum(parts, Counter()) == apart[name]
+    assert sorted(one.name for one in Path("new").iterdir()) == ["far", "near"]
+
+
 def test_a_record_that_cannot_be_read_and_a_late_row_go_to_their_sinks_once(spark, data):
     for path in Path("a").iterdir():
         path.unlink()
@@ -234,8 +284,8 @@ def test_a_record_that_cannot_be_read_and_a_late_row_go_to_their_sinks_once(spar
         "source='parquet', path='a'", "source='json', path='a', on_late='sink odd', on_bad='sink odd'"
     )
     odd = "CREATE SINK odd WITH (sink='json', path='out/odd');"
-    text = odd + streams + script(["near", "counts", "even"]).removeprefix(STREAMS)
-    near, counts, _ = run(spark, text)
+    text = odd + streams + script(["near", "far", "counts", "even"]).removeprefix(STREAMS)
+    near, far, counts, _ = run(spark, text)
     found = [json.loads(line) for path in Path("out/odd").glob("part-*") for line in path.open()]
     assert sorted(
         (one["k"], one["reason"], one["_stream"] or one["stream"]) for one in found if one["k"] is not None
@@ -243,7 +293,7 @@ def test_a_record_that_cannot_be_read_and_a_late_row_go_to_their_sinks_once(spar
     assert [one["reason"] for one in found if one["k"] is None] == ["wrong type"]
     assert len(found) == 2
     assert (counts.metrics.late_rows, counts.metrics.bad_rows) == (1, 1)
-    assert near.metrics.bad_rows == 1
+    assert near.metrics.bad_rows == far.metrics.bad_rows == 1
 
 
 def test_twenty_queries_end_as_surely_as_one(spark, data, apart):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from watersmeet.dataclass import dataclass
 from watersmeet.explain.joins import explained_joins
 from watersmeet.model.wording import in_bytes, short, time_a_second
+from watersmeet.optimizer.choose_partitioning import choose_partitioning
+from watersmeet.optimizer.kept_once import kept_alike
+from watersmeet.optimizer.spread_keys import spread_along
 from watersmeet.physical.estimate import InputEstimate
+from watersmeet.physical.nodes import WindowJoinNode
 from watersmeet.pictures.draw_tree import tree_svg
 from watersmeet.pictures.tree import NodeText
 from watersmeet.plan.nodes import Input
@@ -17,6 +21,8 @@ from watersmeet.runtime.script import Job
 from watersmeet.runtime.shared_parts import Names, PartOnce, Shared, planned
 from watersmeet.runtime.shared_walks import Walk
 from watersmeet.runtime.sharing import queries_in_words, shared_memory
+
+SEVERAL = 4  # buckets: how many there will be is not known, and who places rows alike does not go by that
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class Together:
     memory: str | None = None
     memory_for: Names = ()
     queries: Names = field(default=())
+    kept_once_on_spark: Sequence[Names] = ()
+    """Joins whose rows of all their streams lie once in the buckets, as they place them alike."""
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value}
@@ -107,6 +115,8 @@ class Together:
             yield f"{queries_in_words(queries)} ask the same and are answered once"
         if self.memory is not None:
             yield f"{queries_in_words(self.memory_for)} share a memory of {self.memory}"
+        for queries in self.kept_once_on_spark:
+            yield f"on Spark all rows are kept once for {queries_in_words(queries)}"
 
 
 def together_svg(found: Sequence[Together], apart: Sequence[str]) -> str:
@@ -146,7 +156,19 @@ def together(group: Sequence[Job], shared: Mapping[str, Shared]) -> Together | N
         None if memory is None else memory.text,
         members,
         tuple(job.name for job in group),
+        _kept_once_on_spark([job for job in group if not shared[job.name].given_by]),
     )
+
+
+def _kept_once_on_spark(jobs: Sequence[Job]) -> list[Names]:
+    found: dict[Hashable, list[str]] = {}
+    for job in jobs:
+        plan = planned(job.plan)
+        if isinstance(plan.root, WindowJoinNode):
+            chosen = choose_partitioning(plan.strategy, SEVERAL)
+            spread = spread_along(job.plan, plan, chosen.dimensions)
+            found.setdefault(kept_alike(plan, replace(chosen, dimensions=spread)), []).append(job.name)
+    return [tuple(names) for alike, names in found.items() if alike is not None and len(names) > 1]
 
 
 def _by_streams(apart: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:

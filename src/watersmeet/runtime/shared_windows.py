@@ -11,9 +11,9 @@ from watersmeet.io.time_ordered import reads_in_time_order
 from watersmeet.model.catalog import Stream
 from watersmeet.model.wording import counted
 from watersmeet.operators.contract import Operator
-from watersmeet.operators.join.shared_keeping import SharedKeeping
+from watersmeet.operators.join.shared_keeping import keep_together
 from watersmeet.operators.join.shared_walk import SharedWalks
-from watersmeet.operators.join.shared_window import StreamWindows, WindowView
+from watersmeet.operators.join.shared_window import WindowView
 from watersmeet.operators.join.window_join import WindowJoin
 from watersmeet.optimizer.share_walks import ByCost
 from watersmeet.physical.nodes import FromManyNode, PhysicalNode, StreamSourceNode, WindowJoinNode
@@ -46,22 +46,21 @@ class Line(Generic[K]):
 def share_windows(lines: Sequence[Line[K]], runs: Mapping[K, Fed], tell: Callable[[str], None]) -> list[frozenset[K]]:
     """Have joins keep rows together, before the first comes. Gives for each line the queries that do; each of them must
     be given all columns of the rows."""
-    found: dict[int, tuple[WindowJoin, dict[str, tuple[StreamWindows, WindowView]]]] = {}
     together = kept_once(lines, {number: run.built.physical for number, run in runs.items()})
-    for line, groups in together:
-        for group in groups:
-            views = [_view(runs[number], line.stream.name) for number in group]
-            windows = StreamWindows(views, partial(_tell, tell, line.stream.name))
-            for view in views:
-                found.setdefault(id(view.join), (view.join, {}))[1][view.alias] = (windows, view)
-    walks = SharedWalks(ByCost())
-    for join, own in found.values():
-        join.keep_by(SharedKeeping(join, own, walks))
+    views = {
+        line.stream.name: [[_view(runs[number], line.stream.name) for number in group] for group in groups]
+        for line, groups in together
+    }
+    keep_together(views, SharedWalks(ByCost()), partial(_tell, tell))
     return [frozenset(number for group in groups for number in group) for _, groups in together]
 
 
 def _tell(tell: Callable[[str], None], stream: str, joins: int) -> None:
-    tell(f"the rows of {stream} are kept once for {counted(joins, 'join')}")
+    tell(kept_once_words(stream, joins))
+
+
+def kept_once_words(stream: str, joins: int) -> str:
+    return f"the rows of {stream} are kept once for {counted(joins, 'join')}"
 
 
 def kept_once(lines: Sequence[Line[K]], plans: Mapping[K, PhysicalPlan | None]) -> list[tuple[Line[K], list[list[K]]]]:

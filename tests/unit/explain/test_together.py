@@ -41,6 +41,14 @@ def test_the_last_words_are_of_all_queries(explained: Explained) -> None:
     assert "query 1 and query 3 ask the same and are answered once" in words
 
 
+def test_it_is_told_who_keeps_rows_once_on_spark(explained: Explained) -> None:
+    other = "SELECT a.k FROM a, b WHERE a.ts < b.ts WINDOW = 1 SECOND;"
+    turned = "SELECT y.k FROM b AS y, a AS x WHERE y.k = x.k AND x.k > 7 WINDOW = 1 SECOND;"
+    text = explained(JOIN.format(10) + other + turned + "SELECT k, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k;")
+    assert "on Spark all rows are kept once for query 1 and query 3" in " ".join(text.split())
+    assert "on Spark" not in explained(JOIN.format(10) + other)
+
+
 def test_a_program_reads_numbers(explained: Explained) -> None:
     told = json.loads(explained(JOIN.format(10) + JOIN.format(30), "--format", "json"))
     (together,) = told["in one process together"]

@@ -32,6 +32,7 @@ from watersmeet.hosts.spark.jobs.group import JobGroup
 from watersmeet.hosts.spark.jobs.ids import name_of_source
 from watersmeet.hosts.spark.jobs.job import NO_WISHES, AtStart, SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
+from watersmeet.hosts.spark.jobs.team import TeamJob
 from watersmeet.hosts.spark.launching.launch import is_connect, is_local, limit_arrow_batches, wait_for_workers
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.progress.skipped_rows import counting_skipped
@@ -103,11 +104,13 @@ def dataframe(
 
 @dataclass(frozen=True)
 class QueryInSlot:
-    """A query among those that Spark runs as one: its slot in the state, and what is said of this start alone."""
+    """A query among those that Spark runs as one: its slot in the state, what is said of this start alone, and the slot
+    in which joins that keep their rows once do so."""
 
     plan: Plan
     slot: int
     start: AtStart = NO_WISHES
+    team: int | None = None
 
 
 def dataframe_of_several(
@@ -117,16 +120,22 @@ def dataframe_of_several(
     of them once: these have names, by which Spark knows them whatever else comes or goes. `gone`: the keys of the state
     that nobody needs any more."""
     shares_memory = _is_one_machine(spark)
-    jobs = [make_job(one.plan, buckets, replace(one.start, shares_memory=shares_memory)) for one in members]
-    group = JobGroup(tuple(replace(job, slot=one.slot) for job, one in zip(jobs, members, strict=True)), tuple(gone))
+    teams: dict[int, list[SparkJob]] = {}
+    for one in members:
+        job = make_job(one.plan, buckets, replace(one.start, shares_memory=shares_memory))
+        teams.setdefault(one.slot if one.team is None else one.team, []).append(replace(job, slot=one.slot))
+    in_teams = {one.team for one in members}
+    jobs = [TeamJob.of(some, slot) if slot in in_teams else some[0] for slot, some in teams.items()]
+    group = JobGroup(tuple(jobs), tuple(gone))
     sources = {name: source for one in members for name, source in _sources(one.plan).items()}
     if _has_values_of_any_size(group, sources):
         limit_arrow_batches(spark)
     packed = _packed_together(spark, group, sources, ending if group.waiting else None, named=True)
-    outputs = [PackedOutput(job.plan.output_schema, slot=job.slot) for job in group.jobs]
-    stage = BucketStage(list(zip(group.jobs, outputs, strict=True)))
-    joined = packed.transformWithStateInPandas(stage, outputs[0].schema, "Append", "None")
-    answers = outputs[0].rows(joined, OBSERVED)
+    outputs = [[PackedOutput(query.plan.output_schema, slot=query.slot) for query in job.queries] for job in jobs]
+    stage = BucketStage(list(zip(jobs, outputs, strict=True)))
+    first = outputs[0][0]
+    joined = packed.transformWithStateInPandas(stage, first.schema, "Append", "None")
+    answers = first.rows(joined, OBSERVED)
     wait_for_workers()
     return answers
 

@@ -83,3 +83,13 @@ def friendly() -> Iterator[None]:
         if found is None:
             raise
         raise found from None
+
+
+@contextmanager
+def of_query(name: str) -> Iterator[None]:
+    """An error says of which of several queries it is; without a name it is said elsewhere, or there is but one."""
+    try:
+        yield
+    except WatersmeetError as error:
+        error.message = f"{name}: {error.message}" if name else error.message
+        raise

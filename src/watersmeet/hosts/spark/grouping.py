@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from watersmeet.hosts.spark.checkpoints.members import FOLDER, Member, Members, 
 from watersmeet.hosts.spark.checkpoints.replacing import finish_replacements, has_left
 from watersmeet.hosts.spark.jobs.ids import MOST_BUCKETS
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
+from watersmeet.hosts.spark.jobs.team import TeamJob, teams_among
 from watersmeet.hosts.spark.launching.launch import is_connect
 from watersmeet.hosts.spark.paths import has_scheme
 from watersmeet.hosts.spark.reading.connector_stream import ConnectorStream
@@ -26,7 +28,7 @@ from watersmeet.model.wording import listed
 from watersmeet.plan.walks import streams_below
 from watersmeet.runtime.checkpoints import query_folders
 from watersmeet.runtime.script import Job, is_nameless
-from watersmeet.runtime.sharing import fed_together, may_share
+from watersmeet.runtime.sharing import fed_together, may_share, queries_in_words, read_once_words
 
 logger = logging.getLogger("watersmeet")
 
@@ -45,6 +47,21 @@ class Group:
 
     def slot(self, job: Job) -> int:
         return 0 if self.members is None else self.members.by_name[job.name].slot
+
+    @property
+    def shared_words(self) -> list[str]:
+        """What a person is told of what they share."""
+        if self.members is None:
+            return []
+        kept = [
+            f"the rows of {listed(self.members.by_name[names[0]].streams)} are kept once for {queries_in_words(names)}"
+            for names in self.members.teams.values()
+            if len(names) > 1
+        ]
+        return [*read_once_words(self.jobs), *kept]
+
+    def team(self, job: Job) -> int | None:
+        return None if self.members is None else self.members.by_name[job.name].team
 
 
 def groups_of(
@@ -193,8 +210,15 @@ def _may_go_together(spark: SparkSession, job: Job, buckets: int) -> bool:
 
 
 def _new_group(checkpoint: Checkpoint, jobs: list[Job], buckets: int, owners: Mapping[str, Owner]) -> Group:
-    members = {
-        job.name: Member(slot, keys_of(job_of(job.plan, {}, buckets), slot), owners[job.name])
-        for slot, job in enumerate(jobs)
-    }
+    """Each query has a slot; joins that keep their rows once have another, in which these lie."""
+    made = {job.name: replace(job_of(job.plan, {}, buckets), slot=slot) for slot, job in enumerate(jobs)}
+    teams = [TeamJob.of(team, len(jobs) + number) for number, team in enumerate(teams_among(made.values()))]
+    by_slot = {member.slot: team for team in teams for member in team.members}
+    members = {}
+    for name, job in made.items():
+        team = by_slot.get(job.slot)
+        if team is None:
+            members[name] = Member(job.slot, keys_of(job, job.slot), owners[name])
+        else:
+            members[name] = Member(job.slot, keys_of(job, team.slot), owners[name], team.slot, tuple(team.aliases))
     return Group(jobs, checkpoint.folder, Members(checkpoint, members))

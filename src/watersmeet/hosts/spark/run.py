@@ -51,7 +51,6 @@ from watersmeet.plan.walks import streams_below
 from watersmeet.private_folders import kept_file
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import Job, read_script
-from watersmeet.runtime.sharing import read_once_words
 from watersmeet.runtime.skipped_batches import skipped_batches, way_past
 from watersmeet.runtime.watched import Board
 from watersmeet.temporary_folders import temporary_folder
@@ -109,9 +108,9 @@ class SparkRun:
             check_workers(self.spark)
             refuse_unshared(self.spark, *self._local_folders(folder, sinks))
             owners = self._owners(starting)
-            self._skipped = self._left_out(sinks)
+            self._skipped = self._left_out(sinks, groups)
             for one in starting:
-                for words in [] if one.group.members is None else read_once_words(one.group.jobs):
+                for words in one.group.shared_words:
                     self.remark(words)
             started: list[StartedQuery] = []
             try:
@@ -202,10 +201,12 @@ class SparkRun:
             folder: owner for folder, owner in owners.items() if Checkpoint(self.spark, folder).refuse_others(owner)
         }
 
-    def _left_out(self, sinks: Sequence[SparkSink]) -> dict[str, frozenset[int]]:
+    def _left_out(self, sinks: Sequence[SparkSink], groups: Sequence[Group]) -> dict[str, frozenset[int]]:
         if self.settings.checkpoint is None:
             return {}
         asked = {sink.job.name: self._asked.get(sink.job.name, frozenset()) for sink in sinks}
+        for members in (group.members for group in groups if group.members is not None):
+            members.refuse_parts_of_teams(asked)
         folders = {sink.job.name: sink.checkpoint for sink in sinks}
         return {name: Checkpoint(self.spark, folders[name]).left_out(asked[name], name) for name in asked}
 
@@ -259,7 +260,10 @@ class SparkRun:
     def _together(self, starting: Starting, members: Members, ending: Ending | None) -> Callable[[], StreamingQuery]:
         group = starting.group
         slots = {sink.job.name: group.slot(sink.job) for sink in starting.sinks}
-        queries = [QueryInSlot(one.job.plan, slots[one.job.name], self._at_start(one)) for one in starting.sinks]
+        queries = [
+            QueryInSlot(one.job.plan, slots[one.job.name], self._at_start(one), group.team(one.job))
+            for one in starting.sinks
+        ]
         takers = {slots[one.job.name]: one.take for one in starting.sinks if one.take is not None}
         files = {slots[one.job.name]: one.files for one in starting.sinks if one.take is None}
         assert starting.run is not None

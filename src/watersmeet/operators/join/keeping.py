@@ -62,6 +62,11 @@ class Keeping:
         """What is stored of an input beside what results need."""
         return ()
 
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """The inputs whose rows lie where others look for them as well, and are saved there."""
+        return frozenset()
+
     # ---- what is accounted ------------------------------------------------------------------------------------------
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -28,9 +29,9 @@ class SharedDoor(Door):
         self.admissions = before.admissions
         self._views = views
 
-    def let_in(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Admitted:
+    def admit(self, alias: str, rows: Rows, deaths: Deaths | None = None) -> Admitted:
         if alias not in self._views:
-            return super().let_in(alias, rows, deaths)
+            return super().admit(alias, rows, deaths)
         windows, view = self._views[alias]
         admitted = windows.take(view, rows)
         if len(admitted) < len(rows):
@@ -61,6 +62,10 @@ class SharedKeeping(Keeping):
         """What it keeps of an input in a window of several."""
         _, view = self._views.get(alias, (None, None))
         return view if view is not None and view.window is not None else None
+
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        return frozenset(alias for alias in self._views if self._view(alias) is not None)
 
     def rows_of(self, alias: str) -> int:
         view = self._view(alias)
@@ -143,6 +148,24 @@ def keep_alone(operator: Operator) -> None:
     """A query that is given other rows than those beside it from now on keeps what it has by itself."""
     if isinstance(operator, WindowJoin) and isinstance(operator.keeping, SharedKeeping):
         operator.keeping.go_alone()
+
+
+def keep_together(
+    views: Mapping[str, Sequence[Sequence[WindowView]]], walks: SharedWalks, tell: Callable[[str, int], None]
+) -> dict[str, list[StreamWindows]]:
+    """Have joins keep rows together, before the first comes: by the names of streams, those that do. `tell` hears of
+    the rows of which stream are kept once for how many."""
+    found: dict[int, tuple[WindowJoin, dict[str, tuple[StreamWindows, WindowView]]]] = {}
+    made: dict[str, list[StreamWindows]] = {}
+    for stream, groups in views.items():
+        for group in groups:
+            windows = StreamWindows(group, partial(tell, stream))
+            made.setdefault(stream, []).append(windows)
+            for view in group:
+                found.setdefault(id(view.join), (view.join, {}))[1][view.alias] = (windows, view)
+    for join, own in found.values():
+        join.keep_by(SharedKeeping(join, own, walks))
+    return made
 
 
 def leave_windows(operator: Operator) -> None:

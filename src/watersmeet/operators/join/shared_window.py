@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -143,9 +143,23 @@ class WindowView:
     def oldest(self) -> int:
         return self._first
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        """What it keeps: where its first row lies in the window, and how many there are."""
+        assert self.window is not None
+        return int(self._first - self.window.store.numbered_from), int(self.rows)
+
+    @kept.setter
+    def kept(self, known: tuple[int, int]) -> None:
+        assert self.window is not None
+        first, self.rows = known
+        self._first = first + self.window.store.numbered_from
+
 
 class SharedWindow:
     """A store with the codes, columns and indexes that any of its views asks for."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("store", "kept")
 
     def __init__(self, ways: Sequence[Way]) -> None:
         self.ways = list(ways)
@@ -170,6 +184,16 @@ class SharedWindow:
                 view.join.keep_in(view.alias, self.store, held)
                 self._search(view)
         self._index()
+
+    @property
+    def kept(self) -> list[tuple[int, int]]:
+        """What each view keeps."""
+        return [view.kept for view in self.views]
+
+    @kept.setter
+    def kept(self, known: Sequence[tuple[int, int]]) -> None:
+        for view, own in zip(self.views, known, strict=True):
+            view.kept = own
 
     def is_of(self, positions: Positions | slice, bit: int) -> Mask:
         who = self.store.payload[WHO]
@@ -288,7 +312,8 @@ class StreamWindows:
             known.join(view)
         self._ways_of = {view: way for way in self._ways.values() for view in way.views}
         self._tell = tell
-        self._windows: list[SharedWindow] | None = None  # until the first rows tell who lets in how many
+        # None until the first rows tell who lets in how many.
+        self._windows: list[SharedWindow] | None = None
         self._pieces = 0
         self._came: Rows | None = None
         self._error: Exception | None = None
@@ -310,6 +335,28 @@ class StreamWindows:
         assert isinstance(found, LetIn)
         return view.admitted(found)
 
+    @property
+    def windows(self) -> list[SharedWindow]:
+        return self._windows or []
+
+    @property
+    def division(self) -> list[list[int]] | None:
+        """Which ways, by their places, have a window together; None while no rows have told."""
+        if self._windows is None:
+            return None
+        places = {way: place for place, way in enumerate(self._ways.values())}
+        return [[places[way] for way in window.ways] for window in self._windows]
+
+    def divide(self, division: Sequence[Sequence[int]]) -> None:
+        """As it was found before; no rows have come yet."""
+        ways = list(self._ways.values())
+        self._have_windows([[ways[place] for place in places] for places in division])
+
+    def _have_windows(self, divided: Sequence[Sequence[Way]]) -> None:
+        self._windows = [SharedWindow(ways) for ways in divided]
+        for window in self._windows:
+            self._tell(len(window.views))
+
     def _next(self, rows: Rows) -> None:
         self._pieces += 1
         self._came = rows
@@ -318,12 +365,10 @@ class StreamWindows:
             way.let_in(rows)
         if self._windows is None:
             try:
-                self._windows = [SharedWindow(ways) for ways in self._divided(ways)]
+                self._have_windows(self._divided(ways))
             except Exception as error:
                 self._error, self._windows = error, []
-            for window in self._windows:
-                self._tell(len(window.views))
-        for window in self._windows:
+        for window in self.windows:
             window.enter(rows)
 
     def _divided(self, ways: Sequence[Way]) -> list[list[Way]]:

@@ -487,9 +487,9 @@ class WindowJoin(Counting):
         return rows.times >= cutoff
 
     def kept_of(self, alias: str, watermarks: Mapping[str, int]) -> KeptRows | None:
-        store = self.window_stores.get(alias)
+        store = self.stores.get(alias)
         one = self.inputs[alias]
-        if store is None or self.layout.mortal or one.time is None or one.made:
+        if store is None or one.is_table or self.layout.mortal or one.time is None or one.made:
             return None
         admission = self.door.admissions[alias]
         since_us = max(self.cutoff_us(alias, watermarks), BEGINNING_US)
@@ -621,8 +621,10 @@ class WindowJoin(Counting):
 
     @property
     def window_stores(self) -> dict[str, WindowStore]:
-        """The stores of streams."""
-        return {alias: store for alias, store in self.stores.items() if not self.inputs[alias].is_table}
+        """The stores of streams that are its own."""
+        others = self.keeping.elsewhere
+        own = {alias: store for alias, store in self.stores.items() if alias not in others}
+        return {alias: store for alias, store in own.items() if not self.inputs[alias].is_table}
 
     @property
     def table_stores(self) -> dict[str, WindowStore]:

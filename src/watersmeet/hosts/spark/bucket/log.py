@@ -9,7 +9,7 @@ be told from rows, and its state is bounded.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, field
 from typing import Protocol
 
@@ -58,6 +58,7 @@ class Manifest:
     ended: dict[int, str] = field(default_factory=dict)  # streams that have ended, and in which run
     ends: list[End] = field(default_factory=list)  # where runs ended that others went on from
     clock: Values | None = None  # the state of it; None before the first batch
+    kept_for: list[int] = field(default_factory=list)  # the slots of the queries that have one log
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -134,6 +135,14 @@ class BucketLog:
         log = self._log(stream)
         log.insert(len(log) if at is None else at, segment)
         self.store.write(stream, segment.number, packet)
+
+    def rewrite(self, stream: int, needed: Callable[[Rows], Rows]) -> None:
+        """Keep of a stream only some rows, with the columns that the layout has now."""
+        log, layout = self._log(stream), self.layouts[stream]
+        for place in reversed(range(len(log))):
+            rows, level = self._read(stream, [log[place]]), log[place].level
+            left = needed(layout.rows(rows.data.select(layout.schema.names)))
+            self._replace(stream, place, 1, left, level)
 
     def save(self, state: bytes, rows: int, newest_us: int) -> None:
         """Replace what was saved whole before."""

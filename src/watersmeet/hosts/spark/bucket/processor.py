@@ -31,6 +31,7 @@ from watersmeet.hosts.spark.bucket.lateness import Late, lateness, waiting_in
 from watersmeet.hosts.spark.bucket.log import BucketLog, Manifest
 from watersmeet.hosts.spark.bucket.output import Output, report_of
 from watersmeet.hosts.spark.bucket.rebuilding import rebuilt
+from watersmeet.hosts.spark.errors import of_query
 from watersmeet.hosts.spark.exchange.bad_records import BadCounts
 from watersmeet.hosts.spark.exchange.handed_over import let_go, rows_of
 from watersmeet.hosts.spark.exchange.late_rows import late_among
@@ -47,15 +48,17 @@ from watersmeet.hosts.spark.exchange.messages import (
 )
 from watersmeet.hosts.spark.exchange.pack import WATERMARK_STEP_MS
 from watersmeet.hosts.spark.jobs.fingerprint import GUARDED, refusal
-from watersmeet.hosts.spark.jobs.ids import in_its_slot
+from watersmeet.hosts.spark.jobs.ids import in_its_slot, key_in
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.task import batch_number, query_id
 from watersmeet.model.catalog import Stream
 from watersmeet.model.metric import sum_by_name
 from watersmeet.model.time import BEGINNING_US
+from watersmeet.operators.codes import Mask
 from watersmeet.operators.contract import Operator, Rows
 from watersmeet.operators.saving import Saved, load_state, state_of
 from watersmeet.plan.memory import Memory
+from watersmeet.plan.nodes import Input
 from watersmeet.runtime.floods import looked_after
 from watersmeet.runtime.run_metrics import held_by
 
@@ -68,11 +71,13 @@ MS_US = 1_000
 
 class BucketProcessor:
     """Runs a SparkJob for its buckets of one partition, on the state of their stage (stage.py). The key of its guard
-    keeps the query's fingerprint instead."""
+    keeps the query's fingerprint instead. What leaves goes into the output of the query that it is of; what is of all
+    queries of a job, into that of the first."""
 
-    def __init__(self, job: SparkJob, output: Output, meta: Any, segments: Any) -> None:
+    def __init__(self, job: SparkJob, outputs: Output | Sequence[Output], meta: Any, segments: Any) -> None:
         self.job = job
-        self.output = output
+        self.outputs: Sequence[Output] = outputs if isinstance(outputs, Sequence) else (outputs,)
+        self.output = self.outputs[0]
         self.meta = meta
         self.segments = segments
 
@@ -82,8 +87,9 @@ class BucketProcessor:
         if is_guard:
             self._guard()
         if self.job.leaves_out(batch_number()):  # no bucket takes part, so that all of them still say the same
-            report = report_of(int(key[0]), {"rows_in": packets.rows_in}, {})
-            yield self.output.report(report, _watermark_us(timer_values))
+            for query, output in self._queries():
+                report = report_of(_called(query, int(key[0])), {"rows_in": packets.rows_in}, {})
+                yield output.report(report, _watermark_us(timer_values))
             return
         if is_guard:
             bad = BadCounts.of(packets.messages(BadRecords))
@@ -92,21 +98,32 @@ class BucketProcessor:
             counts = {"rows_in": packets.rows_in, "bad_rows": bad.count}
             by_key = reduce(sum_by_name, (one.rows for one in packets.messages(RowsByKey)), dict[str, int]())
             told: dict[str, Any] = bad.told(packets.messages(LeftOut))
-            told |= {"rows_by_key": by_key} if by_key else {}
-            report = report_of(self.job.guard, counts, told)
-            yield self.output.report(report, _watermark_us(timer_values))
+            for query, output in self._queries():
+                told |= {"rows_by_key": self._in_words_of(query, by_key)} if by_key else {}
+                report = report_of(query.guard, counts, told)
+                yield output.report(report, _watermark_us(timer_values))
             return
         yield from self._turn(int(key[0]), packets, _watermark_us(timer_values), packets.now_ms * MS_US)
 
+    def _queries(self) -> Iterator[tuple[SparkJob, Output]]:
+        return zip(self.job.queries, self.outputs, strict=True)
+
+    def _in_words_of(self, query: SparkJob, by_key: Mapping[str, int]) -> dict[str, int]:
+        """Numbers by stream and key, with the names that a query has for streams."""
+        called = dict(zip(self.job.aliases, query.aliases, strict=True))
+        named = ((text.partition(": "), rows) for text, rows in by_key.items())
+        return {f"{called[alias]}: {key}": rows for (alias, _, key), rows in named}
+
     def _guard(self) -> None:
         """Refuse a checkpoint of another query."""
-        fingerprint = self.job.fingerprint.encode()
+        fingerprint = self.job.fingerprint
         held = self.meta.get()
-        if held is None:
-            self.meta.update((1, 0, fingerprint))
-        elif bytes(held[2]) != fingerprint:
-            why, hint = refusal(bytes(held[2]).decode())
+        guard = None if held is None else bytes(held[2]).decode()
+        if guard is not None and not self.job.knows(guard):
+            why, hint = refusal(guard)
             raise DataError(f"{GUARDED} {why}", hint=hint)
+        if guard != fingerprint:
+            self.meta.update((1, 0, fingerprint.encode()))
 
     def _turn(self, bucket: int, packets: Inbox, spark_us: int, now_us: int) -> Iterator[pd.DataFrame]:
         """One batch of one bucket: what came in, then what the watermark brings about. `now_us` is the time of the
@@ -117,7 +134,8 @@ class BucketProcessor:
         self._move_clock(turn)
         yield from self._answer(turn, spark_us)
         archived = self._keep(turn)
-        yield self._report(turn, archived, spark_us)
+        for part in turn.parts:
+            yield part.output.report(self._report(turn, part, archived), spark_us)
 
     def _begin(self, bucket: int, packets: Inbox, now_us: int) -> Turn:
         spent = Spent()
@@ -131,12 +149,29 @@ class BucketProcessor:
             operator = warm if warm is not None else rebuilt(self.job, log)
             came = [one.came for one in packets.messages(MemoryNeeds)]
             memory = self.job.share_memory(operator, bucket, came)
+            self._keep_for_these(log, operator)
         if manifest.clock is not None:
             load_state(clock, Saved(manifest.clock))
         seen = packets.messages(Seen)
         is_warm = warm is not None
         copies = self._copies(bucket, operator)
-        return Turn(bucket, packets, seen, now_us, version, log, operator, is_warm, memory, clock, spent, copies)
+        parts = [
+            Part(*query, inside) for query, inside in zip(self._queries(), self.job.operators(operator), strict=True)
+        ]
+        return Turn(bucket, packets, seen, now_us, version, log, operator, is_warm, memory, clock, spent, copies, parts)
+
+    def _keep_for_these(self, log: BucketLog, operator: Operator) -> None:
+        """Of a log that is kept for several queries, what those need that are left: before this turn others may have
+        been dropped."""
+        manifest = log.manifest
+        if manifest.kept_for and manifest.kept_for != self.job.kept_for:
+            for number, one in enumerate(self.job.streams):
+                log.rewrite(number, partial(self._needed, operator, one, manifest.complete_until))
+        manifest.kept_for = self.job.kept_for
+
+    def _needed(self, operator: Operator, one: Input, complete_until: int, rows: Rows) -> Rows:
+        rows, _, _ = self.job.admission(one).admit(rows)
+        return rows.take(np.flatnonzero(operator.still_needed(one.alias, rows, complete_until)))
 
     def _take_in(self, turn: Turn) -> Iterator[pd.DataFrame]:
         """The rows that came, without late ones: below the watermark that earlier batches left, as this one moves it
@@ -150,7 +185,8 @@ class BucketProcessor:
         for found in late_among(self._relations, turn.packets.messages(MaybeLate), manifest.complete_until):
             stream = [one.name for one in self._relations].index(found.stream.name)
             how_late = self._lateness(turn, stream, found.oldest_us)
-            turn.late.add(self.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
+            for part in turn.parts:
+                part.late.add(part.job.streams[stream], found.rows.num_rows, found.rows.num_rows, how_late)
             yield self.output.side(found.packet(manifest.complete_until))
 
     def _move_clock(self, turn: Turn) -> None:
@@ -166,11 +202,14 @@ class BucketProcessor:
     def _answer(self, turn: Turn, spark_us: int) -> Iterator[pd.DataFrame]:
         operator, manifest = turn.operator, turn.manifest
         batch = dict(zip(self.job.aliases, turn.arrived, strict=True))
-        answers = operator.take(batch, dict.fromkeys(self.job.aliases, manifest.complete_until))
-        yield from self._frames(self._looked_after(answers, operator, manifest))
+        marks = dict.fromkeys(self.job.aliases, manifest.complete_until)
+        for place, answers in self.job.answers(operator, batch, marks):
+            part = turn.parts[place]
+            yield from self._frames(part.output, self._looked_after(answers, part, manifest))
         turn.ended = manifest.note_ended(turn.packets.messages(Ended), len(self.job.streams))
         if turn.ended is not None:
-            yield from self._frames(self._looked_after(self._close(operator, manifest), operator, manifest))
+            closing = self._looked_after(self._close(operator, manifest), turn.parts[0], manifest)
+            yield from self._frames(self.output, closing)
         if turn.ended is not None and self.output.marks_end:
             yield self.output.ended(turn.ended, spark_us)
         if self.output.marks_end:
@@ -192,25 +231,26 @@ class BucketProcessor:
                 let_go()
         return archived
 
-    def _report(self, turn: Turn, archived: Mapping[str, int], spark_us: int) -> pd.DataFrame:
+    def _report(self, turn: Turn, part: Part, archived: Mapping[str, int]) -> str:
+        """What is told of a query. Those that have one log have it, and the time that it took, in equal parts."""
         # As all buckets know the same of the streams, one tells it.
         streams = self._stream_metrics(turn) if turn.bucket == self.job.bucket_ids[0] else {}
-        held, done = held_by(turn.operator), turn.account.numbers(turn.operator)
+        held, done = held_by(part.operator), part.account.numbers(part.operator)
         copies = self._copies(turn.bucket, turn.operator)
         if copies is not None and turn.copies is not None:
             held, done = copies.kept_without(held), copies.done_without(done, turn.copies, turn.copied)
         counts = done | {
             **archived,
-            "late_rows": turn.late.rows,
+            "late_rows": part.late.rows,
             "skipped_rows": sum(streams.get("skipped_by_stream", {}).values()),
             "cache_hits": int(turn.is_warm and turn.version > 0),
             "cache_misses": int(not turn.is_warm),
-            **turn.spent.nanoseconds,
+            **{name: spent // len(turn.parts) for name, spent in turn.spent.nanoseconds.items()},
         }
         more = {
             **held,
-            "state_bytes": turn.manifest.bytes_held,
-            "late": turn.late.by_alias,
+            "state_bytes": turn.manifest.bytes_held // len(turn.parts),
+            "late": part.late.by_alias,
             "work_by_bucket": {} if len(self.job.bucket_ids) == 1 else _work(turn, done),
             "cold_because": warm_state.trouble(),
             **streams,
@@ -218,8 +258,8 @@ class BucketProcessor:
         # Of numbers also none is told, as the last one that was told counts until then.
         told: dict[str, Any] = {name: one for name, one in more.items() if one or isinstance(one, int)}
         told |= {"waiting": waiting_in(self.job, turn.operator)} if self.job.waits else {}
-        told |= turn.account.told(turn.operator, turn.memory)
-        return self.output.report(report_of(turn.bucket, counts, told), spark_us)
+        told |= part.account.told(part.operator, turn.memory)
+        return report_of(_called(part.job, turn.bucket), counts, told)
 
     def _stream_metrics(self, turn: Turn) -> dict[str, Any]:
         streams, seen = self._relations, turn.seen
@@ -245,11 +285,11 @@ class BucketProcessor:
         begun.let_go(self.job, log, operator)
 
     def _looked_after(
-        self, answers: Iterator[pa.RecordBatch], operator: Operator, manifest: Manifest
+        self, answers: Iterator[pa.RecordBatch], part: Part, manifest: Manifest
     ) -> Iterator[pa.RecordBatch]:
-        return looked_after(answers, operator, partial(self._newest, manifest), self.job.tell_of_flood)
+        return looked_after(answers, part.operator, partial(self._newest, manifest), part.job.tell_of_flood)
 
-    def _frames(self, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+    def _frames(self, output: Output, results: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
         """Results in frames of a size that Spark moves well; no more than one frame is held at a time."""
         group: list[pa.RecordBatch] = []
         held = 0
@@ -259,10 +299,10 @@ class BucketProcessor:
             group.append(batch)
             held += batch.nbytes
             if held >= OUTPUT_BYTES:
-                yield self.output.frame(group)
+                yield output.frame(group)
                 group, held = [], 0
         if group:
-            yield self.output.frame(group)
+            yield output.frame(group)
 
     def _close(self, operator: Operator, manifest: Manifest) -> Iterator[pa.RecordBatch]:
         """Answer everything that waits, as no stream will bring more; if they do after all, what comes up to the
@@ -288,7 +328,9 @@ class BucketProcessor:
 
     def _warm(self, bucket: int, version: int, nonce: int) -> Operator | None:
         """The operator as the last batch left it, its static tables with it."""
-        return warm_state.fetch(query_id(), bucket, version, nonce, partial(self.job.make_operator, tables=False))
+        fresh = partial(self.job.make_operator, tables=False)
+        found = warm_state.fetch(query_id(), bucket, version, nonce, fresh)
+        return found if found is None or self.job.fits(found) else None
 
     def _fresh(self, bucket: int, log: BucketLog, clock: BucketClock, now_us: int) -> Operator:
         if self.job.start.begun is None:
@@ -317,15 +359,42 @@ class BucketProcessor:
         primary = np.repeat([one for one, _ in packets], [data.num_rows for _, data in packets])
         turn.copied[alias] = int(np.count_nonzero(~(primary | is_late)))
         if late.size and self._relations[stream].late_to is None:  # else all of them are counted where they are kept
-            how_late = self._lateness(turn, stream, int(rows.times[late].min()))
-            turn.late.add(self.job.streams[stream], late.size, int(primary[late].sum()), how_late)
+            self._count_late(turn, stream, rows.take(late), primary[late])
         return (rows.take(np.flatnonzero(~is_late)) if late.size else rows).in_time_order()
+
+    def _count_late(self, turn: Turn, stream: int, late: Rows, primary: Mask) -> None:
+        """Of each query those that it would have been given alone."""
+        for place, part in enumerate(turn.parts):
+            own = self.job.own(place, stream, late)
+            if len(own):
+                how_late = self._lateness(turn, stream, int(own.times.min()))
+                counted = int(primary.sum()) if own is late else len(own)  # no copies where queries share a log
+                with of_query(part.job.start.query if len(turn.parts) > 1 else ""):
+                    part.late.add(part.job.streams[stream], len(own), counted, how_late)
+
+
+def _called(query: SparkJob, key: int) -> int:
+    """A bucket or guard of a job, as it is told of one of its queries: in the slot of that."""
+    return query.guard if key < 0 else key_in(query.slot, key)
 
 
 def _work(turn: Turn, done: Mapping[str, int]) -> dict[str, int]:
     """What a turn had to do, by its bucket. A row that comes is worth about a result that goes."""
     work = sum(map(len, turn.arrived)) + done["results"]
     return {str(in_its_slot(turn.bucket)): work}
+
+
+@dataclass
+class Part:
+    """What one of the queries of a job has of a turn."""
+
+    job: SparkJob
+    output: Output
+    operator: Operator
+    late: Late = field(default_factory=Late)
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.operator)
 
 
 @dataclass
@@ -344,13 +413,10 @@ class Turn:
     clock: BucketClock
     spent: Spent
     copies: Copies | None  # that it held before
+    parts: Sequence[Part]
     copied: dict[str, int] = field(default_factory=dict)  # how many came that are counted in another bucket
-    late: Late = field(default_factory=Late)
     arrived: list[Rows] = field(default_factory=list)
     ended: str | None = None  # the run in which all streams have
-
-    def __post_init__(self) -> None:
-        self.account = Account(self.operator)
 
     @property
     def manifest(self) -> Manifest:

@@ -29,9 +29,9 @@ SEGMENT = "rows binary"
 
 
 class BucketStage(StatefulProcessor):
-    """Runs jobs, each with its output, for their buckets of one partition."""
+    """Runs jobs, each with its output, or those of all its queries, for their buckets of one partition."""
 
-    def __init__(self, jobs: Sequence[tuple[SparkJob, Output]]) -> None:
+    def __init__(self, jobs: Sequence[tuple[SparkJob, Output | Sequence[Output]]]) -> None:
         # As pyspark sends its own functions: those that a user has brought may be known to this process only.
         self.shipped: bytes = cloudpickle.dumps(tuple(jobs))  # type: ignore[no-untyped-call]
 
@@ -65,18 +65,14 @@ class BucketStage(StatefulProcessor):
 
 
 def _of_query(name: str, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """An error says of which of several queries it is."""
-    from watersmeet.errors import WatersmeetError
+    from watersmeet.hosts.spark.errors import of_query
 
-    try:
+    with of_query(name):
         yield from frames
-    except WatersmeetError as error:
-        error.message = f"{name}: {error.message}"
-        raise
 
 
 # A worker serves few queries at a time. What jobs work out at first use, such as their plans, is kept with them.
 @lru_cache(maxsize=4)
-def _unpickled(shipped: bytes) -> tuple[tuple[SparkJob, Output], ...]:
-    jobs: tuple[tuple[SparkJob, Output], ...] = pickle.loads(shipped)
+def _unpickled(shipped: bytes) -> tuple[tuple[SparkJob, Output | Sequence[Output]], ...]:
+    jobs: tuple[tuple[SparkJob, Output | Sequence[Output]], ...] = pickle.loads(shipped)
     return jobs

@@ -15,17 +15,21 @@ from watersmeet.errors import SetupError
 from watersmeet.hosts.spark.checkpoints.checkpoint import COMMITS, Checkpoint, Owner, way_out
 from watersmeet.hosts.spark.jobs.ids import balanced_ids, guard_of
 from watersmeet.hosts.spark.jobs.job import SparkJob
+from watersmeet.model.wording import listed
 
 FOLDER = "together-"  # how the folders of such checkpoints begin; a number follows
 
 
 @dataclass(frozen=True)
 class Member:
-    """`keys`: of the state, those of its buckets and of its guard."""
+    """`keys`: of the state, those of its buckets and of its guard. `team`: the slot in which it keeps its rows together
+    with others, whose keys are those of all of them, and so are `streams`, in the order of their numbers."""
 
     slot: int
     keys: tuple[int, ...]
     owner: Owner
+    team: int | None = None
+    streams: tuple[str, ...] = ()
 
 
 @dataclass
@@ -43,10 +47,7 @@ class Members:
         held = checkpoint.notes.get("together")
         if held is None:
             return None
-        by_name = {
-            name: Member(one["slot"], tuple(one["keys"]), Owner(**one["owner"]))
-            for name, one in held["queries"].items()
-        }
+        by_name = {name: _member(**one) for name, one in held["queries"].items()}
         return cls(checkpoint, by_name, {int(batch): keys for batch, keys in held["gone"].items()})
 
     def note(self) -> None:
@@ -65,10 +66,34 @@ class Members:
         newest = self.checkpoint.newest(COMMITS)
         self.gone = {batch: keys for batch, keys in self.gone.items() if batch >= newest}
         self.dropped = [name for name in self.by_name if name not in owners]
-        keys = [key for name in self.dropped for key in self.by_name[name].keys]
+        needed = {key for name in owners for key in self.by_name[name].keys}
+        theirs = dict.fromkeys(key for name in self.dropped for key in self.by_name[name].keys)
+        keys = [key for key in theirs if key not in needed]
         if keys:
             self.gone[newest] = [*self.gone.get(newest, []), *keys]
         self.by_name = {now: self.by_name[name] for name, (now, _) in owners.items()}
+
+    @property
+    def teams(self) -> dict[int, list[str]]:
+        """Those that keep their rows once, by the slot in which they do."""
+        found: dict[int, list[str]] = {}
+        for name, one in self.by_name.items():
+            if one.team is not None:
+                found.setdefault(one.team, []).append(name)
+        return found
+
+    def refuse_parts_of_teams(self, left_out: Mapping[str, frozenset[int]]) -> None:
+        """What is kept once for several joins has the rows of a batch, or has not. left_out: the batches that are left
+        out, by query."""
+        for names in self.teams.values():
+            numbers = sorted(frozenset[int]().union(*(left_out[name] for name in names)))
+            apart = next((n for n in numbers if any(n not in left_out[name] for name in names)), None)
+            if apart is not None:
+                written = " ".join(f"--skip-batch '{name}:{apart}'" for name in names)
+                raise SetupError(
+                    f"batch {apart:,} can be left out of {listed(names)} only together, as their rows are kept once",
+                    hint=f"write {written}",
+                )
 
     def _check(self, name: str, owner: Owner) -> None:
         held = self.by_name[name].owner
@@ -95,5 +120,5 @@ def buckets_noted(spark: SparkSession, folder: str) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _member(slot: int, keys: Sequence[int], owner: Mapping[str, Any]) -> Member:
-    return Member(slot, tuple(keys), Owner(**owner))
+def _member(slot: int, keys: Sequence[int], owner: Any, team: int | None = None, streams: Sequence[str] = ()) -> Member:
+    return Member(slot, tuple(keys), Owner(**owner), team, tuple(streams))

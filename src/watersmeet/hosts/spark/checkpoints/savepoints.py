@@ -36,6 +36,7 @@ from watersmeet.hosts.spark.checkpoints.state_files import (
 from watersmeet.hosts.spark.jobs.ids import name_of_source
 from watersmeet.hosts.spark.jobs.job import SparkJob, stream_of
 from watersmeet.hosts.spark.jobs.kinds import in_stages, job_of
+from watersmeet.hosts.spark.jobs.team import TeamMember
 from watersmeet.hosts.spark.packets import to_packet
 from watersmeet.hosts.spark.paths import NOTES
 from watersmeet.io.connectors.readers import kind_of, reader_of
@@ -101,13 +102,13 @@ def read_stand(folder: Path, plan: Plan, query: str, together: Sequence[Plan]) -
     """Of the checkpoint of a query on this machine, after the last batch that has ended. Nothing is changed, so the
     query may be running. together: the plans of all queries that have it, in their order."""
     refuse_replaced(folder, query)
-    notes, slot = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES), 0
+    notes, slot, team = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES), 0, None
     owner, begun, run = notes.get("owner"), notes.get("begun"), notes.get("run", "")
     if (shared := notes.get("together")) is not None:
         if query not in shared["queries"]:
             raise RunError(f"{folder} has no query {query!r}; it has {', '.join(shared['queries'])}")
         member = shared["queries"][query]
-        owner, slot, run = member["owner"], member["slot"], side_run(run, query)
+        owner, slot, team, run = member["owner"], member["slot"], member.get("team"), side_run(run, query)
     if owner is None:
         raise RunError(f"{folder} does not say whose it is", hint="start the query there once more, and stop it")
     running = plan if begun is None else Beginning(**begun).begun(plan)
@@ -118,7 +119,7 @@ def read_stand(folder: Path, plan: Plan, query: str, together: Sequence[Plan]) -
         )
     tables = [one for one in plan.relations if isinstance(one, Table)]
     job = job_of(running, {one.name: to_packet(list(loaded(one)), one.schema) for one in tables}, owner["buckets"])
-    job = replace(job, slot=slot)
+    job = replace(job, slot=slot) if team is None else TeamMember.of(job, team)
     if not job.is_stateless and [job.fingerprint] != owner["states"]:
         raise RunError(
             f"{folder} belongs to another query, or to the same one with other columns:\n{owner['sql']}",
@@ -207,7 +208,7 @@ def contents_of(
     logs = _logs(job, stage)
     operators = [rebuilt(job, log) if log is not None else job.make_operator() for log in logs]
     manifest = next((log.manifest for log in logs if log is not None), Manifest())
-    clock = BucketClock({one.alias: stream_of(one) for one in job.streams}, now_us)
+    clock = BucketClock(dict(zip(job.clocks, map(stream_of, job.streams), strict=True)), now_us)
     if manifest.clock is not None:
         load_state(clock, Saved(manifest.clock))
     # At the end of a run buckets have answered up to where each had something to answer.

@@ -5,7 +5,7 @@ Files of this machine are read as they are (state_files.py), in a second or two;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.hosts.spark.paths import NOTES, has_scheme
 from watersmeet.io.rows import python_rows
 from watersmeet.model.time import format_instant
-from watersmeet.model.wording import aligned, in_bytes
+from watersmeet.model.wording import aligned, in_bytes, listed
 from watersmeet.runtime.checkpoints import CheckpointNotes
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -173,23 +173,35 @@ def read_state_files(checkpoint: str, batch: int | None = None) -> State:
 def _state_of(checkpoint: str, stages: Sequence[Stage], folder: Path | None) -> State:
     noted, queries = _noted_names(folder)
     buckets = [
-        _bucket(one, stage, number, tuple(noted.get(stage.guard or "", ())), queries.get(slot_of(one.bucket), ""))
+        _bucket(one, stage, number, *_called(one, stage, noted, queries))
         for number, stage in enumerate(stages)
         for one in sorted(stage.buckets, key=lambda one: one.bucket)
     ]
     return State(checkpoint, next((stage.guard for stage in stages), None), tuple(buckets))
 
 
-def _noted_names(folder: Path | None) -> tuple[dict[str, list[str]], dict[int, str]]:
-    """The names of the streams of each stage, as `checkpoint.Owner` noted them, and those of the queries that share the
-    state, by their slots; none where nobody did."""
+def _called(
+    one: Kept, stage: Stage, noted: Mapping[str, Sequence[str]], queries: Mapping[int, tuple[str, tuple[str, ...]]]
+) -> tuple[tuple[str, ...], str]:
+    """The names of the inputs of a bucket, and of the queries that it is of."""
+    query, streams = queries.get(slot_of(one.bucket), ("", ()))
+    return streams or tuple(noted.get(stage.guard or "", ())), query
+
+
+def _noted_names(folder: Path | None) -> tuple[dict[str, list[str]], dict[int, tuple[str, tuple[str, ...]]]]:
+    """The names of the streams of each stage, as `checkpoint.Owner` noted them; and by slots, those of the queries that
+    share the state, and of the streams of joins that keep their rows once. None where nobody did."""
     with suppress(OSError, SetupError):
         if folder is not None:
             notes = CheckpointNotes(SparkPlace(None, str(folder), is_here=True), NOTES)
             queries = notes.get("together", {}).get("queries", {})
             owners = [notes.get("owner", {}), *(one["owner"] for one in queries.values())]
             streams = {state: names for owner in owners for state, names in owner.get("streams", {}).items()}
-            return streams, {one["slot"]: name for name, one in queries.items()}
+            slots: dict[int, tuple[list[str], tuple[str, ...]]] = {}
+            for name, one in queries.items():
+                slot = one["slot"] if one.get("team") is None else one["team"]
+                slots.setdefault(slot, ([], tuple(one.get("streams", ()))))[0].append(name)
+            return streams, {slot: (listed(names), known) for slot, (names, known) in slots.items()}
     return {}, {}
 
 

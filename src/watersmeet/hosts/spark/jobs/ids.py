@@ -34,6 +34,15 @@ def in_its_slot(key: int) -> int:
     return GUARD if key < 0 else key & ((1 << SLOT_BITS) - 1)
 
 
+def key_in(slot: int, bucket: int) -> int:
+    """A bucket of another slot, as it is called in this one.
+
+    >>> key_in(5, (3 << SLOT_BITS) + 2) == (5 << SLOT_BITS) + 2
+    True
+    """
+    return (slot << SLOT_BITS) + in_its_slot(bucket)
+
+
 def balanced_ids(buckets: int, slot: int = 0) -> list[int]:
     """One id per bucket such that `hash(id) mod buckets` takes every value once."""
     ids: dict[int, int] = {}

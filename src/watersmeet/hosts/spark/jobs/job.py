@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from watersmeet.hosts.spark.jobs.mailbox import Mailbox, log_only
 from watersmeet.hosts.spark.packets import from_packet
 from watersmeet.io.own_files import LOADED
 from watersmeet.model.catalog import Stream
-from watersmeet.operators.contract import Operator
+from watersmeet.operators.contract import Operator, Results, Rows
 from watersmeet.operators.join.admission import Admission
 from watersmeet.operators.memory_bound import Came, Sharing
 from watersmeet.optimizer.asked_rows import AskedRows
@@ -166,6 +166,11 @@ class SparkJob(ABC):
     def aliases(self) -> list[str]:
         return [one.alias for one in self.streams]
 
+    @property
+    def clocks(self) -> list[str]:
+        """The names of the clocks of streams, in the order of these."""
+        return self.aliases
+
     def number_of(self, one: Input) -> int:
         """By which packets refer to an input."""
         return self.aliases.index(one.alias)
@@ -225,6 +230,42 @@ class SparkJob(ABC):
             for batch in from_packet(self.tables[table.name]):
                 load(batch)
         return built.operator
+
+    # ---- one job of several queries ----------------------------------------------------------------------------------
+
+    @property
+    def queries(self) -> Sequence[SparkJob]:
+        """What it answers: itself, or each of several, in whose slots that is told."""
+        return (self,)
+
+    @property
+    def kept_for(self) -> list[int]:
+        """The slots of the queries that a log is kept for, if these may change."""
+        return []
+
+    def operators(self, operator: Operator) -> Sequence[Operator]:
+        """That of each query, in an operator of a bucket."""
+        return (operator,)
+
+    def fits(self, operator: Operator) -> bool:
+        """Whether it is one of these queries, of those that a worker has at hand."""
+        return True
+
+    def answers(
+        self, operator: Operator, batch: Mapping[str, Rows], watermarks: Mapping[str, int]
+    ) -> Iterator[tuple[int, Results]]:
+        """To all that one batch brings, each with the place of its query; to be taken one after the other."""
+        yield 0, operator.take(batch, watermarks)
+
+    def own(self, query: int, stream: int, rows: Rows) -> Rows:
+        """Of rows that came of a stream those that a query would have been given."""
+        return rows
+
+    def knows(self, guard: str) -> bool:
+        """Whether a state that says so is its own."""
+        return guard == self.fingerprint
+
+    # ---- its operator ------------------------------------------------------------------------------------------------
 
     def share_memory(self, operator: Operator, bucket: int, came: Sequence[Came]) -> Memory | None:
         """Let a bucket keep what it now needs, after all that came in a batch, and say how much that is; None where
