@@ -44,9 +44,11 @@ test-fast: $(READY)
 	$(BIN)/python -m watersmeet.warm_up
 	nice -n 5 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m '$(FAST)'
 
-# What takes seconds of each of its cases: many rows in bounded memory, crashes at every call, with and without the node.
+# What takes seconds of each of its cases: many rows in bounded memory, crashes at every call, with and without the node,
+# and moves through several lives of a real Spark.
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'slow and not spark and not soak and not lab'
+	$(BIN)/python -m pytest -m 'spark and slow and not soak and not postgres and not lakes' tests/spark
 
 # The papers' algorithms under every window, and their experiments in miniature: what they count, and that wrong numbers
 # would fail them.
@@ -56,7 +58,7 @@ test-lab: $(READY)
 # What Java loads is kept in the user's cache, once for this Java and Spark; without it the tests are only slower.
 test-spark: $(READY)
 	-$(BIN)/watersmeet warm-up --spark
-	$(BIN)/python -m pytest -m 'spark and not soak and not postgres and not lakes' tests/spark
+	$(BIN)/python -m pytest -m 'spark and not slow and not soak and not postgres and not lakes' tests/spark
 
 # The page, the site and pictures in a real Chromium, Debian's for instance: drawn, updating, on a phone, beside Spark. Where npm is there the rules of
 # axe-core are run as well. Tests that miss something say what in a sentence. WATERSMEET_REWRITE=1 makes the pictures of docs.

@@ -73,6 +73,7 @@ def given(folder: Path) -> Counter[tuple[int, int]]:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_start_goes_on_exactly_after_a_driver_was_killed_and_its_checkpoint_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.killed_sinks import drive
@@ -18,6 +19,8 @@ from watersmeet.hosts.spark.run import SparkRun
 from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
+
+pytestmark = pytest.mark.slow
 
 QUERIES = {
     "pairs": "SELECT a.k, a.x, b.x AS y FROM a, b WHERE a.k = b.k WINDOW = 9 SECONDS",

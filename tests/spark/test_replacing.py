@@ -23,6 +23,8 @@ from watersmeet.runtime.declaring import open_to_go_on
 from watersmeet.runtime.run_settings import RunSettings
 from watersmeet.runtime.script import read_script
 
+pytestmark = pytest.mark.slow
+
 Queries = Mapping[str, str]
 Bags = dict[str, Counter[str]]
 BEFORE = {
