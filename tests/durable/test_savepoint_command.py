@@ -177,3 +177,22 @@ def test_a_savepoint_is_of_what_the_checkpoint_has(tmp_path: Path) -> None:
     assert not (tmp_path / "one/pairs/totals").exists()
     refused("savepoint", "", tmp_path / "moved", because="CHECKPOINT names no folder")
     refused("savepoint", tmp_path / "one", " ", because="OUT names no folder")
+
+
+def test_one_is_taken_of_a_checkpoint_in_a_store(tmp_path: Path) -> None:
+    write(tmp_path, 0, 300)
+    where = f"file://{tmp_path}/store/state"
+    command("run", script(tmp_path), "--engine", "local", "--checkpoint", where, "--available-now", "-q")
+    command("savepoint", where, tmp_path / "moved")
+    write(tmp_path, 300, 600)
+    moved = script(tmp_path, "later")
+    there = tmp_path / "there"
+    command("run", moved, "--engine", "local", "--checkpoint", there, "--from", tmp_path / "moved", "--available-now")
+    numbers = [pq.read_table(tmp_path / f"{out}-pairs").num_rows for out in ("out", "later")]
+    streams = {name: f"'{tmp_path / name}/*.parquet'" for name in "ab"}
+    minute = "abs(epoch_us(a.ts) - epoch_us(b.ts)) <= 60000000"
+    wanted = duckdb.sql(f"SELECT count(*) FROM {streams['a']} a, {streams['b']} b WHERE a.k = b.k AND {minute}")
+    assert sum(numbers) == wanted.fetchall()[0][0] > numbers[0] > 0
+    nothing = CliRunner().invoke(app, ["savepoint", f"file://{tmp_path}/store/none", str(tmp_path / "other")])
+    assert nothing.exit_code == 2
+    assert f"file://{tmp_path}/store/none is not the checkpoint of a run" in " ".join(nothing.output.split())

@@ -148,8 +148,9 @@ def test_a_changed_query_is_refused_at_its_start_and_the_same_one_goes_on(spark:
     assert str(refused.value) == (
         f"{ran.folder}/ck belongs to another query:\n{JOIN}\n"
         "hint: the changed query goes on with what is kept by way of a savepoint: watersmeet savepoint CHECKPOINT OUT "
-        "--script OLD.sql, then watersmeet run NEW.sql --engine spark --from OUT --checkpoint NEW; or start the "
-        "changed query with a new checkpoint, or go back to the query that wrote this one"
+        "--script OLD.sql, then watersmeet run NEW.sql --engine spark --from OUT --checkpoint NEW; or watersmeet "
+        "replace CHECKPOINT NEW.sql has the changed query take the place of this one; or start the changed query with "
+        "a new checkpoint, or go back to the query that wrote this one"
     )
     with pytest.raises(SetupError, match=r"made with 2 buckets, and this run has 3\nhint: go on with --buckets 2"):
         run(spark, buckets=3)

@@ -114,6 +114,12 @@ def goes_on_from_savepoint(was: Held, now: Held) -> bool:
     return bool(found) and has_all(was.kept, now.kept) and all(one.kind in may for one in found)
 
 
+def may_take_the_place(was: Held, now: Held) -> bool:
+    """Where no plan is at hand: whether `watersmeet replace` is a way, on Spark too, where changes have none."""
+    found = differences(was.asked, now.asked) if was.asked and was.gives == now.gives == "rows" else []
+    return bool(found) and all(_RULES[one.kind][0] != "refused" for one in found)
+
+
 def _judged(one: Difference, held: Held, plan: Plan) -> Change:
     verdict, meaning = _RULES[one.kind]
     if one.kind == "stream column added" and _is_looked_at(plan, one):

@@ -33,7 +33,7 @@ from watersmeet.plan.identity import identity_of
 from watersmeet.plan.nodes import Input
 from watersmeet.plan.query import Plan
 from watersmeet.plan.walks import relations_below
-from watersmeet.runtime.changes import Held, goes_on_from_savepoint
+from watersmeet.runtime.changes import Held, goes_on_from_savepoint, may_take_the_place
 from watersmeet.runtime.checkpoints import CheckpointNotes
 from watersmeet.runtime.kept_of_joins import Kept, kept_by
 from watersmeet.runtime.skipped_batches import not_repeated
@@ -117,6 +117,7 @@ BY_SAVEPOINT = (
     "the changed query goes on with what is kept by way of a savepoint: watersmeet savepoint CHECKPOINT OUT --script "
     "OLD.sql, then watersmeet run NEW.sql --engine spark --from OUT --checkpoint NEW"
 )
+BY_REPLACE = "watersmeet replace CHECKPOINT NEW.sql has the changed query take the place of this one"
 
 
 class QueryOnSpark(Protocol):
@@ -291,7 +292,9 @@ def way_out(held: Owner, owner: Owner) -> str:
         return OTHER_VERSION
     if held.buckets != owner.buckets:
         return f"go on with --buckets {held.buckets} or Session(spark, buckets={held.buckets}), or use a new checkpoint"
-    return f"{BY_SAVEPOINT}; or {GO_BACK}" if goes_on_from_savepoint(held.held, owner.held) else GO_BACK
+    ways = [BY_SAVEPOINT] if goes_on_from_savepoint(held.held, owner.held) else []
+    ways += [BY_REPLACE] if may_take_the_place(held.held, owner.held) else []
+    return "; or ".join([*ways, GO_BACK])
 
 
 def _made_at(folder: str) -> str | None:
