@@ -71,7 +71,7 @@ class Checkpoint:
             if succession is not None:
                 succession.enter(self.notes)
             self.succession = succession_in(self.notes)
-            if self.took_over_at >= 0:
+            if self.has_taken_over:
                 self.adds = True
             self.follows = beginning.contents if beginning is not None and self.adds and self.begins else None
             self.reached = Reached(place, self.run, has_begun=self._folder.has_begun)
@@ -103,6 +103,11 @@ class Checkpoint:
         self.write_state(snapshot)
         self.publish_state(snapshot.number)
         settle_change(self.place, self.notes)
+
+    @property
+    def has_taken_over(self) -> bool:
+        """Also where the one before had not answered any batch."""
+        return self.succession is not None and self.succession.at is not None
 
     @property
     def took_over_at(self) -> int:

@@ -305,7 +305,7 @@ class DurableExecution:
 
     @property
     def has_taken_over(self) -> bool:
-        return self._parts.checkpoint.took_over_at >= 0
+        return self._parts.checkpoint.has_taken_over
 
     def begin_to_answer(self) -> None:
         """The other one has let go of the sink."""
